@@ -1,0 +1,86 @@
+"""The CUDA driver from plain Python: no compiler, no dependency, one folder to copy.
+
+What it is   the façade: every public name, imported when it is first used (PEP 562), and the choice of the driver.
+What not     importing it loads no library, reads no environment and changes nothing.
+Read next    cuda_h.py (the driver's functions, as C has them), driver.py (the call)
+"""
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+# public name: the module that has it
+_HOMES = {
+    "Device": "device", "devices": "device", "synchronize": "device",
+    "Stream": "stream", "Event": "stream", "NO_SYNC": "stream",
+    "Memory": "memory",
+    "Module": "kernel", "Kernel": "kernel", "Launch": "launch", "In": "arguments",
+    "view": "strided", "copy": "strided", "StridedView": "strided",
+    "RawCudaError": "errors", "DriverNotFound": "errors", "SymbolNotFound": "errors", "CudaError": "errors",
+    "OutOfMemory": "errors", "InvalidUse": "errors", "NotFound": "errors", "Unsupported": "errors", "CompileFailed": "errors",
+    "ContextLost": "errors", "ForkedAfterInit": "errors", "Closed": "errors", "ProtocolError": "errors", "PtxError": "errors",
+}
+
+__all__ = [*_HOMES, "cu", "trace", "use"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    from .arguments import In as In
+    from .device import Device as Device, devices as devices, synchronize as synchronize
+    from .driver import Driver, Library
+    from .errors import (Closed as Closed, CompileFailed as CompileFailed, ContextLost as ContextLost, CudaError as CudaError,
+                         DriverNotFound as DriverNotFound, ForkedAfterInit as ForkedAfterInit, InvalidUse as InvalidUse,
+                         NotFound as NotFound, OutOfMemory as OutOfMemory, ProtocolError as ProtocolError, PtxError as PtxError,
+                         RawCudaError as RawCudaError, SymbolNotFound as SymbolNotFound, Unsupported as Unsupported)
+    from .kernel import Kernel as Kernel, Module as Module
+    from .launch import Launch as Launch
+    from .memory import Memory as Memory
+    from .stream import NO_SYNC as NO_SYNC, Event as Event, Stream as Stream
+    from .strided import StridedView as StridedView, copy as copy, view as view
+    from .tracing import Trace
+
+    cu: Driver
+
+
+def use(driver: Union[str, Library]) -> None:
+    """Choose the driver, before the first call.
+
+    driver  "nvidia" (the default), "emulator", an absolute path, or a library object with address(symbol)
+    raises  RuntimeError  a driver is in use already
+            ValueError    a name that is none of these
+    """
+    from .driver import is_loaded, use as choose
+    choose(open_emulator() if driver == "emulator" and not is_loaded() else driver)
+
+
+def trace(to: Any = None) -> Trace:
+    """Listen to each driver call and protocol step, in a with block.
+
+    to  a function of one event, a text file, or None for standard error
+    """
+    from .tracing import Trace
+    return Trace(to)
+
+
+def open_emulator() -> Library:
+    """Make the emulator that the environment describes, else a plain one."""
+    from .emulator import Emulator
+    return Emulator.from_environment()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "cu":
+        from .driver import current
+        value: Any = current()
+    elif name in _HOMES:
+        from importlib import import_module
+        value = getattr(import_module("." + _HOMES[name], __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,352 @@
+"""A device, and its primary context.
+
+What it is   Device: facts about one GPU, and the place where streams, events, memory and modules are made.
+What not     it makes no context of its own: the primary context is the one that every other library shares, too.
+How          the primary context is retained when something first needs it, and stays so (making it anew costs some 0.2 s)
+             until a Device of it was closed and nothing of ours lives in it any more. It is pushed round a call that needs
+             it, unless it is current already, and popped again: nothing is left pushed.
+Source       CUDA Driver API, "Device Management", "Primary Context Management", "Context Management"
+Read next    stream.py, memory.py, kernel.py
+"""
+from __future__ import annotations
+
+import ctypes
+import threading
+
+from . import cuda_h, driver
+from .errors import Closed
+from .owned import Owned, drain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+    from typing import Any, Optional, Union
+
+    from .kernel import Module
+    from .memory import Memory
+    from .strided import StridedView
+    from .stream import Event, Stream
+
+__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "Current"]
+
+
+class PrimaryContext:
+    """The primary context of one device, shared by everything of ours that lives in it; one object a device.
+
+    Each Device that used it and each stream, event, memory and module holds it. That count only decides when we release
+    our one retain: other libraries have theirs.
+    """
+
+    __slots__ = ("ordinal", "driver", "_handle", "_users", "_closing", "_lock")
+
+    def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
+        self.ordinal, self.driver = ordinal, loaded
+        self._handle: Optional[int] = None
+        self._users, self._closing = 0, False
+        self._lock = threading.RLock()       # a collection inside it may come back here
+
+    def hold(self) -> int:
+        """Count one more user and return the context's handle, retaining it if need be.
+
+        calls   cuDevicePrimaryCtxRetain
+        """
+        with self._lock:
+            if self._handle is None:
+                context = cuda_h.CUcontext()
+                self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
+                self._handle = context.value
+            self._closing = False
+            self._users += 1
+            assert self._handle is not None
+            return self._handle
+
+    def let_go(self, closing: bool = False) -> None:
+        """Count one user less; the last one after a Device was closed releases the context. It never raises.
+
+        calls   cuDevicePrimaryCtxRelease_v2
+        """
+        with self._lock:
+            self._users -= 1
+            self._closing = self._closing or closing
+            if self._users == 0 and self._closing and self._handle is not None:
+                self._handle = None
+                release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
+
+    @property
+    def handle(self) -> int:
+        """Return the handle; a user must hold the context."""
+        handle = self._handle
+        if handle is None:
+            raise Closed(f"the context of device {self.ordinal} is closed")
+        return handle
+
+    def current(self) -> Current:
+        """Return a with block in which this context is current in this thread."""
+        return Current(self)
+
+
+class Current:
+    """Make a context current in this thread for the length of a with block, unless it is already.
+
+    calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
+    """
+
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, context: PrimaryContext) -> None:
+        self._context, self._pushed = context, False
+
+    def __enter__(self) -> None:
+        context, loaded = self._context, self._context.driver
+        now = cuda_h.CUcontext()
+        loaded.cuCtxGetCurrent(ctypes.byref(now))
+        if now.value != context.handle:
+            loaded.cuCtxPushCurrent_v2(cuda_h.CUcontext(context.handle))
+            self._pushed = True
+
+    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
+                 traceback: "Optional[TracebackType]") -> None:
+        if self._pushed:
+            self._pushed = False
+            # After a sticky error popping reports that error once more; the first one is on its way already.
+            release(self._context.driver, "cuCtxPopCurrent_v2", ctypes.byref(cuda_h.CUcontext()))
+
+
+def release(loaded: driver.Driver, call: str, *arguments: Any) -> None:
+    """Call something that releases; a driver error is not raised (a close must not hide the error that led to it)."""
+    try:
+        getattr(loaded, call)(*arguments)
+    except (driver.CudaError, driver.ForkedAfterInit):
+        pass
+
+
+_contexts: dict[int, PrimaryContext] = {}
+_contexts_lock = threading.Lock()
+
+
+def _context_of(ordinal: int) -> PrimaryContext:
+    with _contexts_lock:
+        if ordinal not in _contexts:
+            _contexts[ordinal] = PrimaryContext(ordinal, driver.current())
+        return _contexts[ordinal]
+
+
+class Device(Owned):
+    """One GPU, by its ordinal among those that CUDA_VISIBLE_DEVICES leaves.
+
+    units   total_memory and free_memory are bytes
+    calls   cuDeviceGet
+    raises  TypeError   the ordinal is not an int
+            ValueError  there is no such device
+    """
+
+    __slots__ = ("ordinal", "primary", "_attributes")
+
+    def __init__(self, ordinal: int = 0) -> None:
+        if isinstance(ordinal, bool) or not hasattr(ordinal, "__index__"):
+            raise TypeError(f"a device's ordinal is an int, not {type(ordinal).__name__}")
+        ordinal = ordinal.__index__()
+        loaded, count = driver.current(), _count()
+        if not 0 <= ordinal < count:
+            raise ValueError(f"there is no device {ordinal}: this driver sees {count}, numbered from 0")
+        self.ordinal = ordinal
+        self.primary = _context_of(ordinal)
+        self._attributes: dict[int, int] = {}
+        handle = ctypes.c_int()
+        loaded.cuDeviceGet(ctypes.byref(handle), ordinal)
+        self._handle, self._ticket = handle.value, None
+
+    # -- the context
+
+    @property
+    def context(self) -> int:
+        """Return the primary context's handle, retaining it if need be."""
+        self.handle
+        if self._ticket is None:
+            primary = self.primary
+            primary.hold()
+            self._own(self.handle, lambda late: primary.let_go(closing=not late))
+        return self.primary.handle
+
+    def current(self) -> Current:
+        """Return a with block in which this device's primary context is current in this thread."""
+        self.context
+        return self.primary.current()
+
+    def synchronize(self) -> None:
+        """Wait until everything that was given to this device's context is done.
+
+        calls   cuCtxSynchronize
+        """
+        with self.current():
+            self.primary.driver.cuCtxSynchronize()
+        drain()
+
+    # -- facts
+
+    @property
+    def name(self) -> str:
+        """Return the device's name."""
+        text = ctypes.create_string_buffer(256)
+        self.primary.driver.cuDeviceGetName(text, len(text), self.handle)
+        return text.value.decode("utf-8", "replace")
+
+    @property
+    def uuid(self) -> str:
+        """Return the device's UUID, as nvidia-smi writes it."""
+        raw = cuda_h.CUuuid()
+        name = "cuDeviceGetUuid_v2" if self.primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        getattr(self.primary.driver, name)(ctypes.byref(raw), self.handle)
+        digits = bytes(raw).hex()
+        return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Return (major, minor)."""
+        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
+
+    @property
+    def total_memory(self) -> int:
+        """Return the device's memory in bytes."""
+        size = ctypes.c_size_t()
+        self.primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
+        return size.value
+
+    @property
+    def free_memory(self) -> int:
+        """Return the bytes that are free now; other processes use the device, too."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with self.current():
+            self.primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def attribute(self, which: Union[str, int]) -> int:
+        """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
+
+        calls   cuDeviceGetAttribute
+        raises  ValueError  no such name
+        """
+        number = _attribute_number(which) if isinstance(which, str) else which
+        known = self._attributes.get(number)
+        if known is None:
+            value = ctypes.c_int()
+            self.primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
+            known = self._attributes[number] = value.value
+        return known
+
+    def can_access(self, other: Device) -> bool:
+        """Tell whether this device could reach the other's memory.
+
+        calls   cuDeviceCanAccessPeer
+        """
+        yes = ctypes.c_int()
+        self.primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
+        return bool(yes.value)
+
+    def enable_peer_access(self, other: Device) -> None:
+        """Let kernels on this device reach the other's memory; done already is fine.
+
+        calls   cuCtxEnablePeerAccess
+        raises  Unsupported  these devices cannot
+        """
+        other_context = cuda_h.CUcontext(other.context)
+        with self.current():
+            try:
+                self.primary.driver.cuCtxEnablePeerAccess(other_context, 0)
+            except driver.CudaError as error:
+                if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
+                    raise
+        _peers.add((self.ordinal, other.ordinal))
+
+    # -- what lives on it
+
+    def stream(self, priority: int = 0) -> Stream:
+        """Make a stream that does not wait for the legacy default stream, nor it for this."""
+        from .stream import Stream
+        return Stream(self, priority=priority)
+
+    def event(self, timing: bool = False) -> Event:
+        """Make an event; with timing, elapsed_ms can be asked of it."""
+        from .stream import Event
+        return Event(self, timing=timing)
+
+    def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
+        """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
+        from .memory import allocate
+        return allocate(self, nbytes, kind=kind, stream=stream)
+
+    def empty(self, shape: Union[int, tuple[int, ...]], dtype: Any) -> StridedView:
+        """Make an array on this device, in C order, its contents undefined."""
+        from .strided import empty
+        return empty(self, shape, dtype)
+
+    def upload(self, exporter: Any, *, stream: Any = None) -> StridedView:
+        """Copy any exporter's array into new memory of this device, in C order."""
+        from .strided import upload
+        return upload(self, exporter, stream=stream)
+
+    def load(self, code: Union[str, bytes, os.PathLike[str]]) -> Module:
+        """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
+        from .kernel import Module
+        return Module(self, code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and other.ordinal == self.ordinal
+
+    def __hash__(self) -> int:
+        return hash(("device", self.ordinal))
+
+    def __repr__(self) -> str:
+        return f"<Device {self.ordinal}{' closed' if self.closed else ''}>"
+
+
+_peers: set[tuple[int, int]] = set()             # (who reaches, whose memory), switched on through us
+
+
+def reaches(ordinal: int, other: int) -> bool:
+    """Tell whether kernels on one device may use another's memory, as far as it was switched on through us."""
+    return ordinal == other or (ordinal, other) in _peers
+
+
+def _attribute_number(name: str) -> int:
+    full = name.upper()
+    if not full.startswith("CU_DEVICE_ATTRIBUTE_"):
+        full = "CU_DEVICE_ATTRIBUTE_" + full
+    table = cuda_h.enum("CUdevice_attribute")
+    if full not in table:
+        import difflib
+        near = difflib.get_close_matches(full, table, 3, 0.5)
+        raise ValueError(f"no device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
+    return table[full]
+
+
+def _count() -> int:
+    number = ctypes.c_int()
+    driver.current().cuDeviceGetCount(ctypes.byref(number))
+    return number.value
+
+
+def devices() -> list[Device]:
+    """List the devices that this driver sees.
+
+    calls   cuDeviceGetCount
+    """
+    return [Device(ordinal) for ordinal in range(_count())]
+
+
+def synchronize() -> None:
+    """Wait until every device is done with all that this package gave it.
+
+    calls   cuCtxSynchronize
+    """
+    with _contexts_lock:
+        held = [primary for primary in _contexts.values() if primary._handle is not None]
+    for primary in held:
+        primary.hold()
+        try:
+            with primary.current():
+                primary.driver.cuCtxSynchronize()
+        finally:
+            primary.let_go()
+    drain()

@@ -1,0 +1,296 @@
+"""The call: load a driver, bind its functions on first use, check every result, tell those who trace.
+
+What it is   `Driver`, whose attributes are the cu* functions: they take C arguments and raise CudaError.
+What not     it owns no handle and pushes no context; it knows no emulator: it is handed a library, anything with one method
+             address(symbol) -> int or None.
+Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
+Read next    errors.py, owned.py, device.py
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+
+from . import cuda_h, locate, tracing
+from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn, Optional, Protocol, Union
+
+    class Library(Protocol):
+        """What a driver is made of."""
+
+        def address(self, symbol: str) -> Optional[int]:
+            """Return the address of an exported symbol, or None."""
+
+__all__ = ["Driver", "SharedLibrary", "use", "current", "is_loaded", "show"]
+
+_NOT_INITIALIZED, _NOT_READY = 3, 600
+_QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
+_Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
+
+
+class SharedLibrary:
+    """A libcuda on this machine, loaded by the system's own loader, its symbols kept local."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if sys.platform == "win32":
+            self._library = ctypes.WinDLL(path, winmode=0x00000800)    # LOAD_LIBRARY_SEARCH_SYSTEM32
+        else:
+            self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+
+    def address(self, symbol: str) -> "Optional[int]":
+        """Return the address of an exported symbol, or None."""
+        try:
+            return ctypes.cast(self._library[symbol], ctypes.c_void_p).value
+        except AttributeError:
+            return None
+
+
+def show(value: "Any") -> str:
+    """Word a C argument for an error or a trace; what is behind a pointer is shown if it is one number or handle."""
+    inside = getattr(value, "_obj", None)            # what byref() was made of
+    if inside is not None:
+        return "&" + show(inside)
+    if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
+        return type(value).__name__
+    if isinstance(value, ctypes.c_void_p):
+        return f"{type(value).__name__}({value.value or 0:#x})"
+    if isinstance(value, ctypes._SimpleCData):
+        return show(value.value)
+    if isinstance(value, (bytes, bytearray, str)) and len(value) > 40:
+        return f"<{type(value).__name__} of {len(value)}>"
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0xFFFFFFFF:
+        return hex(value)                            # an address, most likely
+    text = repr(value)
+    return text if len(text) <= 80 else f"<{type(value).__name__}>"
+
+
+class Driver:
+    """A loaded driver: each cu* function is an attribute, bound to its symbol when it is first used.
+
+    A bound function takes the C arguments of its line in cuda_h.PROTOTYPES, and raises CudaError, or TypeError or
+    ValueError with the parameter's name before the driver is called. It returns None; cuStreamQuery and cuEventQuery
+    return whether all work is done.
+    """
+
+    def __init__(self, library: "Library") -> None:
+        self.library = library
+        self.forked = False                          # set in a child of fork()
+        self._names: dict[int, tuple[str, str]] = {}
+
+    # -- binding
+
+    def _address(self, symbol: str) -> int:
+        address = self.library.address(symbol)
+        if address:
+            return address
+        since = cuda_h.prototypes()[symbol].since
+        loaded = self.version
+        raise SymbolNotFound(
+            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and does not have it; it came with "
+            f"CUDA {since[0]}.{since[1]}: update the driver, or do without",
+            symbol=symbol, since=since, driver_version=loaded)
+
+    def has(self, symbol: str) -> bool:
+        """Tell whether the loaded driver exports a symbol."""
+        return bool(self.library.address(symbol))
+
+    def raw(self, symbol: str) -> "Any":
+        """Bind a function without argument types or checks, for the few hot calls; every argument must be a ctypes object."""
+        return _Result(self._address(symbol))
+
+    def __getattr__(self, name: str) -> "Callable[..., Optional[bool]]":
+        if name not in cuda_h.prototypes():
+            raise AttributeError(f"{name}: not in the table of driver functions" if name.startswith("cu") else name)
+        function = self._bind(name)
+        self.__dict__[name] = function
+        return function
+
+    def __dir__(self) -> "list[str]":
+        return sorted({*object.__dir__(self), *cuda_h.prototypes()})
+
+    def _bind(self, name: str) -> "Callable[..., Optional[bool]]":
+        prototype = cuda_h.prototypes()[name]
+        names = [parameter for parameter, _ in prototype.parameters]
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self._address(name))
+        count, is_query, listeners, driver = len(names), name in _QUERIES, tracing.listeners, self
+
+        def call(*arguments: "Any") -> "Optional[bool]":
+            if len(arguments) != count:              # C would take more than it declares, and read what is not there
+                raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
+            if driver.forked:
+                driver._refuse_forked(name)
+            start = time.perf_counter_ns() if listeners else 0
+            try:
+                code = function(*arguments)
+            except ctypes.ArgumentError as error:
+                _refuse_argument(error, name, names)
+            if listeners:
+                driver.tell(name, names, arguments, code, time.perf_counter_ns() - start)
+            if is_query and code in (0, _NOT_READY):
+                return bool(code == 0)
+            if code:
+                raise driver.error(code, name, names, arguments)
+            return None
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = prototype.line + (f"\n\n{prototype.doc}" if prototype.doc else "")
+        return call
+
+    # -- checking
+
+    def describe(self, code: int) -> "tuple[str, str]":
+        """Return a CUresult's name and text, as the driver has them, else as the header has."""
+        if code not in self._names:
+            found = []
+            for symbol in ("cuGetErrorName", "cuGetErrorString"):
+                address, text = self.library.address(symbol), ctypes.c_char_p()
+                if address:
+                    ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(address)(code, ctypes.byref(text))
+                found.append((text.value or b"").decode("utf-8", "replace"))
+            name = found[0] or cuda_h.results().get(code, "CUDA_ERROR")
+            self._names[code] = name, found[1] or "no text"
+        return self._names[code]
+
+    def error(self, code: int, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]",
+              detail: str = "") -> CudaError:
+        """Make the exception for a failed call; an emulator's report is added to it."""
+        if self.forked:
+            self._refuse_forked(name)
+        explain = getattr(self.library, "explain", None)
+        report = explain(code) if explain is not None else None
+        shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
+        return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
+
+    def tell(self, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]", code: int, elapsed_ns: int) -> None:
+        """Tell the tracers of one call."""
+        result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
+        shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
+        tracing.emit(tracing.Call(name, shown, result, elapsed_ns))
+
+    def _refuse_forked(self, name: str) -> "NoReturn":
+        raise ForkedAfterInit(
+            f"{name}: this process is a fork()ed child of one that had initialised CUDA, and the driver does not survive a "
+            "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call")
+
+    # -- facts
+
+    @property
+    def version(self) -> int:
+        """Return the CUDA version that the driver supports: 12040 is 12.4."""
+        version, address = ctypes.c_int(), self.library.address("cuDriverGetVersion")
+        if address:
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.byref(version))
+        return version.value
+
+    def __repr__(self) -> str:
+        return f"<driver {getattr(self.library, 'path', type(self.library).__name__)}>"
+
+
+def _refuse_argument(error: ctypes.ArgumentError, name: str, names: "list[str]") -> "NoReturn":
+    """Turn ctypes' "argument 2: TypeError: ..." into an error that names call and parameter."""
+    head, _, text = str(error).partition(": ")
+    position = int(head.split()[-1]) - 1
+    kind, _, text = text.partition(": ")             # "TypeError", or "<class 'TypeError'>" before 3.12
+    refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
+    raise refusal(f"{name}(): {names[position]}: {text}") from None
+
+
+# -- the one driver of this process
+
+_lock = threading.Lock()
+_chosen: "Union[Library, str, None]" = None
+_current: "Optional[Driver]" = None
+
+
+def use(driver: "Union[Library, str]") -> None:
+    """Choose the driver, before the first call.
+
+    driver  "nvidia", an absolute path, or a library object; the façade adds "emulator"
+    raises  RuntimeError  a driver is in use already
+            ValueError    a name that is none of these
+            TypeError     an object without address()
+    """
+    global _chosen
+    if isinstance(driver, str):
+        if driver != "nvidia" and not os.path.isabs(driver):
+            raise ValueError(f"driver {driver!r}: give 'nvidia', 'emulator', an absolute path, or a library object")
+    elif not callable(getattr(driver, "address", None)):
+        raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
+    with _lock:
+        if _current is not None:
+            raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
+        _chosen = driver
+
+
+def is_loaded() -> bool:
+    """Tell whether a driver is in use."""
+    return _current is not None
+
+
+def current() -> Driver:
+    """Return the driver in use; the first call loads and initialises it.
+
+    calls   cuInit
+    raises  DriverNotFound  naming each place that was tried
+            CudaError       cuInit's own, such as no device
+    """
+    if _current is not None:
+        return _current
+    with _lock:
+        return _current or _start()
+
+
+def _start() -> Driver:
+    global _current
+    _refuse_subinterpreter()
+    driver = Driver(_chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside()))
+    driver.cuInit(0)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: setattr(driver, "forked", True))
+    _current = driver
+    return driver
+
+
+def _named_outside() -> "Union[Library, str]":
+    """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
+    name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
+    if name == "emulator":
+        from . import open_emulator                  # only the façade knows the emulator
+        return open_emulator()
+    if name and name != "nvidia" and not os.path.isabs(name):
+        raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
+    return name or "nvidia"
+
+
+def _load(which: "Union[Library, str]") -> "Library":
+    if not isinstance(which, str):
+        return which
+    places = locate.libcuda() if which == "nvidia" else [(which, "the path that was chosen")]
+    tried = []
+    for path, why in places:
+        try:
+            return SharedLibrary(path)
+        except OSError as error:
+            tried.append((path, why, str(error)))
+    lines = "\n".join(f"  {path}  ({why}): {said}" for path, why, said in tried)
+    raise DriverNotFound(
+        f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run without a GPU on the emulator: "
+        f"use('emulator') before the first call, or the environment's RAWCUDA_DRIVER=emulator", tried=tried)
+
+
+def _refuse_subinterpreter() -> None:
+    """Refuse any interpreter but the main one: callbacks and at-exit work would run in the wrong one."""
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
+    if sys.implementation.name != "cpython":
+        return
+    get, ident = api["PyInterpreterState_Get"], api["PyInterpreterState_GetID"]
+    get.restype, ident.restype, ident.argtypes = ctypes.c_void_p, ctypes.c_int64, [ctypes.c_void_p]
+    if ident(get()) != 0:
+        raise RuntimeError("this is a subinterpreter: the driver works in the main interpreter only")

@@ -1,0 +1,296 @@
+"""Entry points: copies, from one row of bytes to boxes.
+
+What it is   every cuMemcpy* but those of arrays (textures), which the emulator does not have.
+How          each form is brought to one: a box of rows from one place to another. It is checked at the call, to the byte; the
+             copy itself runs when its stream gets there. Between a stream and pageable host memory, what is read is staged at
+             the call, as the driver does, and what is written is written in stream order, which is as late as is allowed.
+             Pinned memory is never staged: overwriting it before the copy has run is a mistake that shows here.
+             The forms without a stream work in the legacy default one, and wait, unless both sides are on a device.
+Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
+Read next    fills.py
+"""
+from __future__ import annotations
+
+import ctypes
+
+from .codes import Refused
+from .machine import Context, Machine
+from .queues import Stream
+from .space import FIRST_ADDRESS, Fault
+from .thunks import entry
+from .words import MEMCPY2D, MEMCPY3D, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional
+
+    from .space import Allocation
+
+__all__ = ["Box", "device_box"]
+
+_HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
+
+
+class Box:
+    """Rows of bytes in memory: where the first begins, how far apart rows and planes are, and whose memory it is."""
+
+    __slots__ = ("start", "pitch", "plane", "allocation", "image")
+
+    def __init__(self, start: int, pitch: int, plane: int, allocation: Optional[Allocation]) -> None:
+        self.start, self.pitch, self.plane = start, pitch, plane
+        self.allocation = allocation             # None: pageable host memory
+        self.image: Optional[memoryview] = None  # what was staged
+
+    @property
+    def is_pageable(self) -> bool:
+        """Tell whether the driver does not know this memory."""
+        return self.allocation is None
+
+    @property
+    def is_host(self) -> bool:
+        """Tell whether this is host memory, pageable or pinned."""
+        return self.allocation is None or self.allocation.kind == "pinned"
+
+    def rows(self, span: int) -> tuple[memoryview, int]:
+        """Return memory that holds this box, and where the box begins in it."""
+        if self.image is not None:
+            return self.image, 0
+        if self.allocation is None:
+            return memoryview((ctypes.c_char * span).from_address(self.start)).cast("B"), 0
+        if not self.allocation.alive:
+            raise Fault(700, f"a copy ran after its memory, a {self.allocation.describe()}, was freed")
+        return self.allocation.data, self.start - self.allocation.base
+
+
+def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe host memory, pinned if the driver knows it."""
+    if not address:
+        raise Refused(1, "the host pointer is NULL")
+    allocation = machine.space.find(address)
+    if allocation is None:
+        if address >= FIRST_ADDRESS:
+            raise Refused(1, f"a host pointer was expected, and {address:#x} cannot be one: {machine.space.explain(address, span)}")
+        return Box(address, pitch, plane, None)
+    machine.space.window(address, span)
+    return Box(address, pitch, plane, allocation)
+
+
+def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe memory that a device can reach, refusing a range that is not wholly inside one allocation."""
+    allocation = machine.space.find(address)
+    if allocation is None or address - allocation.base + span > allocation.size:
+        raise Refused(1, machine.space.explain(address, span))
+    return Box(address, pitch, plane, allocation)
+
+
+def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe memory by its address alone, as unified addressing does."""
+    if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
+        return Box(address, pitch, plane, None)
+    return device_box(machine, address, pitch, plane, span)
+
+
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+
+
+def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+    """Copy the rows of one box to another, here and now."""
+    to, at = target.rows(_span(target, width, height, depth))
+    taken, whence = source.rows(_span(source, width, height, depth))
+    if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
+        to[at:at + width * height] = taken[whence:whence + width * height]
+        return
+    for plane in range(depth):
+        for row in range(height):
+            first, begin = at + plane * target.plane + row * target.pitch, whence + plane * source.plane + row * source.pitch
+            to[first:first + width] = taken[begin:begin + width]
+
+
+def _span(box: Box, width: int, height: int, depth: int) -> int:
+    return (depth - 1) * box.plane + (height - 1) * box.pitch + width
+
+
+def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int, height: int = 1, depth: int = 1, *,
+          waits: bool) -> None:
+    """Queue a copy, and wait for it where the driver would."""
+    queues = machine.queues
+    if source.is_pageable and stream.capture is None:    # a graph reads its host memory each time it is launched
+        if waits:
+            for work in queues.pending(stream):
+                queues.complete(work)
+            stream.context.check()
+        span = _span(source, width, height, depth)
+        source.image = memoryview(ctypes.string_at(source.start, span))
+    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    on_host = target.is_host or (source.is_host and not source.is_pageable)
+    if (waits and on_host) or (target.is_host and source.is_host):
+        queues.complete(work)
+        stream.context.check()
+
+
+# -- one row
+
+def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: Optional[int]) -> None:
+    """Copy bytes; without a stream in the legacy one, waiting."""
+    stream = machine.stream(handle or 0)
+    if not nbytes:
+        return
+    _copy(machine, stream, _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
+          _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes), nbytes, waits=handle is None)
+
+
+@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)")
+def copy(machine: Machine, target: int, source: int, nbytes: int) -> None:
+    """Copy between any two addresses."""
+    _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), None)
+
+
+@entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)")
+def copy_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy between any two addresses, in stream order."""
+    _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), stream)
+
+
+@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)")
+def host_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
+    """Copy from host to device."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), None)
+
+
+@entry("cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)")
+def host_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy from host to device, in stream order."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), stream)
+
+
+@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)")
+def device_to_host(machine: Machine, target: int, source: int, nbytes: int) -> None:
+    """Copy from device to host."""
+    _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), None)
+
+
+@entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)")
+def device_to_host_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy from device to host, in stream order."""
+    _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), stream)
+
+
+@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)")
+def device_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
+    """Copy on the device; the host does not wait."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), None)
+
+
+@entry("cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)")
+def device_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy on the device, in stream order."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), stream)
+
+
+def _peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
+          handle: Optional[int]) -> None:
+    machine.context()
+    for context in (target_context, source_context):
+        if type(machine.handles.get(context)) is not Context:
+            raise Refused(201, f"{context:#x} is no context handle")
+    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), handle)
+
+
+@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)")
+def copy_peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int) -> None:
+    """Copy between two contexts' memory."""
+    _peer(machine, target, target_context, source, source_context, nbytes, None)
+
+
+@entry("cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
+       "size_t ByteCount, CUstream hStream)")
+def copy_peer_async(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
+                    stream: int) -> None:
+    """Copy between two contexts' memory, in stream order."""
+    _peer(machine, target, target_context, source, source_context, nbytes, stream)
+
+
+# -- rows and planes
+
+class _Side:
+    """One side of a 2-D or 3-D copy, as its structure has it."""
+
+    def __init__(self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int) -> None:
+        if kind == _ARRAY:
+            raise Refused(801, "arrays (texture memory) are not emulated")
+        if kind not in _BOXES:
+            raise Refused(1, f"{kind} is no CUmemorytype")
+        self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
+        self.address = host if kind == _HOST else device
+
+    def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
+        """Describe the memory of this side."""
+        pitch = self.pitch or (self.x + width if height * depth == 1 else 0) or width
+        if height * depth > 1 and pitch < self.x + width:
+            raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
+        if depth > 1 and self.rows < self.y + height:
+            raise Refused(1, f"{height} rows from row {self.y} on do not fit into planes of {self.rows} rows")
+        plane = pitch * (self.rows or height)
+        start = self.address + self.z * plane + self.y * pitch + self.x
+        return _BOXES[self.kind](machine, start, pitch, plane, (depth - 1) * plane + (height - 1) * pitch + width)
+
+
+def _rectangles(machine: Machine, target: _Side, source: _Side, width: int, height: int, depth: int,
+                handle: Optional[int]) -> None:
+    stream = machine.stream(handle or 0)
+    if not (width and height and depth):
+        return
+    _copy(machine, stream, target.box(machine, width, height, depth), source.box(machine, width, height, depth),
+          width, height, depth, waits=handle is None)
+
+
+def _copy_2d(machine: Machine, address: int, handle: Optional[int]) -> None:
+    sx, sy, sk, sh, sd, sa, sp, tx, ty, tk, th, td, ta, tp, width, height = read(MEMCPY2D, address)
+    _rectangles(machine, _Side(tx, ty, 0, tk, th, td, ta, tp, 0), _Side(sx, sy, 0, sk, sh, sd, sa, sp, 0), width, height, 1,
+                handle)
+
+
+def _copy_3d(machine: Machine, address: int, handle: Optional[int]) -> None:
+    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr,
+     tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(MEMCPY3D, address)
+    if sl or tl:
+        raise Refused(1, "levels of detail are for mipmapped arrays")
+    _rectangles(machine, _Side(tx, ty, tz, tk, th, td, ta, tp, tr), _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
+                width, height, depth, handle)
+
+
+@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)")
+@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)")
+def copy_2d(machine: Machine, address: int) -> None:
+    """Copy a rectangle."""
+    _copy_2d(machine, address, None)
+
+
+@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)")
+def copy_2d_async(machine: Machine, address: int, stream: int) -> None:
+    """Copy a rectangle, in stream order."""
+    _copy_2d(machine, address, stream)
+
+
+@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)")
+def copy_3d(machine: Machine, address: int) -> None:
+    """Copy a box."""
+    _copy_3d(machine, address, None)
+
+
+@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)")
+def copy_3d_async(machine: Machine, address: int, stream: int) -> None:
+    """Copy a box, in stream order."""
+    _copy_3d(machine, address, stream)
+
+
+@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)")
+def copy_3d_peer(machine: Machine, address: int) -> None:
+    """Copy a box between two contexts' memory."""
+    _copy_3d(machine, address, None)
+
+
+@entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)")
+def copy_3d_peer_async(machine: Machine, address: int, stream: int) -> None:
+    """Copy a box between two contexts' memory, in stream order."""
+    _copy_3d(machine, address, stream)

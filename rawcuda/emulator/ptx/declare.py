@@ -1,0 +1,368 @@
+"""Declarations: registers, variables, parameters, and what initialisers hold.
+
+An initialiser may hold numbers, floats, names of functions and variables, `generic(name)`, and a mask that takes one
+byte of an address, `0xff00(name)`. It is kept as (offset, value, width) and turned to bytes when addresses are known.
+
+source  PTX ISA, "Variables", "Initializers", "Constant Expressions"
+next    parser.py
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from .lexer import NUMBER, WORD, Tokens
+from .rejected import OUT_OF_MEMORY, Rejected
+from .syntax import BITS, Float, Function, Int, Scope, Symbol, Variable
+
+__all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration"]
+
+SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
+
+BIGGEST_VARIABLE = 1 << 30
+DEEPEST_EXPRESSION = 64
+_M64 = (1 << 64) - 1
+_RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
+
+
+def number(tokens: Tokens) -> Int | Float:
+    """Read one numeric token, digit by digit with int(); nothing is evaluated."""
+    text = tokens.text
+    if len(text) > 80:
+        raise tokens.fail("Constant overflow")
+    kind = text[:2]
+    if kind in ("0f", "0F") and len(text) == 10:
+        bits = int(text[2:], 16)
+        tokens.advance()
+        return Float(struct.unpack("<f", struct.pack("<I", bits))[0], bits)
+    if kind in ("0d", "0D") and len(text) == 18:
+        bits = int(text[2:], 16)
+        tokens.advance()
+        return Float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+    if kind not in ("0x", "0X") and ("." in text or "e" in text or "E" in text):
+        tokens.advance()
+        return Float(float(text))
+    digits = text[:-1] if text[-1] == "U" else text
+    try:
+        if kind in ("0x", "0X"):
+            value = int(digits[2:], 16)
+        elif kind in ("0b", "0B"):
+            value = int(digits[2:], 2)
+        elif len(digits) > 1 and digits[0] == "0":
+            value = int(digits, 8)
+        else:
+            value = int(digits, 10)
+    except ValueError:
+        raise tokens.unexpected("a number") from None
+    if value > _M64:
+        raise tokens.fail("Constant overflow")
+    tokens.advance()
+    return Int(value)
+
+
+_PRECEDENCE = {
+    "|": 1, "^": 2, "&": 3, "==": 4, "!=": 4, "<": 5, ">": 5, "<=": 5, ">=": 5, "<<": 6, ">>": 6, "+": 7, "-": 7, "*": 8,
+    "/": 8,
+}  # fmt: skip
+
+
+def constant(tokens: Tokens, depth: int = 0, floor: int = 1) -> Int | Float:
+    """Read a constant expression: 64-bit integers with C's operators, or a single floating constant."""
+    left = _unary(tokens, depth)
+    while isinstance(left, Int):
+        operator = _operator(tokens)
+        rank = _PRECEDENCE.get(operator, 0)
+        if rank < floor:
+            break
+        for _ in operator:
+            tokens.advance()
+        if depth > DEEPEST_EXPRESSION:
+            raise tokens.fail("Constant expression is nested too deeply")
+        right = constant(tokens, depth + 1, rank + 1)
+        if not isinstance(right, Int):
+            raise tokens.fail("Constant expression mixes integers and floats")
+        left = Int(_binary(tokens, operator, left.value, right.value))
+    return left
+
+
+def _operator(tokens: Tokens) -> str:
+    text = tokens.text
+    if text in ("<", ">", "=", "!"):
+        following = tokens.texts[tokens.at + 1] if tokens.at + 1 < len(tokens.texts) else ""
+        if text + following in ("<<", ">>", "<=", ">=", "==", "!="):
+            return text + following
+    return text
+
+
+def _binary(tokens: Tokens, operator: str, a: int, b: int) -> int:
+    if operator == "+":
+        return a + b & _M64
+    if operator == "-":
+        return a - b & _M64
+    if operator == "*":
+        return a * b & _M64
+    if operator == "/":
+        if b == 0:
+            raise tokens.fail("Division by zero in a constant expression")
+        return a // b
+    if operator == "<<":
+        return a << b & _M64 if b < 64 else 0
+    if operator == ">>":
+        return a >> b if b < 64 else 0
+    if operator == "&":
+        return a & b
+    if operator == "|":
+        return a | b
+    if operator == "^":
+        return a ^ b
+    return int({"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator])
+
+
+def _unary(tokens: Tokens, depth: int) -> Int | Float:
+    if depth > DEEPEST_EXPRESSION:
+        raise tokens.fail("Constant expression is nested too deeply")
+    sign = tokens.text
+    if sign in ("-", "+", "~", "!") and tokens.kind != WORD:
+        tokens.advance()
+        inner = _unary(tokens, depth + 1)
+        if isinstance(inner, Float):
+            if sign in ("~", "!") or inner.single is not None:
+                raise tokens.unexpected()
+            return Float(-inner.value) if sign == "-" else inner
+        if sign == "-":
+            return Int(-inner.value & _M64)
+        if sign == "~":
+            return Int(~inner.value & _M64)
+        return Int(int(not inner.value)) if sign == "!" else inner
+    if tokens.accept("("):
+        if tokens.text in (".s64", ".u64"):  # a cast, which changes nothing in 64 bits
+            tokens.advance()
+            tokens.expect(")")
+            return _unary(tokens, depth + 1)
+        inner = constant(tokens, depth + 1)
+        tokens.expect(")")
+        return inner
+    if tokens.accept("WARP_SZ"):
+        return Int(32)
+    if tokens.kind != NUMBER:
+        raise tokens.unexpected("a constant")
+    return number(tokens)
+
+
+def _integer(tokens: Tokens) -> int:
+    value = constant(tokens)
+    if not isinstance(value, Int):
+        raise tokens.fail("Integer constant expected")
+    return value.value
+
+
+def _type(tokens: Tokens) -> str:
+    name = tokens.text[1:]
+    if tokens.text[:1] != "." or name not in BITS:
+        if tokens.text in (".texref", ".samplerref", ".surfref"):
+            raise tokens.fail(f"'{tokens.text}': textures and surfaces are not emulated")
+        raise tokens.unexpected("a type")
+    tokens.advance()
+    return name
+
+
+def register_declaration(tokens: Tokens, scope: Scope) -> None:
+    """Read what follows `.reg`, up to the semicolon."""
+    if tokens.text in (".v2", ".v4"):
+        raise tokens.fail(f"'.reg {tokens.text}': vector registers are not emulated")
+    if tokens.text == ".align":
+        tokens.advance()
+        _integer(tokens)
+    type = _type(tokens)
+    while True:
+        name = tokens.text
+        if tokens.kind != WORD or not _RANGE.match(name):
+            raise tokens.unexpected("a register name")
+        tokens.advance()
+        if tokens.accept("<"):
+            count = _integer_in_range(tokens)
+            tokens.expect(">")
+            if name in scope.ranges:
+                raise tokens.fail(f"Duplicate definition of variable '{name}'")
+            scope.ranges[name] = (count, type)
+        else:
+            if name in scope.names:
+                raise tokens.fail(f"Duplicate definition of variable '{name}'")
+            scope.declare(name, type)
+        if not tokens.accept(","):
+            break
+    tokens.expect(";")
+
+
+def _integer_in_range(tokens: Tokens) -> int:
+    found = number(tokens) if tokens.kind == NUMBER else None
+    if not isinstance(found, Int):
+        raise tokens.unexpected("a count")
+    return found.value
+
+
+def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> Variable:
+    """Read a variable: what follows `.global` and its like, up to but not including the `;`, `,` or `)`."""
+    line = tokens.line()
+    alignment, type, managed, vector = 0, "", False, 1
+    while tokens.text[:1] == "." and tokens.kind == WORD:
+        word = tokens.text
+        if word == ".align":
+            tokens.advance()
+            alignment = _integer(tokens)
+            if not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+                raise tokens.fail(f"Alignment {alignment} is not a power of two")
+        elif word == ".attribute":
+            managed = _attributes(tokens) or managed
+        elif word == ".ptr":
+            tokens.advance()
+            if tokens.text in (".global", ".const", ".shared", ".local", ".param", ".generic"):
+                tokens.advance()
+        elif word in (".v2", ".v4", ".v8"):
+            tokens.advance()
+            vector = int(word[2:])
+        elif type:
+            raise tokens.unexpected()
+        else:
+            type = _type(tokens)
+    if not type or type == "pred":
+        raise tokens.unexpected("a type")
+    name = tokens.text
+    if tokens.kind != WORD or not _RANGE.match(name):
+        raise tokens.unexpected("a variable name")
+    earlier = scope.names.get(name)
+    if earlier is not None and not (isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)):
+        raise tokens.fail(f"Duplicate definition of variable '{name[:80]}'")
+    tokens.advance()
+    width = BITS[type] // 8 * vector
+    shape, count = _dimensions(tokens)
+    made = Variable(name, space, type, width * count, max(alignment, 1) if alignment else width, line)
+    made.linkage = linkage
+    made.managed = managed
+    made.scalar = shape is None and vector == 1
+    if made.size > BIGGEST_VARIABLE:
+        raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
+    if tokens.accept("="):
+        if space not in ("global", "const"):
+            raise tokens.fail(f"Initial value not allowed for variable '{name[:80]}' in .{space} space")
+        _initialiser(tokens, scope, made, BITS[type] // 8, shape)
+    if isinstance(earlier, Variable):  # declared .extern before, or after: one variable, which knows its own size
+        if linkage != "extern":
+            for field in Variable.__slots__:
+                setattr(earlier, field, getattr(made, field))
+        return earlier
+    scope.names[name] = made
+    return made
+
+
+def _attributes(tokens: Tokens) -> bool:
+    tokens.advance()
+    tokens.expect("(")
+    managed = False
+    while not tokens.accept(")"):
+        managed = managed or tokens.text == ".managed"
+        if tokens.kind == "end of text":
+            raise tokens.unexpected("')'")
+        tokens.advance()
+    return managed
+
+
+def _dimensions(tokens: Tokens) -> tuple[list[int] | None, int]:
+    if tokens.text != "[":
+        return None, 1
+    shape: list[int] = []
+    count = 1
+    while tokens.accept("["):
+        if tokens.accept("]"):
+            shape.append(0)
+            count = 0
+            continue
+        size = _integer(tokens)
+        shape.append(size)
+        count *= size
+        if len(shape) > 16 or count > BIGGEST_VARIABLE:
+            raise tokens.fail("Array is too large")
+        tokens.expect("]")
+    return shape, count
+
+
+def _initialiser(tokens: Tokens, scope: Scope, made: Variable, width: int, shape: list[int] | None) -> None:
+    if shape is None or tokens.text != "{":
+        made.initial.append((0, _value(tokens, scope, made.type), width))
+        return
+    inner = [width]
+    for size in reversed(shape[1:]):
+        inner.append(inner[-1] * size)
+    offset, depth, room = 0, 0, []
+    while True:
+        if tokens.accept("{"):
+            if depth == len(shape):
+                raise tokens.fail("Initialiser is nested too deeply")
+            room.append(offset)
+            depth += 1
+            continue
+        if tokens.text != "}":
+            made.initial.append((offset, _value(tokens, scope, made.type), width))
+            offset += width
+            if shape[0] and offset > made.size:
+                raise tokens.fail(f"Too many initial values for variable '{made.name[:80]}'")
+        while tokens.accept("}"):
+            depth -= 1
+            offset = room.pop() + inner[len(shape) - depth - 1] * (shape[depth] if depth else 1)
+            if not depth:
+                if not shape[0]:
+                    made.size = made.initial[-1][0] + width if made.initial else 0
+                return
+        tokens.expect(",")
+
+
+def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
+    if tokens.kind == WORD:
+        return _symbol(tokens, scope)
+    value = constant(tokens)
+    if isinstance(value, Int) and tokens.accept("("):
+        inner = _symbol(tokens, scope)
+        tokens.expect(")")
+        inner.mask = value.value
+        return inner
+    bits = BITS[type]
+    if type in ("f32", "f64"):
+        if isinstance(value, Int):
+            value = Float(float(value.value - (value.value >> 63 << 64)))
+        if type == "f64":
+            return int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
+        return value.single if value.single is not None else _single(value.value)
+    if isinstance(value, Float):
+        if value.single is None or bits != 32:
+            raise tokens.fail("Floating initial value for an integer variable")
+        return value.single
+    return value.value & (1 << bits) - 1
+
+
+def _single(value: float) -> int:
+    try:
+        return int(struct.unpack("<I", struct.pack("<f", value))[0])
+    except OverflowError:
+        return 0xFF800000 if value < 0 else 0x7F800000
+
+
+def _symbol(tokens: Tokens, scope: Scope) -> Symbol:
+    name = tokens.text
+    generic = name == "generic"
+    if generic:
+        tokens.advance()
+        tokens.expect("(")
+        name = tokens.text
+    found = scope.find(name)
+    if not isinstance(found, (Variable, Function)):
+        raise tokens.fail(f"Unknown symbol '{name[:80]}'")
+    tokens.advance()
+    if generic:
+        tokens.expect(")")
+    offset = 0
+    if tokens.text in ("+", "-"):
+        negative = tokens.advance() == "-"
+        offset = _integer(tokens)
+        offset = -offset if negative else offset
+    return Symbol(found, offset, generic)

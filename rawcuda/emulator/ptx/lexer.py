@@ -1,0 +1,142 @@
+"""PTX text to tokens.
+
+A token is a kind and its text; where it stands is an offset, and the line is looked up only when somebody asks, since
+almost nobody does. Comments, white space and preprocessor line marks vanish here. Nothing is evaluated: a number stays
+text until `syntax` reads it digit by digit with int().
+
+source  PTX ISA, "Syntax": comments, identifiers, constants
+next    parser.py
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from .rejected import Rejected
+
+__all__ = ["EOF", "NUMBER", "PUNCTUATION", "STRING", "TOKEN_LIMIT", "Tokens", "WORD"]
+
+WORD, NUMBER, STRING, PUNCTUATION, EOF = "word", "number", "string", "punctuation", "end of text"
+
+TOKEN_LIMIT = 8_000_000  # some 60 MB of text: more is not a kernel but an attack
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )
+    | (?P<word> [.%A-Za-z_$] [\w$.%]* (?: :: [\w$.]+ )* )
+    | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
+                | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | [0-9]+U?\b )
+    | (?P<string> "(?:[^"\\\n]|\\.)*" )
+    | (?P<punctuation> [][{}(),;:=+\-*/&|^~!@<>?] )
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_MARK = re.compile(r"^[ \t]*#[ \t]*(?:line[ \t]+)?[0-9]+[^\n]*$", re.MULTILINE)
+
+
+class Tokens:
+    """The tokens of one text, with a cursor.
+
+    `kind` and `text` are the token under the cursor; `advance()` moves on; `line()` tells where it stands.
+    """
+
+    def __init__(self, text: str) -> None:
+        if "#" in text:
+            text = _MARK.sub("", text)
+        self.source = text
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.places: list[int] = []
+        self._breaks: list[int] | None = None
+        self._scan(text)
+        self.at = 0
+        self.kind = self.kinds[0]
+        self.text = self.texts[0]
+
+    def _scan(self, text: str) -> None:
+        kinds, texts, places = self.kinds, self.texts, self.places
+        match = _TOKEN.match
+        at, end = 0, len(text)
+        while at < end:
+            found = match(text, at)
+            if found is None:
+                raise self._stray(at)
+            kind = found.lastgroup
+            if kind != "space":
+                kinds.append(kind)  # type: ignore[arg-type]
+                texts.append(found.group())
+                places.append(at)
+            at = found.end()
+            if kind == "word" and texts[-1] == ".section":
+                at = self._after_section(at)
+        if len(kinds) > TOKEN_LIMIT:
+            raise Rejected.at(1, f"more than {TOKEN_LIMIT} tokens")
+        kinds.append(EOF)
+        texts.append("")
+        places.append(end)
+
+    def _stray(self, at: int) -> Rejected:
+        text = self.source
+        if text.startswith("/*", at):
+            return Rejected.at(self.line_of(at), "Unterminated comment")
+        if text.startswith('"', at):
+            return Rejected.at(self.line_of(at), "Unterminated string")
+        return Rejected.at(self.line_of(at), f"Unexpected character {text[at]!a}")
+
+    def _after_section(self, at: int) -> int:
+        """Step over a debug section: megabytes of .b8 under -G that say nothing about what the kernel does.
+
+        The name stays a token, and so do the braces; what is between them is dropped.
+        """
+        opened = self.source.find("{", at)
+        closed = self.source.find("}", opened)
+        if opened < 0 or closed < 0 or opened - at > 256:
+            return at
+        self.kinds += [WORD, PUNCTUATION, PUNCTUATION]
+        self.texts += [self.source[at:opened].strip(), "{", "}"]
+        self.places += [at, opened, closed]
+        return closed + 1
+
+    def advance(self) -> str:
+        """Move to the next token, and give the text of the one left behind."""
+        text = self.text
+        at = self.at
+        if at < len(self.kinds) - 1:
+            self.at = at = at + 1
+            self.kind = self.kinds[at]
+            self.text = self.texts[at]
+        return text
+
+    def line(self) -> int:
+        """Tell the line of the token under the cursor, counted from 1."""
+        return self.line_of(self.places[self.at])
+
+    def line_of(self, place: int) -> int:
+        """Tell the line of an offset into the text."""
+        if self._breaks is None:
+            self._breaks = [found.start() for found in re.finditer("\n", self.source)]
+        return bisect_right(self._breaks, place - 1) + 1
+
+    def fail(self, message: str) -> Rejected:
+        """Make (not raise) a rejection at the cursor."""
+        return Rejected.at(self.line(), message)
+
+    def unexpected(self, wanted: str = "") -> Rejected:
+        """Make (not raise) a rejection of the token under the cursor."""
+        if self.kind == EOF:
+            return self.fail("Parsing error: the text ends too early" + (f", expected {wanted}" if wanted else ""))
+        near = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        return self.fail(f"Parsing error near {near!a}: {'expected ' + wanted if wanted else 'syntax error'}")
+
+    def accept(self, text: str) -> bool:
+        """Step over this text if it is under the cursor."""
+        if self.text == text and self.kind != STRING:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        """Step over this text, or reject."""
+        if not self.accept(text):
+            raise self.unexpected(repr(text))

@@ -1,0 +1,507 @@
+"""PTX tokens to a Module: directives, functions, statements, operands.
+
+The parser knows PTX' punctuation and its scopes, and no opcode: what an instruction may look like is the business of
+the opcode table. Names are resolved here, except those after `bra` and `call`, which may come later in the text.
+Nothing recurses with the depth of the text.
+
+source  PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
+next    syntax.py for what comes out; forms.py for how an instruction is judged
+"""
+
+from __future__ import annotations
+
+import re
+
+from .declare import SPACES, constant, register_declaration, variable_declaration
+from .lexer import EOF, NUMBER, STRING, WORD, Tokens
+from .rejected import Rejected
+from .special import SPECIAL
+from .syntax import (
+    Address, Function, Instruction, Int, Label, Module, Name, Not, Pair, Prototype, Register, Scope, Sink, Special,
+    Symbol, Variable, Vector,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .syntax import Operand
+
+__all__ = ["parse"]
+
+DEEPEST_SCOPE = 1000
+LARGEST_PARAMETERS = 32764  # bytes; PTX ISA 8.1 and later, sm_70 and later
+LINKAGE = {".visible": "visible", ".extern": "extern", ".weak": "weak", ".common": "common"}
+_LIMITS = (
+    ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank",
+    ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve", ".abi_preserve_control",
+)  # fmt: skip
+_OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
+_TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])[af]?\Z", re.ASCII)
+
+
+def parse(text: str) -> Module:
+    """Read a whole PTX module.
+
+    raises  Rejected   at the first thing that is not PTX, with its line
+    """
+    return _Parser(Tokens(text)).module()
+
+
+class _Parser:
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.made = Module()
+        self.scope = Scope(None, None)  # the module's
+        self.scope.names.update(self.made.variables)
+
+    # -- the module
+
+    def module(self) -> Module:
+        self._header()
+        tokens = self.tokens
+        while tokens.kind != EOF:
+            linkage = ""
+            while tokens.text in LINKAGE:
+                linkage = LINKAGE[tokens.advance()]
+            word = tokens.text
+            if word in (".entry", ".func"):
+                self._function(word == ".entry", linkage)
+            elif word in SPACES and word not in (".local", ".param"):
+                self._global_variables(linkage)
+            elif word in (".reg", ".local", ".param"):
+                raise tokens.fail(f"'{word}' is not allowed at module scope")
+            elif not self._ignorable():
+                raise tokens.unexpected("a directive")
+        return self.made
+
+    def _header(self) -> None:
+        tokens, made = self.tokens, self.made
+        while tokens.text in (".file", ".pragma"):
+            self._ignorable()
+        if not tokens.accept(".version"):
+            raise tokens.fail("Missing .version directive at start of file")
+        number = tokens.text.split(".")
+        if tokens.kind != NUMBER or len(number) != 2 or not all(part.isdecimal() and len(part) < 4 for part in number):
+            raise tokens.unexpected("a version such as 6.3")
+        made.version = (int(number[0]), int(number[1]))
+        tokens.advance()
+        if not tokens.accept(".target"):
+            raise tokens.fail("Missing .target directive")
+        while True:
+            match = _TARGET.match(tokens.text)
+            if match is not None:
+                made.target = tokens.text
+                made.architecture = (int(match.group(1)), int(match.group(2)))
+            elif tokens.kind != WORD:
+                raise tokens.unexpected("a target such as sm_50")
+            tokens.advance()
+            if not tokens.accept(","):
+                break
+        if not made.target:
+            raise tokens.fail("Target sm_NN expected")
+        if tokens.accept(".address_size"):
+            if tokens.text != "64":
+                raise tokens.fail("Only .address_size 64 is supported")
+            tokens.advance()
+
+    def _ignorable(self) -> bool:
+        """Step over what says nothing about execution; tell whether there was such a thing."""
+        tokens = self.tokens
+        word = tokens.text
+        if word == ".file":
+            tokens.advance()
+            index = constant(tokens)
+            if tokens.kind == STRING and isinstance(index, Int):
+                self.made.files[index.value] = tokens.text[1:-1]
+            tokens.advance()
+            while tokens.accept(","):
+                constant(tokens)
+        elif word == ".loc":
+            self._location()
+        elif word == ".section":
+            tokens.advance()
+            tokens.advance()
+            while tokens.text != "}" and tokens.kind != EOF:
+                tokens.advance()
+            tokens.expect("}")
+        elif word == ".pragma":
+            tokens.advance()
+            while tokens.kind == STRING or tokens.text == ",":
+                tokens.advance()
+            tokens.accept(";")
+        elif word == ".alias":
+            raise tokens.fail("'.alias' is not emulated")
+        elif word == ";":
+            tokens.advance()
+        else:
+            return False
+        return True
+
+    def _location(self) -> None:
+        tokens = self.tokens
+        tokens.advance()
+        for _ in range(3):
+            constant(tokens)
+        while tokens.accept(","):
+            word = tokens.advance()
+            if word == "function_name":
+                tokens.advance()
+                if tokens.accept("+"):
+                    constant(tokens)
+            elif word == "inlined_at":
+                for _ in range(3):
+                    constant(tokens)
+            else:
+                raise tokens.unexpected()
+
+    def _global_variables(self, linkage: str) -> None:
+        tokens = self.tokens
+        space = SPACES[tokens.advance()]
+        while True:
+            made = variable_declaration(tokens, self.scope, space, linkage)
+            self.made.variables[made.name] = made
+            if not tokens.accept(","):
+                break
+        tokens.expect(";")
+
+    # -- functions
+
+    def _function(self, entry: bool, linkage: str) -> None:
+        tokens = self.tokens
+        line = tokens.line()
+        tokens.advance()
+        scope = Scope(self.scope, None)
+        made = Function("", entry, line)
+        scope.function = made
+        returns: list[Variable] = []
+        if tokens.text == "(":
+            if entry:
+                raise tokens.fail("An .entry returns nothing")
+            returns = self._parameters(scope, made.return_registers)
+        name = tokens.text
+        if tokens.kind != WORD or name[0] == ".":
+            raise tokens.unexpected("a function name")
+        tokens.advance()
+        made.name, made.returns = name, returns
+        if tokens.text == "(":
+            made.parameters = self._parameters(scope, made.parameter_registers)
+        if entry and made.parameter_registers:
+            raise Rejected.at(line, "Parameters of an .entry must be in .param space")
+        self._lay_out(made)
+        earlier = self.scope.names.get(name)
+        if earlier is not None:
+            if not isinstance(earlier, Function) or earlier.entry != entry:
+                raise Rejected.at(line, f"Duplicate definition of '{name[:80]}'")
+            self._same_shape(earlier, made, line)
+            if earlier.body is None:
+                earlier.parameters, earlier.returns, earlier.line = made.parameters, made.returns, line
+                earlier.parameter_registers = made.parameter_registers
+                earlier.return_registers, earlier.registers = made.return_registers, made.registers
+                made, scope.function = earlier, earlier
+            elif linkage != "extern":
+                made.body = []
+        else:
+            made.index = len(self.made.functions)
+            self.made.functions[name] = made
+            self.scope.names[name] = made
+        self._limits(made)
+        if tokens.accept(";"):
+            return
+        if made.body is not None:
+            raise Rejected.at(line, f"Duplicate definition of function '{name[:80]}'")
+        made.scope = scope
+        made.body = []
+        self._body(made, scope)
+
+    def _same_shape(self, earlier: Function, later: Function, line: int) -> None:
+        def shape(function: Function) -> list[list[object]]:
+            lists = (function.parameters, function.returns)
+            return [[variable.size for variable in each] for each in lists] + [
+                [register.type for register in each] for each in (function.parameter_registers, function.return_registers)
+            ]
+
+        if shape(earlier) != shape(later):
+            raise Rejected.at(line, f"Definition of '{later.name[:80]}' conflicts with its declaration")
+
+    def _parameters(self, scope: Scope, registers: list[Register]) -> list[Variable]:
+        tokens = self.tokens
+        found: list[Variable] = []
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            if tokens.accept(".reg"):
+                if tokens.kind != WORD or tokens.text[0] != ".":
+                    raise tokens.unexpected("a type")
+                type = tokens.advance()[1:]
+                name = tokens.advance()
+                if type not in ("pred",) and type not in _REGISTER_TYPES or name in scope.names:
+                    raise tokens.unexpected("a register parameter")
+                registers.append(scope.declare(name, type))
+            else:
+                if not tokens.accept(".param"):
+                    raise tokens.unexpected("'.param'")
+                made = variable_declaration(tokens, scope, "param")
+                found.append(made)
+            if tokens.text != ")":
+                tokens.expect(",")
+                if tokens.text == ")":
+                    raise tokens.unexpected("a parameter")
+        return found
+
+    def _lay_out(self, made: Function) -> None:
+        offset = 0
+        for variable in made.parameters:
+            offset = -(-offset // variable.alignment) * variable.alignment
+            variable.offset = offset
+            offset += variable.size
+        if made.entry and offset > LARGEST_PARAMETERS:
+            raise Rejected.at(made.line, f"Formal parameter space overflowed: {offset} bytes, max {LARGEST_PARAMETERS}")
+
+    def _limits(self, made: Function) -> None:
+        tokens = self.tokens
+        while tokens.text in _LIMITS:
+            word = tokens.text
+            if word == ".pragma":
+                self._ignorable()
+                continue
+            tokens.advance()
+            values: list[int] = []
+            while tokens.kind == NUMBER:
+                value = constant(tokens)
+                if isinstance(value, Int):
+                    values.append(value.value)
+                if not tokens.accept(","):
+                    break
+            made.limits[word[1:]] = tuple(values)
+
+    # -- statements
+
+    def _body(self, made: Function, outer: Scope) -> None:
+        tokens = self.tokens
+        scope = Scope(outer, made)
+        stack = [scope]
+        body = made.body
+        assert body is not None
+        tokens.expect("{")
+        while stack:
+            kind, word = tokens.kind, tokens.text
+            if kind == WORD:
+                if word[0] == ".":
+                    self._directive(made, stack[-1])
+                elif tokens.texts[tokens.at + 1] == ":":
+                    self._label(made, stack[-1])
+                else:
+                    body.append(self._instruction(stack[-1], None, False))
+            elif word == "@":
+                tokens.advance()
+                negated = tokens.accept("!")
+                guard = stack[-1].find(tokens.text)
+                if not isinstance(guard, Register):
+                    raise tokens.fail(f"Unknown symbol {tokens.text[:80]!a}")
+                if guard.type != "pred":
+                    raise tokens.fail("Guard of an instruction must be a predicate register")
+                tokens.advance()
+                if tokens.kind != WORD or tokens.text[0] in ".%$_":
+                    raise tokens.unexpected("an instruction")
+                body.append(self._instruction(stack[-1], guard, negated))
+            elif word == "{":
+                if len(stack) > DEEPEST_SCOPE:
+                    raise tokens.fail("Scopes are nested too deeply")
+                stack.append(Scope(stack[-1], made))
+                tokens.advance()
+            elif word == "}":
+                stack.pop()
+                tokens.advance()
+            elif not tokens.accept(";"):
+                raise tokens.unexpected("an instruction")
+
+    def _label(self, made: Function, scope: Scope) -> None:
+        tokens = self.tokens
+        line, name = tokens.line(), tokens.advance()
+        tokens.advance()
+        if tokens.text in (".branchtargets", ".calltargets", ".callprototype"):
+            self._table(scope, name)
+            return
+        if name in scope.labels:
+            raise Rejected.at(line, f"Duplicate definition of label '{name[:80]}'")
+        label = scope.labels[name] = Label(name, line)
+        assert made.body is not None
+        made.body.append(label)
+
+    def _table(self, scope: Scope, name: str) -> None:
+        """Read the named things that `call` and `brx.idx` refer to."""
+        tokens = self.tokens
+        word = tokens.advance()
+        if name in scope.names:
+            raise tokens.fail(f"Duplicate definition of '{name[:80]}'")
+        if word == ".callprototype":
+            registers: list[Register] = []
+            # a prototype's parameters have no storage, and `_` may stand for every name
+            returns = self._shapes() if tokens.text == "(" else []
+            tokens.advance()
+            parameters = self._shapes() if tokens.text == "(" else []
+            del registers
+            while tokens.accept(".noreturn"):
+                pass
+            scope.names[name] = Prototype(returns, parameters)
+        else:
+            labels = []
+            while True:
+                if tokens.kind != WORD:
+                    raise tokens.unexpected("a name")
+                labels.append(Name(tokens.advance(), scope))
+                if not tokens.accept(","):
+                    break
+            scope.names[name] = Prototype([], [], labels)
+        tokens.expect(";")
+
+    def _shapes(self) -> list[Variable]:
+        tokens = self.tokens
+        found: list[Variable] = []
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            if tokens.accept(".reg"):
+                raise tokens.fail("'.reg' in a .callprototype is not emulated")
+            tokens.expect(".param")
+            found.append(variable_declaration(tokens, Scope(None, None), "param"))
+            if tokens.text != ")":
+                tokens.expect(",")
+        return found
+
+    def _directive(self, made: Function, scope: Scope) -> None:
+        tokens = self.tokens
+        word = tokens.text
+        if word == ".reg":
+            tokens.advance()
+            register_declaration(tokens, scope)
+        elif word in SPACES:
+            tokens.advance()
+            while True:
+                variable = variable_declaration(tokens, scope, SPACES[word])
+                made.variables.append(variable)
+                if not tokens.accept(","):
+                    break
+            tokens.expect(";")
+        elif not self._ignorable():
+            raise tokens.unexpected("a directive or an instruction")
+
+    def _instruction(self, scope: Scope, guard: Register | None, negated: bool) -> Instruction:
+        tokens = self.tokens
+        line = tokens.line()
+        word = tokens.text
+        if not _OPCODE.match(word):
+            raise tokens.unexpected("an instruction")
+        tokens.advance()
+        operands: list[Operand] = []
+        if tokens.text != ";":
+            while True:
+                operands.append(self._operand(scope))
+                if not tokens.accept(","):
+                    break
+        tokens.expect(";")
+        return Instruction(line, guard, negated, word.split("."), operands, scope)
+
+    # -- operands
+
+    def _operand(self, scope: Scope) -> Operand:
+        tokens = self.tokens
+        text = tokens.text
+        if tokens.kind == WORD:
+            found = self._named(scope)
+            if tokens.text == "|" and isinstance(found, (Register, Sink)):
+                tokens.advance()
+                return Pair(found, self._named(scope))
+            if tokens.text == "+" and isinstance(found, Symbol):
+                tokens.advance()
+                found.offset = self._offset()
+            return found
+        if text == "[":
+            return self._address(scope)
+        if text == "{":
+            tokens.advance()
+            return Vector(self._list(scope, "}"))
+        if text == "(":
+            mark = tokens.at
+            tokens.advance()
+            if tokens.kind == WORD or tokens.text == ")":
+                return Vector(self._list(scope, ")"), round=True)
+            tokens.at = mark
+            tokens.kind, tokens.text = tokens.kinds[mark], tokens.texts[mark]
+        if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
+            tokens.advance()
+            found = self._named(scope)
+            if not isinstance(found, Register) or found.type != "pred":
+                raise tokens.fail("'!' needs a predicate register")
+            return Not(found)
+        return constant(tokens)
+
+    def _list(self, scope: Scope, closing: str) -> list[Operand]:
+        tokens = self.tokens
+        items: list[Operand] = []
+        while not tokens.accept(closing):
+            items.append(self._named(scope) if tokens.kind == WORD else constant(tokens))
+            if tokens.text != closing:
+                tokens.expect(",")
+            if len(items) > 4096:
+                raise tokens.fail("Too many operands")
+        return items
+
+    def _named(self, scope: Scope) -> Operand:
+        tokens = self.tokens
+        text = tokens.text
+        if tokens.kind != WORD or text[0] == ".":
+            raise tokens.unexpected("an operand")
+        found = scope.find(text)
+        if isinstance(found, Register):
+            tokens.advance()
+            return found
+        if found is not None and not isinstance(found, Prototype):
+            tokens.advance()
+            return Symbol(found)
+        if text == "_":
+            tokens.advance()
+            return Sink()
+        if text[0] == "%" and text[1:] in SPECIAL:
+            tokens.advance()
+            return Special(text[1:])
+        if text == "WARP_SZ":
+            tokens.advance()
+            return Int(32)
+        if text[0] == "%":
+            raise tokens.fail(f"Unknown symbol '{text[:80]}'")
+        tokens.advance()
+        return Name(text, scope)
+
+    def _address(self, scope: Scope) -> Address:
+        tokens = self.tokens
+        tokens.expect("[")
+        base: Register | Symbol | None = None
+        offset = 0
+        if tokens.kind == WORD and tokens.text != "WARP_SZ":
+            found = self._named(scope)
+            if isinstance(found, Name):
+                raise tokens.fail(f"Unknown symbol '{found.text[:80]}'")
+            if not isinstance(found, (Register, Symbol)):
+                raise tokens.unexpected("an address")
+            base = found
+            if tokens.accept("+"):
+                offset = self._offset()
+            elif tokens.text == "[":  # name[3], the array form
+                tokens.advance()
+                offset = self._offset()
+                tokens.expect("]")
+        else:
+            offset = self._offset()
+        if tokens.text == ",":
+            raise tokens.fail("Tensor and texture addresses are not emulated")
+        tokens.expect("]")
+        return Address(base, offset)
+
+    def _offset(self) -> int:
+        value = constant(self.tokens)
+        if not isinstance(value, Int):
+            raise self.tokens.fail("Integer offset expected")
+        return value.value - (value.value >> 63 << 64)
+
+
+_REGISTER_TYPES = (
+    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64", "b128",
+)  # fmt: skip

@@ -1,0 +1,307 @@
+"""What a parsed module is made of: a few small classes, and the scope that names live in.
+
+Types are PTX' own words without the dot ("u32", "f64", "pred"). A register carries two names: the one in the text,
+for reports, and the one it has in the generated Python, which contains nothing of the text but checked letters.
+
+source  PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
+next    parser.py, which makes these; registers.py and translate.py, which read them
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+    Operand = Union["Register", "Special", "Int", "Float", "Symbol", "Address", "Vector", "Not", "Pair", "Sink", "Name"]
+    Item = Union["Instruction", "Label"]
+
+__all__ = [
+    "Address", "BITS", "Float", "Function", "Instruction", "Int", "Label", "Module", "Name", "Not", "Pair",
+    "Prototype", "Register", "Scope", "Sink", "Special", "Symbol", "Variable", "Vector", "python_name",
+]  # fmt: skip
+
+BITS = {
+    "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32, "s32": 32,
+    "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64,
+    "b128": 128, "pred": 1,
+}  # fmt: skip
+
+LONGEST_NAME = 60
+_PLAIN = re.compile(r"%?([A-Za-z_]\w*)\Z", re.ASCII)
+
+
+class Register:
+    """A virtual register: .reg declares it, instructions write and read it."""
+
+    __slots__ = ("name", "type", "python", "index")
+
+    def __init__(self, name: str, type: str, python: str, index: int) -> None:
+        self.name = name
+        self.type = type
+        self.python = python
+        self.index = index  # its number within the function, a bit position in sets of registers
+
+
+class Variable:
+    """Memory with a name: a global, a constant, a shared array, a local depot, a parameter.
+
+    shape   count elements of `type`; size in bytes; initial: (offset, bytes or Symbol, width) in order
+    """
+
+    __slots__ = ("name", "space", "type", "size", "alignment", "initial", "line", "linkage", "managed", "scalar", "offset")
+
+    def __init__(self, name: str, space: str, type: str, size: int, alignment: int, line: int) -> None:
+        self.name = name
+        self.space = space
+        self.type = type
+        self.size = size
+        self.alignment = alignment
+        self.initial: list[tuple[int, int | Symbol, int]] = []
+        self.line = line
+        self.linkage = ""
+        self.managed = False
+        self.scalar = True
+        self.offset = 0  # within its function's parameters, local frame or shared memory, once laid out
+
+
+class Special:
+    """A special register such as %tid.x, named without the percent sign."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Int:
+    """An integer constant; `unsigned` is kept for constant expressions only."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Float:
+    """A floating constant: 64 bits as PTX holds them, and the 32 that were written if they were."""
+
+    __slots__ = ("value", "single")
+
+    def __init__(self, value: float, single: int | None = None) -> None:
+        self.value = value
+        self.single = single
+
+
+class Symbol:
+    """The address of a variable or function, and an offset; `generic` where the text says generic(name)."""
+
+    __slots__ = ("target", "offset", "generic", "mask")
+
+    def __init__(self, target: Variable | Function, offset: int = 0, generic: bool = False, mask: int = 0) -> None:
+        self.target = target
+        self.offset = offset
+        self.generic = generic
+        self.mask = mask  # 0xff00(name) takes one byte of the address
+
+
+class Name:
+    """A word that stands for a label, a callee or a prototype: what it is depends on the instruction."""
+
+    __slots__ = ("text", "scope")
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self.text = text
+        self.scope = scope
+
+
+class Address:
+    """What stands between square brackets."""
+
+    __slots__ = ("base", "offset")
+
+    def __init__(self, base: Register | Symbol | None, offset: int) -> None:
+        self.base = base
+        self.offset = offset
+
+
+class Vector:
+    """Operands in braces, or the argument list of a call in parentheses."""
+
+    __slots__ = ("items", "round")
+
+    def __init__(self, items: list[Operand], round: bool = False) -> None:
+        self.items = items
+        self.round = round
+
+
+class Not:
+    """A negated predicate operand, `!%p1`."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Register) -> None:
+        self.of = of
+
+
+class Pair:
+    """Two destinations, `%r1|%p1`."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: Operand, second: Operand) -> None:
+        self.first = first
+        self.second = second
+
+
+class Sink:
+    """The destination `_`, which keeps nothing."""
+
+    __slots__ = ()
+
+
+class Label:
+    """A place to branch to."""
+
+    __slots__ = ("name", "line", "number")
+
+    def __init__(self, name: str, line: int) -> None:
+        self.name = name
+        self.line = line
+        self.number = -1  # the number of the basic block that it opens
+
+
+class Instruction:
+    """One instruction: `@!%p1 opcode.modifier operands;`"""
+
+    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
+
+    def __init__(
+        self, line: int, guard: Register | None, negated: bool, words: list[str], operands: list[Operand], scope: Scope
+    ) -> None:
+        self.line = line
+        self.guard = guard
+        self.negated = negated
+        self.opcode = words[0]
+        self.modifiers = tuple(words[1:])
+        self.operands = operands
+        self.scope = scope
+
+    @property
+    def text(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+
+class Prototype:
+    """The shape of an indirect call, or a table of labels or callees."""
+
+    __slots__ = ("returns", "parameters", "labels")
+
+    def __init__(self, returns: list[Variable], parameters: list[Variable], labels: list[Name] | None = None) -> None:
+        self.returns = returns
+        self.parameters = parameters
+        self.labels = labels
+
+
+class Function:
+    """A kernel or a device function; without a body it is only declared."""
+
+    def __init__(self, name: str, entry: bool, line: int) -> None:
+        self.name = name
+        self.entry = entry
+        self.line = line
+        self.returns: list[Variable] = []
+        self.parameters: list[Variable] = []
+        self.return_registers: list[Register] = []
+        self.parameter_registers: list[Register] = []
+        self.body: list[Item] | None = None
+        self.registers: list[Register] = []
+        self.variables: list[Variable] = []  # .local and .shared and .param inside the body
+        self.limits: dict[str, tuple[int, ...]] = {}
+        self.index = 0  # its number in the module: part of its address
+        self.python = ""
+        self.scope: Scope | None = None
+
+
+class Module:
+    """All of one PTX text."""
+
+    def __init__(self) -> None:
+        self.version = (0, 0)
+        self.target = ""
+        self.architecture = (0, 0)
+        self.functions: dict[str, Function] = {}
+        self.variables: dict[str, Variable] = {}
+        self.files: dict[int, str] = {}
+
+
+class Scope:
+    """Names between two braces. Inline assembly opens scopes whose names repeat, so look-up walks outwards.
+
+    A declaration `.reg .b32 %r<1000000>;` costs nothing: its registers are made when they are first named.
+    """
+
+    __slots__ = ("outer", "names", "ranges", "labels", "function")
+
+    def __init__(self, outer: Scope | None, function: Function | None) -> None:
+        self.outer = outer
+        self.function = function
+        self.names: dict[str, Register | Variable | Function | Prototype] = {}
+        self.ranges: dict[str, tuple[int, str]] = {}
+        self.labels: dict[str, Label] = {}
+
+    def find(self, name: str) -> Register | Variable | Function | Prototype | None:
+        """Look a name up, from this scope outwards."""
+        scope: Scope | None = self
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        numbered = 0 < len(digits) < 11 and (digits[0] != "0" or digits == "0")
+        while scope is not None:
+            found = scope.names.get(name)
+            if found is not None:
+                return found
+            if numbered and scope.ranges:
+                # "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself
+                for cut in range(len(digits)):
+                    held = scope.ranges.get(stem + digits[:cut])
+                    number = digits[cut:]
+                    if held is not None and (number[0] != "0" or number == "0") and int(number) < held[0]:
+                        return scope.declare(name, held[1])
+            scope = scope.outer
+        return None
+
+    def find_label(self, name: str) -> Label | None:
+        """Look a label up, from this scope outwards."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.labels.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def declare(self, name: str, type: str) -> Register:
+        """Make a register in this scope."""
+        function = self.function
+        assert function is not None
+        index = len(function.registers)
+        made = Register(name, type, python_name("r", name, index, self.outer is function.scope), index)
+        function.registers.append(made)
+        self.names[name] = made
+        return made
+
+
+def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
+    """Turn a PTX name into a Python one that nothing in the text can bend.
+
+    The number keeps apart what would fall together: names of inner scopes, `x` and `%x`, names that are not letters.
+
+    >>> python_name("r", "%rd4", 7), python_name("r", "rd4", 7), python_name("r", "%a$b", 7)
+    ('r_rd4', 'r7_rd4', 'r7_')
+    """
+    match = _PLAIN.match(name) if len(name) <= LONGEST_NAME else None
+    if match is None:
+        return f"{prefix}{number}_"
+    return f"{prefix}_{match.group(1)}" if plain and name[0] == "%" else f"{prefix}{number}_{match.group(1)}"

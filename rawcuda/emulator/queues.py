@@ -1,0 +1,295 @@
+"""Streams: queues of work, and who does the work when.
+
+What it is   Work, Stream, Event, and Queues, which takes work in and decides when each piece runs.
+How          Every piece of work knows what it must wait for: its predecessor in the stream, events, and what the legacy
+             default stream joins. All of these came earlier, so there is always something that can run, and no wait is for
+             ever. There is no engine in the background: work runs in the thread of whoever makes the call that drives it.
+                 eager   at the call that submits it
+                 lazy    as late as is allowed: when somebody waits for it, and then only what that needs
+                 random  somewhere between, in any order that events and streams allow, by a seeded generator
+             Short work (copies, fills, event marks) runs under the emulator's one lock. A kernel runs with the lock open, so
+             that other Python threads may call meanwhile; one kernel at a time, so that atomics are atomic. A host function
+             runs in a thread of its own, as in the driver: it may wait for a lock that the caller of cuLaunchHostFunc
+             holds. Eager mode waits for it only a moment, and leaves the rest of the stream to run later.
+Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
+Read next    hosts.py, machine.py, streams.py
+"""
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+
+from .codes import Refused
+from .space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable, Optional
+
+    from .graphs import Capture
+    from .machine import Context, Machine
+
+__all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues"]
+
+INSTANT, KERNEL, HOST = range(3)
+_PATIENCE = 0.1             # seconds for which eager mode waits for work that another thread is doing
+
+
+class Work:
+    """One piece of work: `run` does it, after its stream's earlier work and everything in `after`."""
+
+    __slots__ = ("run", "name", "kind", "stream", "after", "done", "time_ns")
+
+    def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
+        self.run, self.name, self.kind, self.stream = run, name, kind, stream
+        self.after: list[Work] = []
+        self.done = False
+        self.time_ns = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.name} in {self.stream!r}>"
+
+
+class Stream:
+    """A queue of work in one context; `blocking` streams join the legacy default stream."""
+
+    __slots__ = ("handle", "ident", "context", "flags", "priority", "blocking", "queue", "running", "last", "capture",
+                 "closed", "attributes")
+
+    def __init__(self, context: Context, ident: int, *, flags: int = 0, priority: int = 0) -> None:
+        self.handle = 0
+        self.ident, self.context, self.flags, self.priority = ident, context, flags, priority
+        self.blocking = not flags & 1
+        self.queue: deque[Work] = deque()
+        self.running: Optional[Work] = None
+        self.last: Optional[Work] = None
+        self.capture: Optional[Capture] = None
+        self.closed = False
+        self.attributes: dict[int, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"<stream {self.ident}>"
+
+
+class Event:
+    """A mark in a stream: the work that is done when the mark is reached."""
+
+    __slots__ = ("handle", "context", "flags", "work", "captured")
+
+    def __init__(self, context: Context, flags: int) -> None:
+        self.handle = 0
+        self.context, self.flags = context, flags
+        self.work: Optional[Work] = None
+        self.captured: Optional[tuple[Capture, tuple[int, ...]]] = None      # recorded while capturing: after these nodes
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether the mark is reached; an event that was never recorded is."""
+        return self.work is None or self.work.done
+
+
+class Queues:
+    """Take work in and run it, in one of three modes; every method is called with the machine's lock held."""
+
+    def __init__(self, machine: Machine, mode: str, seed: int) -> None:
+        self.mode = mode
+        self._machine, self._lock = machine, machine.lock
+        self._random = random.Random(seed)
+        self._changed = threading.Condition(machine.lock)
+        self._waiting = 0
+        self._kernels = threading.Lock()
+        self._busy: dict[Stream, None] = {}              # streams with work in their queues, oldest first
+        self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[mode]
+
+    # -- taking work in
+
+    def submit(self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT,
+               after: Iterable[Work] = ()) -> Optional[Work]:
+        """Queue work, or add it to the graph that the stream is capturing (then there is nothing to wait for: None)."""
+        context = stream.context
+        if stream.capture is not None:
+            stream.capture.add(stream, run, name, kind)
+            return None
+        if context.captures and stream is context.legacy:
+            context.refuse_implicit()
+        work = Work(run, name, kind, stream)
+        for other in after:
+            if not other.done:
+                work.after.append(other)
+        if stream.blocking:
+            self._join(stream, context, work)
+        stream.last = work
+        if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager":
+            self._execute(work)                          # nothing to wait for: it needs no queue
+            return work
+        stream.queue.append(work)
+        self._busy[stream] = None
+        self._submit_more(work)
+        return work
+
+    def _join(self, stream: Stream, context: Context, work: Work) -> None:
+        """Make the legacy default stream and the blocking ones wait for each other."""
+        if stream is not context.legacy:
+            last = context.legacy.last
+            if last is not None and not last.done:
+                work.after.append(last)
+            return
+        for other in context.streams.values():
+            last = other.last
+            if other.blocking and other is not stream and last is not None and not last.done:
+                work.after.append(last)
+
+    def _submit_lazy(self, work: Work) -> None:
+        pass
+
+    def _submit_eager(self, work: Work) -> None:
+        deadline = 0.0
+        while not work.done:
+            head = next(iter(self._ready()), None)
+            if head is not None:
+                self._start(head)
+                continue
+            now = time.monotonic()
+            deadline = deadline or now + _PATIENCE
+            if now >= deadline:
+                return                                   # another thread is at it, and may be waiting for our caller
+            self._wait(deadline - now)
+
+    def _submit_random(self, work: Work) -> None:
+        for _ in range(self._random.choice((0, 0, 0, 1, 1, 2, 5))):
+            ready = list(self._ready())
+            if not ready:
+                return
+            self._start(self._random.choice(ready))
+
+    # -- waiting for work
+
+    def complete(self, work: Optional[Work]) -> None:
+        """Run what a piece of work needs, and it, and return when it is done."""
+        while work is not None and not work.done:
+            head = self._choose(work)
+            if head is None:
+                self._wait(None)
+            else:
+                self._start(head)
+
+    def pending(self, stream: Stream) -> list[Work]:
+        """List what must be done before a stream is: its last work, or for the legacy one that of all it joins, too."""
+        streams = [stream]
+        if stream is stream.context.legacy:
+            streams += [other for other in stream.context.streams.values() if other.blocking and other is not stream]
+        return [other.last for other in streams if other.last is not None and not other.last.done]
+
+    def complete_context(self, context: Context) -> None:
+        """Finish all work of a context."""
+        for stream in list(context.streams.values()):
+            self.complete(stream.last)
+
+    def nudge(self, work: Optional[Work]) -> None:
+        """Let work go on a little because somebody asked how it is doing: a loop of queries must come to an end."""
+        if work is None or work.done or self.mode == "eager":
+            return
+        head = self._choose(work)
+        if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
+            self._start(head)
+
+    def _ready(self) -> Iterable[Work]:
+        """Yield the heads of queues that can run now."""
+        for stream in list(self._busy):
+            if stream.running is None and stream.queue:
+                head = stream.queue[0]
+                if all(other.done for other in head.after):
+                    yield head
+
+    def _choose(self, work: Work) -> Optional[Work]:
+        """Choose what to run so that `work` comes nearer; None when another thread is doing just that."""
+        if self.mode == "random":
+            ready = list(self._ready())
+            if ready:
+                return self._random.choice(ready)
+        while True:
+            head = work.stream.queue[0]
+            if work.stream.running is not None:
+                return None
+            for other in head.after:
+                if not other.done:
+                    work = other
+                    break
+            else:
+                return head
+
+    def _wait(self, seconds: Optional[float]) -> None:
+        """Let other threads finish something."""
+        if not any(stream.running is not None for stream in self._busy):
+            raise RuntimeError(f"no work can run, and none is running: {[list(stream.queue) for stream in self._busy]}")
+        self._waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self._waiting -= 1
+
+    # -- running work
+
+    def _start(self, work: Work) -> None:
+        if work.kind == HOST and not work.stream.context.state:
+            work.stream.running = work
+            self._machine.host_thread.give(work)
+        else:
+            self._execute(work)
+
+    def _execute(self, work: Work) -> None:
+        """Run a piece of work here and now; in a context that is lost, only take it off its queue."""
+        context = work.stream.context
+        work.stream.running = work
+        try:
+            if not context.state:
+                if work.kind == KERNEL:
+                    self._run_unlocked(work)
+                else:
+                    work.run()
+        except Fault as fault:
+            context.lose(fault.code, fault.report)
+        except Exception as caught:
+            self._machine.kept_exceptions.append(caught)
+            context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
+        finally:
+            self.finish(work)
+
+    def _run_unlocked(self, work: Work) -> None:
+        self._lock.release()
+        try:
+            with self._kernels:
+                work.run()
+        finally:
+            self._lock.acquire()
+
+    def finish(self, work: Work) -> None:
+        """Mark work as done, and tell those who wait."""
+        stream = work.stream
+        work.time_ns = time.perf_counter_ns()
+        stream.running = None
+        if stream.queue and stream.queue[0] is work:
+            stream.queue.popleft()
+            if not stream.queue:
+                self._busy.pop(stream, None)
+                if stream.closed:
+                    stream.context.streams.pop(stream.ident, None)
+        work.done = True
+        work.run, work.after = _nothing, []              # what it held can go
+        if self._waiting:
+            self._changed.notify_all()
+
+    def finish_host(self, work: Work) -> None:
+        """Finish a host function, in its own thread; in eager mode go on with what waited for it."""
+        self.finish(work)
+        while self.mode == "eager":
+            head = next(iter(self._ready()), None)
+            if head is None:
+                return
+            self._start(head)
+
+
+def _nothing() -> None:
+    raise Refused(999, "work ran twice")

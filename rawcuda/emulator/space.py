@@ -1,0 +1,253 @@
+"""The emulated address space: every allocation, found by address, checked to the byte.
+
+A device address is never a host address. Device memory starts at 2**49, which no x86-64 or arm64 process maps, so
+a host that dereferences a device pointer crashes here as it would with a GPU, and a kernel that is handed a host
+pointer is refused. Pinned and managed memory is the exception that CUDA itself makes: its address is the host's.
+
+Three habits make mistakes show early:
+
+- addresses are handed out once and never again, with a gap of a gigabyte between neighbours, so a stray pointer meets
+  nothing, and a freed one is recognised;
+- a base is aligned to what was asked and to no more, so code that hopes for page alignment is found out;
+- fresh device memory is filled with POISON, a wild number in every type, so a forgotten initialisation shows.
+
+It is not a memory model: there is one thread, and each store is seen at once.
+
+Next: ptx/machine.py, which reads and writes through this; ptx/access.py, which writes the code that does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from bisect import bisect_right, insort
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Allocation", "Fault", "POISON", "Space"]
+
+# 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 would pass for data, a NaN is
+# swallowed by min and max.
+POISON = 0xFB
+POISONED_UP_TO = 64 << 20  # a larger allocation is left to the system's zero pages: filling it would touch them all
+
+FIRST_ADDRESS = 1 << 49
+GAP = 1 << 30
+QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late reader sees stale bytes and not a crash
+GRAVES = 4096  # how many freed allocations are remembered for reports
+
+INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
+WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
+
+
+class Fault(Exception):
+    """Say what went wrong inside the emulated device: a CUresult and a report for people.
+
+    shape   code: the CUresult; report: one or more lines of text
+    """
+
+    def __init__(self, code: int, report: str) -> None:
+        super().__init__(code, report)
+        self.code = code
+        self.report = report
+
+    def __str__(self) -> str:
+        return self.report
+
+
+class Allocation:
+    """One piece of memory: where it lies, what it holds, whether it is still there."""
+
+    __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "_views", "_keep")
+
+    def __init__(self, base: int, size: int, kind: str, data: memoryview, label: str, keep: object) -> None:
+        self.base = base
+        self.size = size
+        self.kind = kind
+        self.data = data
+        self.alive = True
+        self.label = label
+        self.context: Any = None  # for whoever made it; the space itself never looks
+        self._views: dict[str, tuple[memoryview, int, int]] = {}
+        self._keep = keep
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()} at {self.base:#x}>"
+
+    def describe(self) -> str:
+        """Name this allocation in a report."""
+        label = f" {self.label!r}" if self.label else ""
+        return f"{self.size}-byte {self.kind} allocation{label}"
+
+    def typed(self, code: str) -> tuple[memoryview, int, int]:
+        """Give the memory as elements of one type: the view, the address of its element 0, its length in bytes.
+
+        Only naturally aligned elements exist, so element 0 of registered host memory may lie past the base.
+        """
+        found = self._views.get(code)
+        if found is None:
+            width = WIDTH[code]
+            skipped = -self.base % width
+            length = max(0, (self.size - skipped) // width * width)
+            view = self.data[skipped : skipped + length] if length else memoryview(bytearray())
+            found = self._views[code] = (view.cast(code), self.base + skipped, length)
+        return found
+
+    def close(self) -> None:
+        """End this allocation: every view into it that the emulator took refuses from now on."""
+        self.alive = False
+        for view, _, _ in self._views.values():
+            view.release()
+        self._views.clear()
+        try:
+            self.data.release()
+        except BufferError:  # somebody exported it on (ctypes' from_buffer); their view stays valid until dropped
+            pass
+
+
+class Space:
+    """All memory of one emulated machine, by address."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_ADDRESS
+        self._bases: list[int] = []
+        self._live: dict[int, Allocation] = {}
+        self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
+        self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
+
+    def allocate(
+        self, size: int, *, kind: str = "device", alignment: int = 256, label: str = "", poison: bool = True
+    ) -> Allocation:
+        """Make device memory at an address of its own.
+
+        raises  Fault   zero size (1), more than this machine holds (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes")
+        try:
+            if size > POISONED_UP_TO:
+                data = memoryview(mmap.mmap(-1, size))
+            else:
+                data = memoryview(bytearray([POISON if poison else 0]) * size)
+        except (MemoryError, OverflowError, OSError, ValueError) as reason:
+            raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        step = max(alignment, 1)
+        base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple: aligned to no more
+        self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+        return self._enter(Allocation(base, size, kind, data, label, None))
+
+    def allocate_host(self, size: int, *, kind: str, label: str = "") -> Allocation:
+        """Make pinned or managed memory, whose device address is its host address.
+
+        raises  Fault   zero size (1), more than this machine holds (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes")
+        try:
+            pages = mmap.mmap(-1, size)
+        except (MemoryError, OverflowError, OSError, ValueError) as reason:
+            raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        anchor = ctypes.c_char.from_buffer(pages)
+        data = memoryview(pages)
+        if size <= POISONED_UP_TO:
+            data[:] = bytes([POISON]) * size
+        return self._enter(Allocation(ctypes.addressof(anchor), size, kind, data, label, (anchor, pages)))
+
+    def register_host(self, address: int, size: int, *, label: str = "") -> Allocation:
+        """Let the device see host memory that belongs to somebody else (cuMemHostRegister).
+
+        raises  Fault   zero size, or memory that is known already (1)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"a registration of {size} bytes")
+        if self._overlapping(address, size) is not None:
+            raise Fault(INVALID_VALUE, f"{address:#x} and {size} bytes on are registered already")
+        data = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        return self._enter(Allocation(address, size, "pinned", data, label or "registered host memory", None))
+
+    def free(self, base: int) -> None:
+        """End the allocation that starts at base.
+
+        raises  Fault   an unknown address, one inside an allocation, or a second free (1)
+        """
+        gone = self._live.pop(base, None)
+        if gone is None:
+            raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
+        del self._bases[bisect_right(self._bases, base) - 1]
+        self._graves.append((base, gone.size, gone.describe()))
+        if gone._keep is not None:
+            self._quarantine.append(gone._keep)
+        gone.close()
+
+    def find(self, address: int) -> Allocation | None:
+        """Give the live allocation that contains address, or None."""
+        at = bisect_right(self._bases, address) - 1
+        if at < 0:
+            return None
+        found = self._live[self._bases[at]]
+        return found if address - found.base < found.size else None
+
+    def window(self, address: int, nbytes: int) -> memoryview:
+        """Give nbytes of memory from address on, for reading and writing.
+
+        raises  Fault   not wholly inside one live allocation (1)
+        """
+        found = self.find(address)
+        if found is None or address - found.base + nbytes > found.size:
+            raise Fault(INVALID_VALUE, self.explain(address, nbytes))
+        start = address - found.base
+        return found.data[start : start + nbytes]
+
+    def live(self) -> list[Allocation]:
+        """List the allocations there are, by address."""
+        return [self._live[base] for base in self._bases]
+
+    def explain(self, address: int, nbytes: int) -> str:
+        """Say in words where an address lies, as an error report needs it."""
+        text = f"address {address:#x}"
+        if address == 0:
+            return f"{text}: a null pointer"
+        found = self.find(address)
+        if found is not None:
+            over = address - found.base + nbytes - found.size
+            if over > 0:
+                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {found.describe()}"
+            return f"{text}: {address - found.base} bytes into a {found.describe()} at {found.base:#x}"
+        for base, size, words in reversed(self._graves):
+            if base <= address < base + size:
+                return f"{text}: {address - base} bytes into a {words} that was freed"
+        return f"{text}: {self._neighbour(address, nbytes)}"
+
+    def _neighbour(self, address: int, nbytes: int) -> str:
+        at = bisect_right(self._bases, address) - 1
+        choices = []
+        if at >= 0:
+            below = self._live[self._bases[at]]
+            choices.append((address - below.base - below.size, "past the end of", below))
+        if at + 1 < len(self._bases):
+            above = self._live[self._bases[at + 1]]
+            choices.append((above.base - address, "before the start of", above))
+        near = [choice for choice in choices if choice[0] < GAP]
+        if not near:
+            if address < FIRST_ADDRESS:
+                return "no device memory; is it a host address?"
+            return "no allocation is near"
+        distance, side, which = min(near, key=lambda choice: choice[0])
+        return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}"
+
+    def _overlapping(self, address: int, size: int) -> Allocation | None:
+        at = bisect_right(self._bases, address + size - 1) - 1
+        if at < 0:
+            return None
+        found = self._live[self._bases[at]]
+        return found if found.base + found.size > address else None
+
+    def _enter(self, made: Allocation) -> Allocation:
+        insort(self._bases, made.base)
+        self._live[made.base] = made
+        return made

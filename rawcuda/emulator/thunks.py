@@ -1,0 +1,197 @@
+"""The seam: Python functions served as C functions.
+
+What it is   `entry`, which declares an entry point by its C line, and `serve`, which makes a C function pointer of it.
+How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
+             None), and text is not cut at a NUL. Structures by value arrive as bytes-like ctypes structures.
+             One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
+             to find its emulator. All are kept for ever, in `_immortal`: the address of a collected thunk silently calls
+             whatever thunk was made next, and nobody can tell who still holds an address.
+             The signatures are written here and not taken from the table that clients use: a mistake there would be made
+             twice and never seen. Tests compare both with cuda.h.
+Source       CUDA Driver API; ctypes, "Callback functions"
+Read next    machine.py, then a room of entry points, such as streams.py
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+import _thread
+
+from .codes import Refused
+from .space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, TypeVar
+
+    from .machine import Machine
+
+    F = TypeVar("F", bound=Callable[..., Optional[int]])
+
+__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse"]
+
+_UNKNOWN, _NOT_INITIALIZED, _NOT_PERMITTED = 999, 3, 800
+
+
+class Location(ctypes.Structure):
+    """CUmemLocation, which is passed by value."""
+
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+# c_long is 32 bits on Windows: it is in no signature. CUDAAPI is __stdcall there, which on x64 means nothing.
+_SCALARS: "dict[str, Any]" = {
+    "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
+    "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_uint64,
+    "cuuint32_t": ctypes.c_uint32, "cuuint64_t": ctypes.c_uint64, "CUdeviceptr": ctypes.c_uint64,
+    "CUdevice": ctypes.c_int, "CUresult": ctypes.c_int, "CUmemLocation": Location,
+}
+_ENUMS = frozenset("""
+CUdevice_attribute CUdevice_P2PAttribute CUlimit CUfunc_cache CUsharedconfig CUfunction_attribute CUpointer_attribute CUmem_advise
+CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUstreamAttrID CUexecAffinityType CUjitInputType
+""".split())
+_HANDLES = frozenset("""
+CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUgraphNode CUlibrary CUkernel CUarray
+CUhostFn CUstreamCallback CUoccupancyB2DSize
+""".split())
+
+
+def _ctype(c_type: str) -> "Any":
+    """Return the ctypes type for a C type: addresses and handles are integers of a pointer's width."""
+    if c_type.endswith("*") or c_type in _HANDLES:
+        return ctypes.c_size_t
+    if c_type in _ENUMS:
+        return ctypes.c_int
+    return _SCALARS[c_type]
+
+
+def parse(line: str) -> "tuple[str, list[tuple[str, str]]]":
+    """Take a C line apart: its name, and (type, name) of each parameter."""
+    name, inside = re.fullmatch(r"(\w+)\((.*)\)", line.strip(), re.S).groups()      # type: ignore[union-attr]
+    parameters = []
+    if inside.strip() != "void":
+        for piece in inside.split(","):
+            c_type, parameter = re.fullmatch(r"\s*(.*?)\s*(\w+)\s*", piece, re.S).groups()   # type: ignore[union-attr]
+            parameters.append((re.sub(r"\s*\*", " *", c_type).replace("* *", "**"), parameter))
+    return name, parameters
+
+
+class Entry:
+    """One entry point: its C line, the function that does it, and what it may be called without."""
+
+    __slots__ = ("name", "line", "function", "free", "since")
+
+    def __init__(self, line: str, function: "Callable[..., Optional[int]]", free: bool, since: int) -> None:
+        self.name = line.partition("(")[0]
+        self.line, self.function, self.free, self.since = line, function, free, since
+
+    def prototype(self) -> "Any":
+        """Return the ctypes function type of this entry."""
+        return ctypes.CFUNCTYPE(ctypes.c_int, *(_ctype(c_type) for c_type, _ in parse(self.line)[1]))
+
+
+ENTRIES: "dict[str, Entry]" = {}
+
+
+def entry(line: str, *, free: bool = False, since: int = 11000) -> "Callable[[F], F]":
+    """Declare an entry point by its C line, as cuda.h has it, with the exported name.
+
+    line   name(parameters); the function gets the machine, then each parameter as an int or float
+    free   it needs no cuInit, no lock, and may be called from a host function
+    since  the CUDA version that brought it, for cuGetProcAddress
+    """
+    def declare(function: "F") -> "F":
+        made = Entry(line, function, free, since)
+        if made.name in ENTRIES:
+            raise ValueError(f"{made.name} is declared twice")
+        ENTRIES[made.name] = made
+        return function
+    return declare
+
+
+_immortal: "list[Any]" = []
+
+
+def serve(machine: "Machine", served: Entry) -> int:
+    """Make a C function of an entry point, for ever, and return its address."""
+    thunk = served.prototype()(_wrap(machine, served))
+    _immortal.append(thunk)
+    return ctypes.cast(thunk, ctypes.c_void_p).value or 0
+
+
+def _wrap(machine: "Machine", served: Entry) -> "Callable[..., int]":
+    """Wrap an entry so that it always returns a code: what leaves a callback in any other way is lost, and the caller
+    would read whatever the stack held, which is often 0."""
+    function, lock, worker = served.function, machine.lock, machine.host_thread
+    getpid, get_ident = os.getpid, threading.get_ident
+
+    def call(*arguments: "Any") -> int:
+        try:
+            if machine.pid != getpid():          # before the lock, which a fork() may have copied in its locked state
+                return _NOT_INITIALIZED
+            if worker.ident == get_ident():
+                return _NOT_PERMITTED
+            with lock:
+                return function(machine, *arguments) or 0
+        except (Refused, Fault) as refusal:
+            return machine.refuse(refusal.code, refusal.report)
+        except BaseException as caught:
+            return _keep(machine, served, caught)
+
+    def call_free(*arguments: "Any") -> int:
+        try:
+            return function(machine, *arguments) or 0
+        except Refused as refusal:
+            return refusal.code
+        except BaseException as caught:
+            return _keep(machine, served, caught)
+
+    chosen = call_free if served.free else call
+    chosen.__name__ = chosen.__qualname__ = served.name
+    return chosen
+
+
+def _keep(machine: "Machine", served: Entry, caught: BaseException) -> int:
+    """Keep what went wrong in an entry; deliver Ctrl-C again once the caller is back in its own Python code."""
+    if isinstance(caught, MemoryError):
+        return 2                                 # the host's memory is the emulated device's
+    if isinstance(caught, KeyboardInterrupt):
+        machine.interrupt.defer()
+    else:
+        machine.kept_exceptions.append(caught)
+        machine.report(_UNKNOWN, f"{served.name} failed inside the emulator: {caught!r}")
+    return _UNKNOWN
+
+
+class Interrupt:
+    """A Ctrl-C that came inside a thunk, to be delivered again after the thunk has returned.
+
+    Nothing can be raised through the C caller. So a helper thread waits until the call is surely over and interrupts the
+    main thread again. A client that asks for an explanation of the failed call gets it sooner: `claim` raises there.
+    """
+
+    def __init__(self) -> None:
+        self._pending = False
+
+    def defer(self, seconds: float = 0.05) -> None:
+        """Arrange for the interrupt to come again."""
+        self._pending = True
+        timer = threading.Timer(seconds, self._deliver)
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:                     # the interpreter is ending: nobody is left to interrupt
+            pass
+
+    def _deliver(self) -> None:
+        if self._pending:
+            self._pending = False
+            _thread.interrupt_main()
+
+    def claim(self) -> None:
+        """Raise the pending interrupt, if there is one, here and now."""
+        if self._pending and threading.current_thread() is threading.main_thread():
+            self._pending = False
+            raise KeyboardInterrupt

@@ -1,0 +1,99 @@
+"""Code images: which of PTX, cubin and fatbin some bytes are, whether they are whole, and which kernels a cubin names.
+
+What it is   a check before the driver sees an image. It is given no length, so a truncated one would make it read on.
+What not     it judges neither the architecture nor the code: the driver does.
+Source       ELF-64 Object File Format; fatbinary_section.h of the CUDA toolkit (magic numbers and header)
+Read next    signature.py
+"""
+from __future__ import annotations
+
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+__all__ = ["prepare", "cubin_kernels"]
+
+_ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
+_NOBITS = 8                                      # a section that takes no room in the file (.bss, shared memory)
+
+
+def prepare(code: Union[str, bytes, bytearray, memoryview]) -> tuple[str, bytes]:
+    """Return an image's kind, "ptx", "cubin" or "fatbin", and its bytes as the driver wants them, with a NUL behind.
+
+    raises  TypeError   neither str nor bytes
+            ValueError  empty, truncated, a file's name, or nothing that a driver loads
+    """
+    if isinstance(code, str):
+        data = code.encode("utf-8")
+    elif isinstance(code, (bytes, bytearray, memoryview)):
+        data = bytes(code)
+    else:
+        raise TypeError(f"code is PTX (str or bytes), a cubin or fatbin (bytes), or a path (os.PathLike), "
+                        f"not {type(code).__name__}")
+    if data[:4] == _ELF and not isinstance(code, str):
+        _sections(data)
+        return "cubin", data + b"\0"
+    if data[:4] == _FATBIN and not isinstance(code, str):
+        _check_fatbin(data)
+        return "fatbin", data + b"\0"
+    if data[:4] == _FATBIN_WRAPPER:
+        raise ValueError("this is a fatbin's wrapper, which only points to the fatbin: give the fatbin itself (nvcc -fatbin)")
+    data = data.rstrip(b"\0")
+    if not data.strip():
+        raise ValueError("the code is empty")
+    if b"\0" in data:
+        raise ValueError(f"the code is neither PTX (a NUL stands at byte {data.index(0)}) nor a whole cubin or fatbin")
+    if b".version" not in data:
+        if b"\n" not in data and len(data) < 4096:
+            raise ValueError(f"{data.decode('utf-8', 'replace')!r} is not PTX; to load a file, give a pathlib.Path")
+        hint = ": CUDA C must be compiled first (nvcc -ptx)" if b"__global__" in data else ""
+        raise ValueError(f"the code is not PTX (no .version), cubin or fatbin{hint}")
+    return "ptx", data + b"\0"
+
+
+def _check_fatbin(data: bytes) -> None:
+    if len(data) < 16:
+        raise ValueError(f"a truncated fatbin: {len(data)} bytes, and its header alone has 16")
+    _, _, header, body = struct.unpack_from("<IHHQ", data)
+    if header + body > len(data):
+        raise ValueError(f"a truncated fatbin: it says {header + body} bytes, and has {len(data)}")
+
+
+def _sections(data: bytes) -> list[tuple[str, int, int]]:
+    """Return a cubin's sections as (name, offset, size in the file), each seen to lie inside the bytes.
+
+    raises  ValueError  truncated, or not a 64-bit little-endian ELF file
+    """
+    if len(data) < 64:
+        raise ValueError(f"a truncated cubin: {len(data)} bytes, and its header alone has 64")
+    if data[4:6] != b"\x02\x01":
+        raise ValueError("an ELF file that is not 64-bit and little-endian is no cubin")
+    table, = struct.unpack_from("<Q", data, 40)                              # e_shoff
+    entry_size, count, names_index = struct.unpack_from("<HHH", data, 58)    # e_shentsize, e_shnum, e_shstrndx
+    if table + entry_size * count > len(data):
+        raise ValueError(f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}")
+    if count and (entry_size < 64 or names_index >= count):
+        raise ValueError("a damaged cubin: its section table makes no sense")
+    headers = []
+    for index in range(count):
+        name, kind, offset, size = struct.unpack_from("<II16xQQ", data, table + index * entry_size)
+        size = 0 if kind == _NOBITS else size
+        if offset + size > len(data):
+            raise ValueError(f"a truncated cubin: a section ends at byte {offset + size} of {len(data)}")
+        headers.append((name, offset, size))
+    if not headers:
+        return []
+    start, end = headers[names_index][1], sum(headers[names_index][1:])
+    return [(data[start + name:end].split(b"\0", 1)[0].decode("utf-8", "replace"), offset, size)
+            for name, offset, size in headers]
+
+
+def cubin_kernels(data: bytes) -> list[str]:
+    """List the kernels of a cubin, by its sections ".text.NAME"; device functions that were not inlined are among them.
+
+    raises  ValueError  truncated
+    """
+    names = [name for name, _, _ in _sections(data)]
+    return [name[6:] for name in names if name.startswith(".text.")]

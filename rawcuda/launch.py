@@ -1,0 +1,234 @@
+"""The launch: a grid that was checked once, arguments that are packed at each call.
+
+What it is   `Launch`, a callable made by Kernel.configure: one pack_into and one foreign call.
+How          each launch in flight has a buffer of its own from a pool, so several threads may use one Launch: list.pop and
+             list.append are atomic. A buffer carries its foreign call, with every other argument bound already; the
+             binding has no argument types (they are what a ctypes call costs most), so all of them are ctypes objects.
+Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
+Read next    kernel.py, arguments.py
+"""
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from functools import partial
+
+from . import cuda_h, tracing
+from .arguments import converter
+from .device import Device
+from .errors import Closed
+from .owned import drain
+from .stream import Stream, retain, sweep, work_handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Sequence, Union
+
+    from .kernel import Kernel
+
+    Extent = Union[int, Sequence[int]]
+
+__all__ = ["Launch"]
+
+_PER_THREAD = 2
+_CLUSTER_DIMENSION, _COOPERATIVE = 4, 2          # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
+_WRONG_CONTEXT = (201, 400)                      # INVALID_CONTEXT, INVALID_HANDLE: another context is current
+
+
+class Launch:
+    """A kernel with its grid, block and stream; call it with the arguments. Any number of threads may.
+
+    raises  TypeError   a wrong number or kind of arguments
+            ValueError  a value that its parameter cannot hold, memory that the device cannot reach
+            Closed      the module or stream was closed meanwhile
+            CudaError   the driver's refusal of the launch; what the kernel does wrong shows at the next synchronising call
+    """
+
+    __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
+                 "_pack", "_size", "_offsets", "_config", "_call", "_pool", "_driver", "_primary")
+
+    def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
+                 cluster: Optional[Extent]) -> None:
+        device = kernel.device
+        self.kernel, self._module = kernel, kernel.module
+        self.grid, self.block = _extent("grid", grid), _extent("block", block)
+        self.shared_bytes = shared_bytes
+        self.stream = stream
+        self._stream = work_handle(stream)
+        if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
+            raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
+        self._needs_context = self._stream <= _PER_THREAD
+        self._primary, self._driver = device.primary, device.primary.driver
+        clusters = None if cluster is None else _extent("cluster", cluster)
+        _check_extents(kernel, device, self.grid, self.block, clusters)
+        _check_shared(kernel, device, shared_bytes)
+        self._prepare_arguments(device)
+        self._prepare_call(cooperative, clusters)
+        self._pool: list[tuple[Any, Any]] = [self._buffer()]
+
+    def _prepare_arguments(self, device: Device) -> None:
+        parameters, formats, position = self.kernel.parameters, ["<"], 0
+        self._converters = []
+        for index, parameter in enumerate(parameters):
+            code, convert = converter(self.kernel.name, parameter, self.kernel._declared_at(index), device, self._stream)
+            if parameter.offset > position:
+                formats.append(f"{parameter.offset - position}x")
+            formats.append(code)
+            position = parameter.offset + parameter.size
+            self._converters.append(convert)
+        packing = struct.Struct("".join(formats))
+        self._pack, self._size = packing.pack_into, packing.size
+        self._offsets = [parameter.offset for parameter in parameters]
+
+    def _prepare_call(self, cooperative: bool, cluster: Optional[tuple[int, int, int]]) -> None:
+        """Choose the entry point and bind all but the arguments.
+
+        calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
+        """
+        function, stream = cuda_h.CUfunction(self.kernel.handle), cuda_h.CUstream(self._stream)
+        attributes = []
+        if cooperative:
+            attributes.append(_attribute(_COOPERATIVE, "cooperative", 1))
+        if cluster is not None:
+            attributes.append(_attribute(_CLUSTER_DIMENSION, "clusterDim", cluster))
+        if cluster is not None or self._driver.has("cuLaunchKernelEx"):
+            config = cuda_h.CUlaunchConfig()
+            config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+            config.blockDimX, config.blockDimY, config.blockDimZ = self.block
+            config.sharedMemBytes, config.hStream = self.shared_bytes, stream
+            if attributes:
+                array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
+                config.attrs, config.numAttrs = array, len(attributes)
+            self._call = partial(self._driver.raw("cuLaunchKernelEx"), ctypes.byref(config), function)
+            self._config = ("cuLaunchKernelEx", config, (None,))
+            return
+        name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
+        numbers = [ctypes.c_uint(number) for number in (*self.grid, *self.block, self.shared_bytes)]
+        self._call = partial(self._driver.raw(name), function, *numbers, stream)
+        self._config = (name, None, () if cooperative else (None,))
+
+    def _buffer(self) -> tuple[Any, Any]:
+        """Make one launch's buffer: (where to pack, the foreign call that reads it)."""
+        storage = ctypes.create_string_buffer(max(self._size, 1))
+        start = ctypes.addressof(storage)
+        pointers = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
+        pointers.storage = storage                       # an address keeps nothing alive
+        return storage, partial(self._call, ctypes.byref(pointers), *self._config[2])
+
+    def __call__(self, *arguments: Any) -> None:
+        """Launch with these arguments; returns at once."""
+        if len(arguments) != len(self._converters):
+            raise TypeError(f"kernel {self.kernel.name} takes {self.kernel._signature()}; {len(arguments)} arguments were given")
+        self._check_open()
+        kept: list[Any] = []
+        values = [convert(argument, kept) for convert, argument in zip(self._converters, arguments)]
+        try:
+            entry = self._pool.pop()
+        except IndexError:                               # every buffer is in use by some other thread
+            entry = self._buffer()
+        self._pack(entry[0], 0, *values)
+        code = self._run(entry[1])
+        self._pool.append(entry)
+        if code:
+            raise self._error(code)
+        if kept:
+            sweep()
+            retain(self.kernel.device, self._stream, kept)
+
+    def _check_open(self) -> None:
+        if self._module._handle is None:
+            raise Closed(f"the module of kernel {self.kernel.name} is closed: load it again")
+        if isinstance(self.stream, Stream) and self.stream._handle is None:
+            raise Closed(f"the stream of this launch of {self.kernel.name} is closed: configure another launch")
+        if self._driver.forked:
+            self._driver._refuse_forked(self._config[0])
+
+    def _run(self, call: Any) -> int:
+        """Make the foreign call, in our context where it matters; on "wrong context" push ours and try once more.
+
+        A stream of our own knows its context, so nothing is pushed for it. The two default streams belong to whichever
+        context is current.
+        """
+        start = time.perf_counter_ns() if tracing.listeners else 0
+        if self._needs_context:
+            with self._primary.current():
+                code = call()
+        else:
+            code = call()
+            if code in _WRONG_CONTEXT:
+                with self._primary.current():
+                    code = call()
+        if tracing.listeners:
+            self._driver.tell(self._config[0], *self._shown(), code, time.perf_counter_ns() - start)
+        return int(code)
+
+    def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
+        facts = {"f": self.kernel, "gridDim": self.grid, "blockDim": self.block, "sharedMemBytes": self.shared_bytes,
+                 "hStream": cuda_h.CUstream(self._stream)}
+        return list(facts), tuple(facts.values())
+
+    def _error(self, code: int) -> Exception:
+        return self._driver.error(code, self._config[0], *self._shown())
+
+    def __repr__(self) -> str:
+        return f"<Launch of {self.kernel.name}, grid {self.grid}, block {self.block}>"
+
+
+def _attribute(number: int, field: str, value: Any) -> Any:
+    attribute = cuda_h.CUlaunchAttribute()
+    attribute.id = number
+    if field == "clusterDim":
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = value
+    else:
+        setattr(attribute.value, field, value)
+    return attribute
+
+
+# -- checks, once for each configuration
+
+def _extent(name: str, given: Extent) -> tuple[int, int, int]:
+    """Return x, y, z of a number or of one to three numbers, each at least 1."""
+    numbers = (given,) if hasattr(given, "__index__") else tuple(given)     # type: ignore[arg-type]
+    if not 1 <= len(numbers) <= 3:
+        raise ValueError(f"{name}={given!r}: give one to three numbers, x, y, z")
+    for number in numbers:
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"{name}={given!r}: {number!r} is not an int")
+    x, y, z = (*(number.__index__() for number in numbers), 1, 1)[:3]
+    if min(x, y, z) < 1:
+        raise ValueError(f"{name}={given!r}: every dimension is at least 1; launch nothing at all when there is no work")
+    return x, y, z
+
+
+def _check_extents(kernel: Kernel, device: Device, grid: tuple[int, ...], block: tuple[int, ...],
+                   cluster: Optional[tuple[int, int, int]]) -> None:
+    for name, given, what in (("grid", grid, "MAX_GRID_DIM_"), ("block", block, "MAX_BLOCK_DIM_")):
+        for axis, number in zip("XYZ", given):
+            limit = device.attribute(what + axis)
+            if number > limit:
+                raise ValueError(f"{name}={given}: {axis.lower()} is at most {limit} on this device")
+    threads, limit = block[0] * block[1] * block[2], kernel.attributes["max_threads_per_block"]
+    if threads > limit:
+        raise ValueError(f"block={block} has {threads} threads; kernel {kernel.name} takes at most {limit} on this device")
+    if cluster is not None and any(extent % part for extent, part in zip(grid, cluster)):
+        raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
+
+
+def _check_shared(kernel: Kernel, device: Device, shared_bytes: int) -> None:
+    """Check the dynamic shared memory, and ask for more than the default 48 KiB where it is wanted.
+
+    calls   cuFuncSetAttribute
+    """
+    if isinstance(shared_bytes, bool) or not hasattr(shared_bytes, "__index__"):
+        raise TypeError(f"shared_bytes is an int, not {type(shared_bytes).__name__}")
+    static = kernel.attributes["shared_bytes"]
+    limit = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - static
+    if not 0 <= shared_bytes <= limit:
+        raise ValueError(f"shared_bytes={shared_bytes}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}")
+    if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
+        with device.current():
+            device.primary.driver.cuFuncSetAttribute(cuda_h.CUfunction(kernel.handle),
+                                                     cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+        kernel._forget_attributes()
+    drain()

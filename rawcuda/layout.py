@@ -1,0 +1,318 @@
+"""Shape and stride arithmetic: pure functions over tuples of ints.
+
+What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and the merging
+             of dimensions that copies start from.
+What not     it touches no memory, and knows no dtype but its size.
+Units        strides and offsets are bytes, extents are elements. Python's ints have no largest one, so nothing wraps here;
+             `checked_size` is where a layout that no memory could hold is refused.
+Source       NumPy, "Internal organization of NumPy arrays"; the rules for extents of 0 and 1 are DLPack's and NumPy's alike:
+             their strides say nothing
+Read next    description.py
+"""
+from __future__ import annotations
+
+from operator import index as _index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, Optional, Sequence
+
+    Ints = tuple[int, ...]
+
+__all__ = [
+    "LIMIT", "MAX_NDIM", "as_shape", "broadcast", "broadcast_shape", "c_strides", "checked_size", "coalesce", "extent", "f_strides",
+    "is_c_contiguous", "is_f_contiguous", "move_axes", "overlaps", "repeats", "reshape", "select", "size", "squeeze",
+]
+
+MAX_NDIM = 64                   # NumPy's own limit since 2.0, and the buffer protocol's
+LIMIT = 2**63 - 1               # sizes and offsets are signed 64-bit in every protocol
+
+
+def size(shape: Iterable[int]) -> int:
+    """Return the number of elements."""
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def as_shape(shape: object) -> Ints:
+    """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises ValueError, TypeError."""
+    if isinstance(shape, (str, bytes)):
+        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
+    try:
+        out: Ints = tuple([_index(n) for n in shape])    # type: ignore[attr-defined]
+    except TypeError:
+        out = (_index(shape),)                           # type: ignore[arg-type]
+    if len(out) > MAX_NDIM:
+        raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
+    if any(n < 0 for n in out):
+        raise ValueError(f"negative dimensions are not allowed: {out}")
+    return out
+
+
+def checked_size(shape: Sequence[int], itemsize: int) -> int:
+    """Return the number of elements, having made sure that their bytes can be counted in 64 bits; raises ValueError.
+
+    Extents of 0 do not excuse the others: a consumer in C multiplies them all.
+    """
+    total = max(itemsize, 1)
+    for n in shape:
+        total *= n or 1
+        if total > LIMIT:
+            raise ValueError(f"a shape of {tuple(shape)} with {itemsize} bytes an element is larger than 2**63 - 1 bytes")
+    return size(shape)
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> Ints:
+    """Return the strides of a row-major layout without gaps."""
+    out, step = [], itemsize
+    for n in reversed(shape):
+        out.append(step)
+        step *= n or 1
+    return tuple(out[::-1])
+
+
+def f_strides(shape: Sequence[int], itemsize: int) -> Ints:
+    """Return the strides of a column-major layout without gaps."""
+    return c_strides(shape[::-1], itemsize)[::-1]
+
+
+def is_c_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Tell whether elements lie in row-major order without gaps; extents of 1 have no say, empty arrays always do."""
+    step = itemsize
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n != 1:
+            if n == 0:
+                return True
+            if stride != step:
+                return 0 in shape
+            step *= n
+    return True
+
+
+def is_f_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Tell whether elements lie in column-major order without gaps."""
+    return is_c_contiguous(shape[::-1], strides[::-1], itemsize)
+
+
+def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """Return the offsets of the first byte touched and of the one behind the last, from the first element's address."""
+    low = high = 0
+    for n, stride in zip(shape, strides):
+        if n == 0:
+            return 0, 0
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + itemsize
+
+
+def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:
+    """Tell whether the byte ranges of two layouts meet; ranges that interleave without sharing a byte count as meeting."""
+    return (first_extent[0] != first_extent[1] and second_extent[0] != second_extent[1]
+            and first + first_extent[0] < second + second_extent[1]
+            and second + second_extent[0] < first + first_extent[1])
+
+
+def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Tell whether two elements may share a byte: False is certain, True may err on the safe side."""
+    dimensions = sorted((abs(stride), n) for n, stride in zip(shape, strides) if n > 1)
+    reach = itemsize
+    if 0 in shape:
+        return False
+    for stride, n in dimensions:
+        if stride < reach:
+            return True
+        reach += (n - 1) * stride
+    return False
+
+
+def move_axes(ndim: int, axes: Optional[Sequence[int]]) -> Ints:
+    """Return a permutation of the dimensions: reversed, or as given, negative ones counted from the end; raises ValueError."""
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    if len(axes) != ndim:
+        raise ValueError(f"axes don't match array: {len(axes)} axes for {ndim} dimensions")
+    out = tuple([normal_axis(axis, ndim) for axis in axes])
+    if len(set(out)) != ndim:
+        raise ValueError(f"repeated axis in transpose: {tuple(axes)}")
+    return out
+
+
+def normal_axis(axis: int, ndim: int) -> int:
+    """Return an axis counted from the front; raises IndexError where there is no such dimension."""
+    number = _index(axis)
+    if not -ndim <= number < ndim:
+        raise IndexError(f"axis {number} is out of bounds for array of dimension {ndim}")
+    return number % ndim
+
+
+def squeeze(shape: Sequence[int], strides: Sequence[int], axis: "Optional[int | tuple[int, ...]]" = None) -> tuple[Ints, Ints]:
+    """Drop the dimensions of extent 1, all or the named ones; raises ValueError where a named one is larger."""
+    ndim = len(shape)
+    if axis is None:
+        gone = {i for i in range(ndim) if shape[i] == 1}
+    else:
+        gone = {normal_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,))}
+        for i in gone:
+            if shape[i] != 1:
+                raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    kept = [i for i in range(ndim) if i not in gone]
+    return tuple([shape[i] for i in kept]), tuple([strides[i] for i in kept])
+
+
+def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Ints:
+    """Return the strides by which a layout fills a larger shape, stride 0 where it repeats; raises ValueError."""
+    extra = len(wanted) - len(shape)
+    if extra < 0 or any(n not in (1, w) for n, w in zip(shape, wanted[max(extra, 0):])):
+        raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
+    return (0,) * extra + tuple([stride if n == w else 0 for n, stride, w in zip(shape, strides, wanted[extra:])])
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> Ints:
+    """Return the shape that all of these broadcast to; raises ValueError."""
+    out: list[int] = []
+    for shape in shapes:
+        out[:0] = [1] * (len(shape) - len(out))
+        for i, n in enumerate(reversed(shape), 1):
+            if out[-i] == 1:
+                out[-i] = n
+            elif n not in (1, out[-i]):
+                raise ValueError("shapes do not broadcast together: " + " ".join(str(tuple(s)) for s in shapes))
+    return tuple(out)
+
+
+def reshape(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int], itemsize: int) -> "tuple[Ints, Optional[Ints]]":
+    """Work out a new shape in row-major order over the same elements.
+
+    shape    one extent of `wanted` may be -1: what is left
+    returns  (shape, strides), strides None where only a copy could do it
+    raises   ValueError   another number of elements, more than one -1
+    """
+    count, new = size(shape), list(wanted)
+    if new.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    if -1 in new:
+        rest = size(n for n in new if n != -1)
+        if rest == 0 or count % rest:
+            raise ValueError(f"cannot reshape a view of size {count} into shape {tuple(wanted)}")
+        new[new.index(-1)] = count // rest
+    if any(n < 0 for n in new) or size(new) != count:
+        raise ValueError(f"cannot reshape a view of size {count} into shape {tuple(wanted)}")
+    target = tuple(new)
+    if count == 0 or is_c_contiguous(shape, strides, itemsize):
+        return target, c_strides(target, itemsize)
+    return target, _split_runs(shape, strides, target)
+
+
+def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> Optional[Ints]:
+    """Lay `target` over a layout run by run: each dimension of it has to fall inside dimensions that merge into one."""
+    merged: list[tuple[int, int]] = []                   # (extent, stride), from the last dimension to the first
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        if n == 1:
+            continue
+        if merged and stride == merged[-1][1] * merged[-1][0]:
+            merged[-1] = merged[-1][0] * n, merged[-1][1]
+        else:
+            merged.append((n, stride))
+    out: list[int] = []
+    runs = iter(merged)
+    left, step = next(runs, (1, 0))
+    for n in reversed(target):
+        if left == 1 and n != 1:
+            left, step = next(runs, (1, 0))
+        if left % n:
+            return None
+        out.append(step)
+        left //= n
+        step *= n
+    return tuple(out[::-1])
+
+
+def select(shape: Sequence[int], strides: Sequence[int], key: object) -> tuple[int, Ints, Ints]:
+    """Work out what view[key] is.
+
+    key      an int, slice, `...`, None, or a tuple of them
+    returns  (offset of the first element, shape, strides)
+    raises   IndexError   too many, out of bounds, or something that only a copy could do (a list, a mask)
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    taken = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    ellipses = sum(1 for k in keys if k is Ellipsis)
+    ndim = len(shape)
+    if ellipses > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if taken > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
+    offset, axis = 0, 0
+    new_shape: list[int] = []
+    new_strides: list[int] = []
+    for k in keys if ellipses else (*keys, Ellipsis):
+        if k is None:
+            new_shape.append(1)
+            new_strides.append(0)
+        elif k is Ellipsis:
+            through = axis + ndim - taken
+            new_shape += shape[axis:through]
+            new_strides += strides[axis:through]
+            axis = through
+        else:
+            n, stride = shape[axis], strides[axis]
+            if isinstance(k, slice):
+                start, stop, step = k.indices(n)
+                count = len(range(start, stop, step))
+                offset += start * stride if count else 0
+                new_shape.append(count)
+                new_strides.append(stride * step)
+            else:
+                offset += _position(k, n, axis) * stride
+            axis += 1
+    if len(new_shape) > MAX_NDIM:
+        raise IndexError(f"{len(new_shape)} dimensions are too many: at most {MAX_NDIM}")
+    return (0 if 0 in new_shape else offset), tuple(new_shape), tuple(new_strides)
+
+
+def _position(key: object, n: int, axis: int) -> int:
+    if isinstance(key, bool):
+        raise IndexError("a bool would select by mask, which needs a copy: use an int or a slice")
+    try:
+        number = _index(key)                             # type: ignore[arg-type]
+    except TypeError:
+        raise IndexError("only integers, slices (`:`), ellipsis (`...`) and None are valid indices of a view, "
+                         f"which never copies; not {type(key).__name__}") from None
+    if not -n <= number < n:
+        raise IndexError(f"index {number} is out of bounds for axis {axis} with size {n}")
+    return number % n
+
+
+def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> "tuple[Ints, tuple[Ints, ...], Ints]":
+    """Merge dimensions that run on into each other in every operand: the same elements in as few dimensions as it goes.
+
+    What one element of an operand is paired with in the other stays; the order in which pairs come does not.
+    returns  (shape, one tuple of strides an operand, one offset an operand). The first operand's strides fall from first to
+             last and are never negative: its offset says where the walk now begins
+    """
+    if 0 in shape:
+        return (0,), tuple([(0,)] * len(operands)), (0,) * len(operands)
+    offsets = [0] * len(operands)
+    dimensions: list[tuple[int, list[int]]] = []
+    for i, n in enumerate(shape):
+        if n == 1:
+            continue
+        steps = [strides[i] for strides in operands]
+        if steps[0] < 0 or (steps[0] == 0 and any(step < 0 for step in steps)):
+            for k, step in enumerate(steps):             # walk this dimension from its other end
+                offsets[k] += (n - 1) * step
+            steps = [-step for step in steps]
+        dimensions.append((n, steps))
+    dimensions.sort(key=lambda dimension: [abs(step) for step in dimension[1]], reverse=True)
+    merged: list[tuple[int, list[int]]] = []
+    for n, steps in dimensions:
+        if merged and all(outer == step * n for outer, step in zip(merged[-1][1], steps)):
+            merged[-1] = merged[-1][0] * n, steps
+        else:
+            merged.append((n, steps))
+    return (tuple([n for n, _ in merged]), tuple([tuple([steps[k] for _, steps in merged]) for k in range(len(operands))]),
+            tuple(offsets))

@@ -1,0 +1,244 @@
+"""Memory: device, stream-ordered, pinned, managed; owned, and freed by the call that matches its allocation.
+
+What it is   a run of bytes with an address. As an array it is one dimension of uint8, and exports every protocol so.
+What not     it copies nothing (transfer.py) and has no shape (strided.py).
+Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
+Read next    transfer.py
+"""
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+
+from . import cuda_h
+from .device import Device, PrimaryContext, release
+from .errors import RawCudaError
+from .owned import Owned, drain
+from .stream import Stream, work_handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Union
+
+    from .strided import StridedView
+
+__all__ = ["Memory", "allocate"]
+
+_KINDS = ("device", "pinned", "managed")
+_PORTABLE_AND_MAPPED = 1 | 2                     # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+_ATTACH_GLOBAL = 1                               # CU_MEM_ATTACH_GLOBAL
+_RELAXED = 2                                     # CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Memory(Owned):
+    """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
+
+    close() with work pending waits for it, or frees in the order of the memory's stream.
+
+    units   nbytes is bytes
+    """
+
+    __slots__ = ("nbytes", "kind", "device", "stream", "_keeps")
+
+    nbytes: int
+    kind: str
+    device: Device
+    stream: Any
+    _keeps: Any
+
+    @classmethod
+    def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: Any = None) -> Memory:
+        """Make a Memory over bytes of somebody else's, which close() never frees.
+
+        owner   kept alive as long as this Memory
+        raises  ValueError  a kind or address that cannot be
+        """
+        _check_kind(kind)
+        if not 0 <= address < 2**64 or not 0 <= nbytes < 2**63 or address + nbytes > 2**64:
+            raise ValueError(f"no memory has address {address:#x} and {nbytes} bytes")
+        borrowed = cls.__new__(cls)
+        borrowed.device, borrowed.nbytes, borrowed.kind, borrowed.stream, borrowed._keeps = device, nbytes, kind, None, owner
+        borrowed._own(address, None)
+        return borrowed
+
+    @property
+    def ptr(self) -> int:
+        """Return the address of the first byte; raises Closed after close(), its own or that of what it was borrowed from."""
+        if isinstance(self._keeps, Owned):
+            self._keeps.handle
+        return self.handle
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """Tell whether the CPU may read and write it."""
+        return self.kind != "device"
+
+    # -- an exporter: all of it goes through a view of one dimension of uint8
+
+    def view(self) -> StridedView:
+        """Return the bytes as an array: one dimension of uint8."""
+        from .strided import over_memory
+        return over_memory(self)
+
+    def copy_from(self, source: Any, *, stream: Any = None) -> Memory:
+        """Copy from any exporter of exactly as many bytes, and return self.
+
+        raises  ValueError  it has another number of bytes
+        """
+        from .strided import copy_raw
+        copy_raw(self, source, stream=stream)
+        return self
+
+    def copy_to(self, target: Any, *, stream: Any = None) -> Any:
+        """Copy to any writable exporter of exactly as many bytes, and return it.
+
+        raises  ValueError  it has another number of bytes
+        """
+        from .strided import copy_raw
+        copy_raw(target, self, stream=stream)
+        return target
+
+    def fill(self, value: int, *, stream: Any = None) -> Memory:
+        """Set every byte to a value of 0 to 255, and return self."""
+        self.view().fill(value, stream=stream)
+        return self
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+        """Export by DLPack; see StridedView."""
+        return self.view().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's (device type, id)."""
+        return self.view().__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the CUDA Array Interface, version 3."""
+        interface: dict[str, Any] = self.view().__cuda_array_interface__
+        return interface
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Return the array interface; AttributeError where the CPU cannot reach the memory."""
+        interface: dict[str, Any] = self.view().__array_interface__
+        return interface
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __repr__(self) -> str:
+        where = "closed" if self._handle is None else hex(self._handle)
+        return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in _KINDS:
+        raise ValueError(f"kind {kind!r}: give one of {', '.join(map(repr, _KINDS))}")
+
+
+def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
+    """Allocate memory.
+
+    units   bytes; 0 allocates nothing and gives the address 0
+    kind    "device"; "pinned": host memory that the device reaches; "managed": moves between both by itself
+    stream  with one, "device" memory is allocated and freed in its order
+    calls   cuMemAlloc_v2, cuMemAllocAsync, cuMemHostAlloc, cuMemAllocManaged
+    raises  OutOfMemory  there is not so much
+            ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
+    """
+    _check_kind(kind)
+    if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
+        raise TypeError(f"nbytes is a number of bytes, an int, not {type(nbytes).__name__}")
+    nbytes = nbytes.__index__()
+    if not 0 <= nbytes < 2**63:
+        raise ValueError(f"nbytes={nbytes}: a size lies in 0 .. 2**63-1")
+    if stream is not None and kind != "device":
+        raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
+    number = work_handle(stream) if stream is not None else None
+    drain()
+    memory = Memory.__new__(Memory)
+    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps = device, nbytes, kind, stream, None
+    if nbytes == 0:
+        memory._own(0, lambda late: None)
+        return memory
+    device.context
+    primary = device.primary
+    primary.hold()
+    try:
+        address = _allocate(primary, nbytes, kind, number)
+    except BaseException:
+        primary.let_go()
+        raise
+    memory._own(address, partial(_free, primary, address, kind, stream if isinstance(stream, Stream) else number))
+    return memory
+
+
+def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[int]) -> int:
+    loaded, where = primary.driver, cuda_h.CUdeviceptr()
+    with primary.current():
+        if kind == "pinned":
+            host = ctypes.c_void_p()
+            loaded.cuMemHostAlloc(ctypes.byref(host), nbytes, _PORTABLE_AND_MAPPED)
+            return host.value or 0
+        if kind == "managed":
+            loaded.cuMemAllocManaged(ctypes.byref(where), nbytes, _ATTACH_GLOBAL)
+        elif stream is not None:
+            loaded.cuMemAllocAsync(ctypes.byref(where), nbytes, cuda_h.CUstream(stream))
+        else:
+            loaded.cuMemAlloc_v2(ctypes.byref(where), nbytes)
+    return where.value or 0
+
+
+def _free(primary: PrimaryContext, address: int, kind: str, stream: Union[Stream, int, None], late: bool) -> None:
+    """Free by the call that matches; never raises.
+
+    calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost, cuCtxSynchronize, cuThreadExchangeStreamCaptureMode
+    order   cuMemFree_v2 waits for the device. cuMemFreeHost is not documented to, so we wait before it.
+    """
+    try:
+        with primary.current(), _Unnoticed(primary, late):
+            if kind == "pinned":
+                release(primary.driver, "cuCtxSynchronize")
+                release(primary.driver, "cuMemFreeHost", address)
+            elif stream is None or not _freed_in_order(primary, address, stream, late):
+                # Stream-ordered memory whose stream is gone or being captured may be freed by the waiting call as well.
+                release(primary.driver, "cuMemFree_v2", address)
+    except RawCudaError:                         # the context is lost, or this is a fork()ed child: nothing is left to free
+        pass
+    finally:
+        primary.let_go()
+
+
+def _freed_in_order(primary: PrimaryContext, address: int, stream: Union[Stream, int], late: bool) -> bool:
+    number = stream._handle if isinstance(stream, Stream) else stream
+    if number is None:
+        return False
+    if late:
+        status = ctypes.c_int()
+        release(primary.driver, "cuStreamIsCapturing", cuda_h.CUstream(number), ctypes.byref(status))
+        if status.value != 0:
+            return False
+    release(primary.driver, "cuMemFreeAsync", address, cuda_h.CUstream(number))
+    return True
+
+
+class _Unnoticed:
+    """Let a late free happen while some other thread captures a stream: in "global" mode it would break the capture.
+
+    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode
+    """
+
+    __slots__ = ("_primary", "_late", "_mode")
+
+    def __init__(self, primary: PrimaryContext, late: bool) -> None:
+        self._primary, self._late, self._mode = primary, late, ctypes.c_int(_RELAXED)
+
+    def _exchange(self) -> None:
+        if self._late:
+            release(self._primary.driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
+
+    def __enter__(self) -> None:
+        self._exchange()
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange()

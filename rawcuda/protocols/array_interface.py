@@ -1,0 +1,191 @@
+"""Read `__array_interface__`, NumPy's protocol: a dict that says where host memory is and how it is laid out.
+
+The protocol  shape, typestr and version must be there; data, strides, descr, mask and offset may. `data` is (address,
+              read-only), or an object with the buffer protocol, or missing, and then the exporter itself is such an object;
+              only then does `offset` count. Strides are bytes, None or missing in C order. The dict owns nothing: whoever
+              reads it holds the exporter.
+Care          the attribute is read once, for it may be computed at each access. AttributeError means "not offered"; any
+              other exception is the exporter's own.
+Source        NumPy, "The array interface protocol", version 3
+Read next     cuda_array_interface.py, which reads the same dict with three more words
+"""
+from __future__ import annotations
+
+from operator import index
+
+from .. import layout, tracing
+from ..description import HOST, Description, place
+from ..dtypes import DType, from_typestr
+from ..errors import ProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, NoReturn, Optional
+
+    Ints = tuple[int, ...]
+
+__all__ = ["NAME", "describe", "refuse", "read_attribute", "read_layout", "read_pointer"]
+
+NAME = "array_interface"
+_MISSING = object()
+
+
+def refuse(protocol: str, field: str, value: object, why: str) -> "NoReturn":
+    """Raise the ProtocolError that names protocol, field, value and remedy."""
+    raise ProtocolError(f"{protocol}: {field} {value!r}: {why}", protocol=protocol, field=field)
+
+
+def read_attribute(exporter: Any, protocol: str) -> "Optional[Mapping[str, Any]]":
+    """Return the dict, or None where the protocol is not offered.
+
+    raises   ProtocolError   it is no mapping
+    """
+    try:
+        interface = getattr(exporter, f"__{protocol}__")
+    except AttributeError:
+        return None
+    if isinstance(exporter, type):                       # the class has the property; only its instances have memory
+        return None
+    if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
+        refuse(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
+    if tracing.listeners:
+        tracing.emit(tracing.Step(protocol, f"{type(exporter).__name__}.__{protocol}__", f"-> {dict(interface)!r}"))
+    return interface  # type: ignore[no-any-return]
+
+
+def _ints(protocol: str, field: str, value: Any) -> Ints:
+    """Read a tuple of ints; lists and NumPy's ints are common enough to be taken, too."""
+    if not isinstance(value, (tuple, list)):
+        try:
+            value = tuple(value)
+        except TypeError:
+            refuse(protocol, field, value, "is a tuple of ints")
+    try:
+        return tuple([index(n) for n in value])
+    except TypeError:
+        refuse(protocol, field, value, "is a tuple of ints")
+
+
+def _get(interface: "Mapping[str, Any]", key: str) -> Any:
+    """Look a key up as in any mapping; a key that is there and None counts as missing."""
+    try:
+        return interface[key]
+    except KeyError:
+        return None
+
+
+def _require(interface: "Mapping[str, Any]", key: str, protocol: str) -> Any:
+    value = _get(interface, key)
+    if value is None:
+        refuse(protocol, key, None, "is missing; the protocol requires it")
+    return value
+
+
+def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, Ints, DType]:
+    """Read and check shape, strides and dtype.
+
+    returns  (shape, byte strides, dtype); missing strides are those of C order, by the typestr's item size alone
+    raises   ProtocolError   a key missing or malformed, negative extents, too large, a mask, strides of another length
+    """
+    shape = _ints(protocol, "shape", _require(interface, "shape", protocol))
+    typestr = _require(interface, "typestr", protocol)
+    descr = _get(interface, "descr")
+    if descr is not None and not isinstance(descr, list):
+        refuse(protocol, "descr", descr, "is a list of fields")
+    if descr is not None and len(descr) == 1 and tuple(descr[0]) == ("", typestr):
+        descr = None                                     # the default, spelt out
+    dtype = from_typestr(typestr, descr, protocol=protocol)
+    if len(shape) > layout.MAX_NDIM:
+        refuse(protocol, "shape", shape, f"has more than {layout.MAX_NDIM} dimensions")
+    if any(n < 0 for n in shape):
+        refuse(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
+    try:
+        layout.checked_size(shape, dtype.itemsize)
+    except ValueError as error:
+        refuse(protocol, "shape", shape, str(error))
+    if _get(interface, "mask") is not None:
+        refuse(protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first")
+    given = _get(interface, "strides")
+    if given is None:
+        return shape, layout.c_strides(shape, dtype.itemsize), dtype
+    strides = _ints(protocol, "strides", given)
+    if len(strides) != len(shape):
+        refuse(protocol, "strides", strides, f"has another length than shape {shape}; the exporter is at fault")
+    return shape, strides, dtype
+
+
+def read_pointer(data: Any, protocol: str) -> "tuple[int, bool]":
+    """Read `data` in its form (address, read-only); an address of None, seen for empty arrays, is 0."""
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        refuse(protocol, "data", data, "is (address, read-only)")
+    address, readonly = data
+    if isinstance(address, bool):
+        refuse(protocol, "data", data, "has an address that is an int")
+    if address is None:
+        address = 0
+    try:
+        address = index(address)
+    except TypeError:
+        refuse(protocol, "data", data, "has an address that is an int")
+    if not 0 <= address < 2**64:
+        refuse(protocol, "data", data, "has an address that lies in 0 .. 2**64-1")
+    if not isinstance(readonly, (bool, int)) and type(readonly).__name__ not in ("bool_", "bool"):
+        refuse(protocol, "data", data, "has a read-only flag that is a bool")
+    return address, bool(readonly)
+
+
+def check_extent(address: int, shape: Ints, strides: Ints, itemsize: int, protocol: str) -> None:
+    """Make sure that the elements lie within what an address can say, and that only nothing lies at 0."""
+    low, high = layout.extent(shape, strides, itemsize)
+    if low == high:
+        return
+    if address == 0:
+        refuse(protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault")
+    if address + low < 0 or address + high > 2**64:
+        refuse(protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault")
+
+
+def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+    """Describe what `__array_interface__` says, or return None where it is not offered.
+
+    kind     the class to make, with Description's arguments
+    raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
+    """
+    interface = read_attribute(exporter, NAME)
+    if interface is None:
+        return None
+    shape, strides, dtype = read_layout(interface, NAME)
+    _check_version(interface)
+    data = _get(interface, "data")
+    if isinstance(data, (tuple, list)):
+        address, readonly = read_pointer(data, NAME)
+        owner: Any = exporter
+        check_extent(address, shape, strides, dtype.itemsize, NAME)
+    else:
+        address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
+    return kind(address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
+
+
+def _check_version(interface: "Mapping[str, Any]") -> None:
+    version = _require(interface, "version", NAME)       # newer than 3 is fine: the specification says so
+    if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
+        refuse(NAME, "version", version, "is an int such as 3")
+
+
+def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides: Ints,
+               dtype: DType) -> tuple[int, bool, memoryview]:
+    """Find the memory in a buffer exporter, `offset` bytes from its begin, and see that it is large enough."""
+    from .buffer import address_of
+    offset = _get(interface, "offset") or 0
+    try:
+        view = memoryview(holder)
+        offset = index(offset)
+    except TypeError:
+        refuse(NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol")
+    if not view.c_contiguous:
+        refuse(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
+    low, high = layout.extent(shape, strides, dtype.itemsize)
+    if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
+        refuse(NAME, "shape", shape, f"with strides {strides} and offset {offset} leads out of a buffer of {view.nbytes} bytes")
+    return address_of(view) + offset, view.readonly, view

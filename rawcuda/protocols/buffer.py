@@ -1,0 +1,112 @@
+"""Read Python's own protocol for memory: bytes, bytearray, array.array, mmap, memoryview, ctypes, NumPy.
+
+The protocol  an exporter fills a Py_buffer (address, shape, byte strides, format, read-only, suboffsets) and keeps the memory
+              where it is until the buffer is released: a bytearray refuses to grow meanwhile. `buf` is the first element,
+              not the lowest address.
+How           memoryview(obj) asks with FULL_RO, and releases when it goes: it is what the Description holds. Only the address
+              it hides, so a Py_buffer of our own is filled from it for a moment.
+What not      host memory only, no driver. Suboffsets (an array of pointers to rows) are no strided memory: refused.
+Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
+Read next     array_interface.py
+"""
+from __future__ import annotations
+
+import ctypes
+
+from .. import tracing
+from ..cpython import bind, reader
+from ..description import HOST, Description, place
+from ..errors import ProtocolError
+from .pep3118 import dtype_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+__all__ = ["NAME", "Py_buffer", "address_of", "describe", "memoryview_of"]
+
+NAME = "buffer"
+_FULL_RO = 0x11C                                         # PyBUF_FULL_RO: indirect, strided, with a format, read-only is fine
+
+
+class Py_buffer(ctypes.Structure):
+    """The C struct, as in object.h; 80 bytes where pointers have 8."""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_void_p),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p),
+                ("internal", ctypes.c_void_p)]
+
+
+_get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+_release = bind("PyBuffer_Release", None, ctypes.c_void_p)
+_from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)
+_read_address = reader("Q")
+_SIZE = ctypes.sizeof(Py_buffer)
+_places = {False: place(HOST, False, NAME), True: place(HOST, True, NAME)}
+
+
+def address_of(view: memoryview) -> int:
+    """Return the address of a memoryview's first element; the view keeps it valid."""
+    struct = ctypes.create_string_buffer(_SIZE)          # one a call: another thread may be at it, too
+    address = ctypes.addressof(struct)
+    _get(view, address, _FULL_RO)
+    found: int = _read_address(address)[0]
+    _release(address)
+    return found
+
+
+def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+    """Describe what a buffer exporter has, or return None where the object is none.
+
+    kind     the class to make, with Description's arguments
+    raises   ProtocolError           suboffsets; a format that means nothing here
+             BufferError, ValueError the exporter's own
+    """
+    try:
+        view = memoryview(exporter)
+    except TypeError:
+        if _has_buffer(exporter):
+            raise
+        return None
+    made = from_memoryview(view, kind)
+    if tracing.listeners:
+        tracing.emit(tracing.Step(NAME, f"memoryview({type(exporter).__name__})", f"-> format {view.format!r}, shape {view.shape}, "
+                                  f"strides {view.strides}, readonly {view.readonly}"))
+    return made
+
+
+_check = bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object)
+
+
+def _has_buffer(thing: Any) -> bool:
+    return bool(_check(thing))
+
+
+def from_memoryview(view: memoryview, kind: "type[Description]" = Description) -> Description:
+    """Describe what a memoryview shows, and hold it."""
+    if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
+        raise ProtocolError(f"buffer: suboffsets {view.suboffsets}: rows are found through pointers, which no strided view can "
+                            "say; copy it: bytes(obj), or memoryview(obj).tolist()", protocol=NAME, field="suboffsets")
+    return kind(address_of(view), view.shape, view.strides, dtype_of(view.format, view.itemsize), _places[view.readonly], view)
+
+
+def memoryview_of(description: Description, address: int, readonly: bool) -> memoryview:
+    """Make a memoryview over described host memory, which it does NOT keep alive: the caller must see to that.
+
+    address   the memory's, or that of any readable byte where there are no elements
+    raises    ValueError   more than 64 dimensions
+    source    Python/C API Reference Manual, PyMemoryView_FromBuffer: shape and strides are copied, the format is not
+    """
+    shape, dtype = description.shape, description.dtype
+    ndim = len(shape)
+    numbers = (ctypes.c_ssize_t * (2 * ndim or 1))(*shape, *description.strides)
+    where = ctypes.addressof(numbers)
+    nbytes = dtype.itemsize
+    for n in shape:
+        nbytes *= n
+    info = Py_buffer(buf=address, obj=None, len=nbytes, itemsize=dtype.itemsize, readonly=readonly, ndim=ndim,
+                     format=dtype.c_format(), shape=where if ndim else None, strides=where + 8 * ndim if ndim else None,
+                     suboffsets=None, internal=None)
+    view: memoryview = _from_buffer(ctypes.addressof(info))
+    return view

@@ -1,0 +1,62 @@
+"""Read `__cuda_array_interface__`: Numba's protocol for device memory, the array interface's dict with a stream.
+
+The protocol  shape, typestr, data (address, read-only) and version must be there; strides, descr, mask and, since version 3,
+              stream may. The address is one that the device can use; which device, the dict does not say: strided.py asks
+              the driver. It is 0 where there are no elements, and then nobody may be asked about it.
+The stream    absent or None: nothing to wait for. 1 the legacy default stream, 2 the per-thread one, above 2 a handle; 0 is
+              forbidden, since it could mean either. Before version 3 nothing is said, though work may be pending.
+What not      no driver is loaded here; the Description's device is None where a driver has yet to be asked.
+Source        Numba-CUDA, "CUDA Array Interface (Version 3)"
+Read next     dlpack.py
+"""
+from __future__ import annotations
+
+from ..description import Description, place
+from .array_interface import check_extent, read_attribute, read_layout, read_pointer, refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Optional
+
+__all__ = ["NAME", "UNORDERED", "describe"]
+
+NAME = "cuda_array_interface"
+UNORDERED = 0                    # a Description's stream: the dict is too old to say what is pending; never a handle
+
+
+def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+    """Describe what `__cuda_array_interface__` says, or return None where it is not offered.
+
+    kind     the class to make, with Description's arguments
+    returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows)
+    raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
+    """
+    interface = read_attribute(exporter, NAME)
+    if interface is None:
+        return None
+    shape, strides, dtype = read_layout(interface, NAME)
+    data = interface["data"] if "data" in interface else None
+    if data is None:
+        refuse(NAME, "data", None, "is missing; the protocol requires it")
+    address, readonly = read_pointer(data, NAME)
+    check_extent(address, shape, strides, dtype.itemsize, NAME)
+    return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, _stream(interface))
+
+
+def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
+    version = interface["version"] if "version" in interface else 0      # user-made dicts leave it out
+    if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
+        refuse(NAME, "version", version, "is an int such as 3")
+    stream = interface["stream"] if "stream" in interface else None
+    if stream is None:
+        return None if version >= 3 else UNORDERED
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        refuse(NAME, "stream", stream, "is an int or None; export the stream's handle")
+    handle: int = stream.__index__()
+    if handle == 0:
+        refuse(NAME, "stream", 0, "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
+                                  "default stream, 2 for the per-thread one")
+    if not 0 < handle < 2**64:
+        refuse(NAME, "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1")
+    return handle

@@ -1,0 +1,72 @@
+"""Read a stream of another library: `__cuda_stream__`, and the attributes of those that are older than it.
+
+The protocol  a method without arguments that returns (version, handle). The version is 0, the handle a cudaStream_t as an
+              int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object alive while it
+              uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the attribute.
+What not      integers from outside are stream.py's `handle_of`, which calls this for anything else.
+Source        cuda.core, "Interoperability", CUDA stream protocol
+Read next     cuda_array_interface.py
+"""
+from __future__ import annotations
+
+from .. import tracing
+from ..errors import ProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+__all__ = ["handle_from"]
+
+_LEGACY = 1
+# Streams that came before the protocol: PyTorch < 2.9 and Warp; CuPy < 14; PyCUDA and Numba. An attribute called "handle"
+# means anything on anything, so these count only on a class that calls itself a stream.
+_OLDER = ("cuda_stream", "ptr", "handle")
+
+
+def handle_from(stream: object) -> int:
+    """Return the handle of a stream object, 1 for its 0: both are the legacy default stream.
+
+    raises  TypeError      not a stream, or a `__cuda_stream__` that gives no (int, int)
+            ProtocolError  a version other than 0, a handle that cannot be one
+    """
+    offered = getattr(stream, "__cuda_stream__", None)
+    if offered is None:
+        handle = _older_handle(stream)
+        if handle is None:
+            raise TypeError(f"{type(stream).__name__} is no stream: give a Stream, anything with __cuda_stream__(), a handle, "
+                            "or None")
+        version = 0
+    else:
+        version, handle = _checked_pair(offered() if callable(offered) else offered)
+        if tracing.listeners:
+            tracing.emit(tracing.Step("cuda_stream", f"{type(stream).__name__}.__cuda_stream__()", f"-> ({version}, {handle:#x})"))
+    if version != 0:
+        raise ProtocolError(f"cuda_stream: version {version}: only version 0 is known; pass the handle itself, as an int",
+                            protocol="cuda_stream", field="version")
+    if not 0 <= handle < 2**64:
+        raise ProtocolError(f"cuda_stream: handle {handle}: lies in 0 .. 2**64-1; the stream's library is at fault",
+                            protocol="cuda_stream", field="handle")
+    return handle or _LEGACY
+
+
+def _checked_pair(pair: object) -> tuple[int, int]:
+    if isinstance(pair, tuple) and len(pair) == 2:
+        version, handle = pair
+        if not isinstance(version, bool) and not isinstance(handle, bool):
+            if hasattr(version, "__index__") and hasattr(handle, "__index__"):
+                return version.__index__(), handle.__index__()
+    raise TypeError(f"__cuda_stream__ gives (version, handle), two ints, not {pair!r}")
+
+
+def _older_handle(stream: object) -> Optional[int]:
+    if not any("stream" in kind.__name__.lower() for kind in type(stream).__mro__):
+        return None
+    for name in _OLDER:
+        handle = getattr(stream, name, None)
+        handle = getattr(handle, "value", handle)        # Numba keeps a ctypes object, whose null is None
+        if handle is None and name == "handle" and hasattr(stream, name):
+            return 0
+        if hasattr(handle, "__index__") and not isinstance(handle, bool):
+            return int(handle)                           # type: ignore[arg-type]
+    return None

@@ -1,0 +1,221 @@
+"""Read the format strings of the buffer protocol.
+
+The language  struct's letters, and more: Z before a float makes it complex; T{...} a structure whose fields may be named
+              `:so:`; (2,3) before an item a sub-array. @ = < > ! ^ set byte order, sizes and alignment, and may change
+              midway: NumPy writes "T{i:a:=d:b:}" for a packed structure.
+What counts   the buffer's itemsize. A format that does not add up to it (older ctypes) names nothing: the bytes stay, opaque.
+Source        PEP 3118, "Additions to the struct string-syntax"; struct, "Format Strings"; numpy/_core/_internal.py's grammar
+Read next     buffer.py
+"""
+from __future__ import annotations
+
+import struct
+
+from ..dtypes import DType, ORDER, from_typestr, of, opaque, structured
+from ..errors import ProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+__all__ = ["dtype_of"]
+
+# What each letter is with standard sizes ("=" and the like); "@" and "^" have the C compiler's sizes.
+_LETTERS = {"?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
+            "l": "int32", "L": "uint32", "q": "int64", "Q": "uint64", "n": "int64", "N": "uint64",
+            "e": "float16", "f": "float32", "d": "float64", "g": "float128",
+            "Ze": "complex32", "Zf": "complex64", "Zd": "complex128", "Zg": "complex256",
+            "F": "complex64", "D": "complex128", "G": "complex256"}       # as ctypes of CPython 3.14 writes complex
+_NATIVE = {"l": "int", "L": "uint"}                      # as wide as a C long
+_LONG = str(8 * struct.calcsize("@l"))
+_PLAIN_ORDERS = "@=^|" + ORDER
+
+_known: "dict[tuple[Optional[str], int], DType]" = {}
+
+
+def dtype_of(format: Optional[str], itemsize: int) -> DType:
+    """Find the element type that a buffer's format and itemsize name.
+
+    format   None is "B"
+    raises   ProtocolError   Python objects, pointers, or numbers of the other byte order
+    """
+    found = _known.get((format, itemsize))
+    if found is None:
+        found = _read("B" if format is None else format, itemsize)
+        if len(_known) > 1000:
+            _known.clear()
+        _known[format, itemsize] = found
+    return found
+
+
+class _Unreadable(Exception):
+    """The format is not one that this reader knows; its bytes can still be moved."""
+
+
+def _read(format: str, itemsize: int) -> DType:
+    try:
+        items, total = _Reader(format).items("")
+    except _Unreadable:
+        items, total = [], -1
+    if total != itemsize:
+        return _bytes(format, itemsize)
+    if len(items) == 1 and not items[0].shape and items[0].name == "":
+        return _single(items[0], format, itemsize)
+    if any(item.is_swapped() for item in items):
+        return _bytes(format, itemsize)
+    return structured([item.as_field() for item in items], itemsize, format=format, protocol="buffer")
+
+
+def _bytes(format: str, itemsize: int) -> DType:
+    return opaque(f"|V{itemsize}", itemsize, f"|V{itemsize}", format if "\0" not in format else "")
+
+
+def _single(item: "_Item", format: str, itemsize: int) -> DType:
+    if item.is_swapped():
+        raise ProtocolError(f"buffer: format {format!r}: has the other byte order; swap the bytes first", protocol="buffer",
+                            field="format")
+    if isinstance(item.kind, list):
+        return structured(item.kind, itemsize, format=format, protocol="buffer")
+    if isinstance(item.kind, DType):
+        return item.kind
+    return from_typestr(item.kind, protocol="buffer")
+
+
+class _Item:
+    """One item of a format: a DType, a typestr or the fields of a structure; its sub-array's shape; name, size, alignment."""
+
+    __slots__ = ("kind", "shape", "size", "align", "swapped", "name")
+
+    def __init__(self, kind: Any, size: int, align: int, swapped: bool = False) -> None:
+        self.kind, self.size, self.align, self.swapped = kind, size, align, swapped
+        self.shape: tuple[int, ...] = ()
+        self.name = ""
+
+    def is_swapped(self) -> bool:
+        return self.swapped and self.size > 1
+
+    def as_field(self) -> "tuple[Any, ...]":
+        kind = self.kind.typestr if isinstance(self.kind, DType) else self.kind
+        return (self.name, kind, self.shape) if self.shape else (self.name, kind)
+
+
+class _Reader:
+    """Walk through a format once, left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.order = text, 0, "@"
+        self.depth = 0
+
+    def items(self, end: str) -> "tuple[list[_Item], int]":
+        """Read items until `end`, and return them with the bytes they take together; padding becomes nameless voids."""
+        out: list[_Item] = []
+        offset = 0
+        while True:
+            self._skip_spaces_and_orders()
+            if self.at >= len(self.text):
+                if end:
+                    raise _Unreadable
+                break
+            if end and self.text[self.at] == end:
+                self.at += 1
+                break
+            item = self._item()
+            gap = -offset % item.align
+            if gap:
+                out.append(_Item(f"|V{gap}", gap, 1))
+            count = 1
+            for n in item.shape:
+                count *= n
+            offset += gap + item.size * count
+            if item.size:
+                out.append(item)
+        return out, offset
+
+    def _skip_spaces_and_orders(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in "@=<>!^| \t\n":
+            if not self.text[self.at].isspace():
+                self.order = self.text[self.at]
+            self.at += 1
+
+    def _item(self) -> _Item:
+        shape = self._shape()
+        count = self._number()
+        self._skip_spaces_and_orders()                   # "(2)<i" and "3<i" are written, too
+        item = self._one(count)
+        item.shape = shape + item.shape
+        if self.text[self.at:self.at + 1] == ":":
+            name, colon, _ = self.text[self.at + 1:].partition(":")
+            if not colon:
+                raise _Unreadable
+            item.name = name
+            self.at += len(name) + 2
+        return item
+
+    def _shape(self) -> "tuple[int, ...]":
+        if self.text[self.at] != "(":
+            return ()
+        inside, close, _ = self.text[self.at + 1:].partition(")")
+        parts = [part.strip() for part in inside.split(",") if part.strip()]
+        if not close or not all(part.isdigit() and len(part) < 19 for part in parts):
+            raise _Unreadable
+        self.at += len(inside) + 2
+        return tuple([int(part) for part in parts])
+
+    def _number(self) -> Optional[int]:
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at].isdigit():
+            self.at += 1
+        if self.at - start > 18:
+            raise _Unreadable
+        return int(self.text[start:self.at]) if self.at > start else None
+
+    def _one(self, count: Optional[int]) -> _Item:
+        letter = self.text[self.at:self.at + 1]
+        self.at += 1
+        swapped = self.order not in _PLAIN_ORDERS
+        if letter == "T" and self.text[self.at:self.at + 1] == "{":
+            return self._structure(count)
+        if letter in ("O", "&", "X"):
+            raise ProtocolError(f"buffer: format {self.text!r}: holds {'Python objects' if letter == 'O' else 'pointers'}, which "
+                                "mean nothing elsewhere; convert the array first", protocol="buffer", field="format")
+        if letter == "Z":
+            letter += self.text[self.at:self.at + 1]
+            self.at += 1
+        number = 1 if count is None else count
+        if letter in ("s", "p", "x"):
+            return _Item(f"|{'S' if letter == 's' else 'V'}{number}", number, 1)
+        if letter in ("w", "u"):
+            wide = 4 if letter == "w" else struct.calcsize("@i") if self.order == "@" else 4
+            return _Item(f"{ORDER}U{number}", wide * number, wide if self.order == "@" else 1, swapped)
+        item = self._scalar(letter, swapped)
+        if count is not None:
+            item.shape = (count,)
+        return item
+
+    def _scalar(self, letter: str, swapped: bool) -> _Item:
+        if letter == "c":
+            return _Item("|S1", 1, 1)
+        if letter == "P":
+            return _Item("|V8", 8, 8 if self.order == "@" else 1)
+        name = _LETTERS.get(letter)
+        if name is None:
+            raise _Unreadable                            # t, and whatever is invented next
+        if letter in _NATIVE and self.order in "@^":
+            name = _NATIVE[letter] + _LONG
+        dtype = of(name)
+        size = struct.calcsize("@" + letter) if letter in "nN" else dtype.itemsize
+        part = size // 2 if dtype.kind == "complex" else size
+        return _Item(dtype, size, part if self.order == "@" else 1, swapped)
+
+    def _structure(self, count: Optional[int]) -> _Item:
+        self.depth += 1
+        if self.depth > 20:
+            raise _Unreadable
+        self.at += 1
+        items, size = self.items("}")
+        self.depth -= 1
+        align = max([item.align for item in items], default=1) if self.order == "@" else 1
+        whole = _Item([item.as_field() for item in items], size, align, any(item.is_swapped() for item in items))
+        if count is not None:
+            whole.shape = (count,)
+        return whole

@@ -1,0 +1,337 @@
+"""Streams, events, and the one function that reads a stream from outside.
+
+What it is   Stream and Event; `handle_of`; and what must outlive queued work (`retain`).
+What not     no other module makes a stream handle out of user input.
+Source       CUDA Driver API, "Stream Management", "Event Management", "Stream synchronization behavior";
+             cuda.core, "CUDA stream protocol" (__cuda_stream__)
+Read next    memory.py, transfer.py, kernel.py
+"""
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+
+from . import cuda_h, driver
+from .device import Device, PrimaryContext, release
+from .errors import Closed
+from .owned import Owned, drain
+from .protocols.cuda_stream import handle_from as _protocol_handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Any, Callable, ClassVar, Optional, Union
+
+__all__ = ["Stream", "Event", "NO_SYNC", "handle_of", "retain"]
+
+NO_SYNC = -1
+_LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_NON_BLOCKING, _DISABLE_TIMING = 1, 2            # CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING
+
+
+def handle_of(stream: Any) -> int:
+    """Return the driver's handle for a stream given from outside; NO_SYNC stays -1.
+
+    stream  None: the legacy default stream, 1; a Stream; an object with __cuda_stream__ (its 0 is legacy, 1);
+            1 legacy; 2 per-thread; above 2 a handle; -1 NO_SYNC
+    raises  TypeError   not a stream
+            ValueError  0, below -1, above 2**64-1
+            Closed      a closed Stream
+    """
+    if stream is None:
+        return _LEGACY
+    if isinstance(stream, Stream):
+        return stream.handle
+    if isinstance(stream, bool):
+        raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
+    if hasattr(stream, "__index__"):
+        number: int = stream.__index__()
+        if number == 0:
+            raise ValueError("stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one")
+        if number < NO_SYNC or number >= 2**64:
+            raise ValueError(f"stream={number} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
+        return number
+    return _protocol_handle(stream)
+
+
+def work_handle(stream: Any) -> int:
+    """Return the handle of a stream that shall do work, which NO_SYNC cannot.
+
+    raises  ValueError  NO_SYNC
+    """
+    handle = handle_of(stream)
+    if handle == NO_SYNC:
+        raise ValueError("stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one")
+    return handle
+
+
+class _InContext(Owned):
+    """Be an owned thing in a device's primary context, or a borrowed one in whichever context is current."""
+
+    __slots__ = ("device", "_primary")
+
+    device: Optional[Device]
+    _primary: Optional[PrimaryContext]
+
+    def _create(self, device: Device, make: Callable[[driver.Driver], int], destroy: str, kind: Any) -> None:
+        drain()
+        device.context
+        primary = device.primary
+        primary.hold()
+        try:
+            with primary.current():
+                handle = make(primary.driver)
+        except BaseException:
+            primary.let_go()
+            raise
+
+        def destroy_it(late: bool) -> None:
+            # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
+            release(primary.driver, destroy, kind(handle))
+            primary.let_go()
+
+        self.device, self._primary = device, primary
+        self._own(handle, destroy_it)
+
+    def _driver(self) -> driver.Driver:
+        return self._primary.driver if self._primary is not None else driver.current()
+
+    def _current(self) -> AbstractContextManager[None]:
+        """Return a with block: our context when it is known, else the one that is current."""
+        return _Nothing() if self._primary is None else self._primary.current()
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Stream(_InContext):
+    """A queue of work that a device does in order.
+
+    A new stream is non-blocking: it does not wait for the legacy default stream. Any thread may use it.
+
+    device    the device, or None for a borrowed handle
+    priority  lower is more urgent; 0 is the default, what is out of the device's range is clamped
+    calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
+    """
+
+    __slots__ = ()
+
+    legacy: ClassVar[Stream]
+    per_thread: ClassVar[Stream]
+
+    def __init__(self, device: Device, *, priority: int = 0) -> None:
+        stream = cuda_h.CUstream()
+
+        def make(loaded: driver.Driver) -> int:
+            loaded.cuStreamCreateWithPriority(ctypes.byref(stream), _NON_BLOCKING, priority)
+            return stream.value or 0
+
+        self._create(device, make, "cuStreamDestroy_v2", cuda_h.CUstream)
+
+    @classmethod
+    def from_handle(cls, handle: Any) -> Stream:
+        """Borrow a stream of somebody else's, by its handle or its __cuda_stream__; close() never destroys it."""
+        borrowed = cls.__new__(cls)
+        borrowed.device = borrowed._primary = None
+        borrowed._own(work_handle(handle), None)
+        return borrowed
+
+    @property
+    def priority(self) -> int:
+        """Return the priority; lower is more urgent.
+
+        calls   cuStreamGetPriority
+        """
+        value = ctypes.c_int()
+        with self._current():
+            self._driver().cuStreamGetPriority(cuda_h.CUstream(self.handle), ctypes.byref(value))
+        return value.value
+
+    def synchronize(self) -> None:
+        """Wait until all work given to this stream is done.
+
+        calls   cuStreamSynchronize
+        """
+        with self._current():
+            self._driver().cuStreamSynchronize(cuda_h.CUstream(self.handle))
+        sweep()
+        drain()
+
+    def query(self) -> bool:
+        """Tell whether all work given to this stream is done.
+
+        calls   cuStreamQuery
+        """
+        with self._current():
+            return bool(self._driver().cuStreamQuery(cuda_h.CUstream(self.handle)))
+
+    def record(self, event: Optional[Event] = None) -> Event:
+        """Mark this point of the stream in an event, a new one if none is given, and return it.
+
+        calls   cuEventRecord
+        raises  ValueError  a new event for a borrowed stream, whose device is not known
+        """
+        if event is None:
+            if self.device is None:
+                raise ValueError("this stream is borrowed and its device not known: give an event to record")
+            event = Event(self.device)
+        with event._current():
+            event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(self.handle))
+        return event
+
+    def wait(self, other: Any) -> None:
+        """Make work given from now on wait for an event, or for all that another stream has now.
+
+        other   an Event, or anything that is a stream
+        calls   cuStreamWaitEvent
+        """
+        if isinstance(other, Event):
+            with self._current():
+                self._driver().cuStreamWaitEvent(cuda_h.CUstream(self.handle), cuda_h.CUevent(other.handle), 0)
+            return
+        source = work_handle(other)
+        if source == self.handle and source > _PER_THREAD:
+            return                               # a stream is in order with itself
+        device = self.device or getattr(other, "device", None)
+        if device is None:
+            raise ValueError("both streams are borrowed and their device not known: record an event and wait for it")
+        with Event(device) as event:
+            with event._current():
+                event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(source))
+            self.wait(event)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return (0, handle): the CUDA stream protocol, version 0."""
+        return 0, self.handle
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self._handle is not None and other._handle == self._handle
+
+    def __hash__(self) -> int:
+        return id(self) if self._handle is None else hash(("stream", self._handle))
+
+    def __repr__(self) -> str:
+        names: dict[Optional[int], str] = {_LEGACY: "legacy", _PER_THREAD: "per-thread", None: "closed"}
+        return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
+
+
+def _default_stream(handle: int) -> Stream:
+    """Make a Stream of one of the two handles that exist without being created; they cannot be closed."""
+    stream = _DefaultStream.__new__(_DefaultStream)
+    stream.device = stream._primary = None
+    stream._own(handle, None)
+    return stream
+
+
+class _DefaultStream(Stream):
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Do nothing: a default stream belongs to its context."""
+
+    def detach(self) -> int:
+        """Return the handle; it stays usable."""
+        return self.handle
+
+
+Stream.legacy = _default_stream(_LEGACY)
+Stream.per_thread = _default_stream(_PER_THREAD)
+
+
+class Event(_InContext):
+    """A point in a stream that others can wait for; with timing, also a clock.
+
+    calls   cuEventCreate, cuEventDestroy_v2
+    """
+
+    __slots__ = ("timing",)
+
+    def __init__(self, device: Device, *, timing: bool = False) -> None:
+        event = cuda_h.CUevent()
+
+        def make(loaded: driver.Driver) -> int:
+            loaded.cuEventCreate(ctypes.byref(event), 0 if timing else _DISABLE_TIMING)
+            return event.value or 0
+
+        self.timing = timing
+        self._create(device, make, "cuEventDestroy_v2", cuda_h.CUevent)
+
+    def record(self, stream: Any = None) -> Event:
+        """Mark the point that a stream has reached now, and return the event.
+
+        calls   cuEventRecord
+        """
+        with self._current():
+            self._driver().cuEventRecord(cuda_h.CUevent(self.handle), cuda_h.CUstream(work_handle(stream)))
+        return self
+
+    def synchronize(self) -> None:
+        """Wait until the recorded point is reached; an event never recorded is.
+
+        calls   cuEventSynchronize
+        """
+        self._driver().cuEventSynchronize(cuda_h.CUevent(self.handle))
+
+    def query(self) -> bool:
+        """Tell whether the recorded point is reached; an event never recorded is.
+
+        calls   cuEventQuery
+        """
+        return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
+
+    def elapsed_ms(self, since: Event) -> float:
+        """Return the milliseconds from another event's point to this one's.
+
+        units   milliseconds, of some half microsecond's resolution
+        calls   cuEventElapsedTime
+        raises  ValueError  an event without timing
+                InvalidUse  an event that was not recorded, or is not reached yet
+        """
+        for event in (self, since):
+            if not event.timing:
+                raise ValueError("an event measures time only when made with timing=True")
+        elapsed = ctypes.c_float()
+        self._driver().cuEventElapsedTime(ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle))
+        return elapsed.value
+
+    def __repr__(self) -> str:
+        return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
+
+
+# -- what queued work still uses, and nobody else may hold any more
+
+_retained: deque[tuple[Event, Any]] = deque()
+
+
+def retain(device: Device, stream: int, things: Any) -> None:
+    """Keep things alive until a stream has passed this point: foreign memory that queued work uses.
+
+    A host function would tell sooner, but costs more, and may not call the driver.
+    """
+    event = Event(device)
+    try:
+        event.record(stream)
+    except BaseException:
+        event.close()
+        device.synchronize()                     # the work is queued: its memory must outlive it all the same
+        raise
+    _retained.append((event, things))
+
+
+def sweep() -> None:
+    """Let go of what finished work used; called where we launch, copy or wait anyway."""
+    for _ in range(len(_retained)):
+        try:
+            event, things = _retained.popleft()
+        except IndexError:
+            return
+        try:
+            done = event.query()
+        except (driver.CudaError, driver.ForkedAfterInit, Closed):
+            done = True                          # the context is lost: nothing runs there any more
+        if done:
+            event.close()
+        else:
+            _retained.append((event, things))

@@ -1,0 +1,95 @@
+"""Options, the two marks, and `python`, which runs a snippet in a process of its own."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections import defaultdict
+from typing import Callable, Optional
+
+import pytest
+
+from .subject import CHECKOUT, NAME, ROOT
+
+# At most so many tests (parameters not counted) may be for one side only: the suite is one suite.
+CEILINGS = {"emulator_only": 60, "gpu_only": 20}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("drivers")
+    group.addoption("--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on")
+    group.addoption("--mode", choices=("eager", "lazy", "random"), default="eager", help="when the emulator does work")
+    group.addoption("--seed", type=int, default=0, help="which order the emulator's random mode takes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
+    config.addinivalue_line("markers", "gpu_only(reason): what only a GPU has, such as speed or real asynchrony")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    driver, mode, seed = (config.getoption(name) for name in ("driver", "mode", "seed"))
+    return f"package: {NAME}   driver: {driver}" + (f", {mode} mode, seed {seed}" if driver == "emulator" else "")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    other = {"emulator": "gpu_only", "nvidia": "emulator_only"}[config.getoption("driver")]
+    marked = defaultdict(set)
+    for item in items:
+        for name in CEILINGS:
+            mark = item.get_closest_marker(name)
+            if mark is None:
+                continue
+            if len(mark.args) != 1 or not isinstance(mark.args[0], str):
+                raise pytest.UsageError(f"{item.nodeid}: {name} needs its reason: @pytest.mark.{name}('why')")
+            marked[name].add(item.nodeid.partition("[")[0])
+            if name == other:
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {mark.args[0]}"))
+    for name, tests in marked.items():
+        if len(tests) > CEILINGS[name]:
+            raise pytest.UsageError(f"{len(tests)} tests are {name}, above the ceiling of {CEILINGS[name]}: "
+                                    "make them run on both drivers, or raise the ceiling in tests/conftest.py knowingly")
+
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
+    """Run a snippet in a Python of its own, for what needs a fresh process: fork, exit, no libcuda, a bad environment.
+
+        result = python('''
+            from tests.subject import rawcuda, module
+            print(rawcuda.Device(0).name)
+        ''')
+        assert result.returncode == 0, result.stderr
+
+    It runs in an empty folder, on the driver that this pytest was started for, unless `env` says otherwise (None takes a
+    variable away: env={"RAWCUDA_DRIVER": None}). `flags` are Python's own ("-S", "-I"); a `check` fails on any exit status
+    but 0; `code` may also be a list of arguments, ["-m", "something"].
+    """
+    driver, mode, seed = (pytestconfig.getoption(name) for name in ("driver", "mode", "seed"))
+    tmp = os.fspath(tmp_path)
+
+    def run(code: "str | list[str]", *arguments: str, env: "Optional[dict[str, Optional[str]]]" = None, flags: "tuple[str, ...]" = (),
+            timeout: float = 60, check: bool = False, executable: str = sys.executable) -> "subprocess.CompletedProcess[str]":
+        variables: "dict[str, Optional[str]]" = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT)))),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TESTED_PACKAGE": NAME,
+            "RAWCUDA_DRIVER": driver,
+            "RAWCUDA_EMULATOR": ",".join((f"random={seed}" if mode == "random" else mode, "devices=2")),
+            **(env or {}),
+        }
+        command = ["-c", textwrap.dedent(code)] if isinstance(code, str) else code
+        result = subprocess.run(
+            [executable, *flags, *command, *arguments], cwd=tmp, timeout=timeout, text=True, errors="backslashreplace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={name: value for name, value in variables.items() if value is not None})
+        if check and result.returncode:
+            pytest.fail(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
+        return result
+
+    return run

@@ -1,0 +1,1 @@
+"""What runs on every driver, unchanged: the emulator, and with --driver nvidia a GPU."""

@@ -1,0 +1,87 @@
+"""Choose the driver before the first call; after every test look at what it left behind."""
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any, Iterator
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+
+@pytest.fixture(scope="session", autouse=True)
+def library(pytestconfig: pytest.Config) -> Any:
+    """Choose the driver, once a process. It is the Emulator, or None when a real driver is tested."""
+    option = pytestconfig.getoption
+    if option("driver") == "nvidia":
+        rawcuda.use("nvidia")
+        return None
+    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2)
+    rawcuda.use(emulator)
+    return emulator
+
+
+@pytest.fixture
+def driver(library: Any) -> Any:
+    """Return the bound driver, `rawcuda.cu`."""
+    return rawcuda.cu
+
+
+@pytest.fixture
+def device(library: Any) -> Any:
+    """Return the first device."""
+    return rawcuda.Device(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(library: Any) -> Iterator[None]:
+    """Fail a test after which more handles live than before it, an exception was swallowed, or a context is left pushed."""
+    before, context = _handles(library), _current_context()
+    yield
+    swallowed, pushed = _swallowed(library), _current_context() != context
+    after = _handles(library)
+    if after != before:                              # a last look: what still pends may hold what it uses
+        for each in rawcuda.devices():
+            each.synchronize()
+        after = _handles(library)
+    swallowed += _swallowed(library)
+    leaked = {kind: f"{before.get(kind, 0)} before, {count} after" for kind, count in after.items() if count != before.get(kind, 0)}
+    assert not swallowed, f"swallowed in a callback of the emulator: {swallowed}"
+    assert not leaked, f"handles leaked: {leaked}"
+    assert not pushed, "another context is current than before"
+
+
+def _handles(library: Any) -> "dict[str, int]":
+    """Count the live handles by kind, after everything collectable is collected and released.
+
+    Primary contexts are not counted: they stay retained from their first use on.
+    """
+    gc.collect()
+    module("owned").drain()
+    counts = {} if library is None else dict(library.live_handles())
+    counts.pop("context", None)
+    return counts
+
+
+def _swallowed(library: Any) -> "list[BaseException]":
+    """Take the exceptions that the emulator kept, since C cannot pass them on."""
+    if library is None:
+        return []
+    kept = list(library.kept_exceptions)
+    library.kept_exceptions.clear()
+    return kept
+
+
+def _current_context() -> "int | None":
+    """Return the context that is current in this thread."""
+    context = module("cuda_h").CUcontext()
+    rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+    return context.value
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_collections() -> None:
+    """Keep what pytest and its plugins made out of the collection after every test, which then takes no time."""
+    gc.collect()
+    gc.freeze()

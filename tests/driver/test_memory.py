@@ -1,0 +1,130 @@
+"""Memory: kinds, sizes, closing, and copies by address."""
+import gc
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+errors, memory_module, transfer = module("errors"), module("memory"), module("transfer")
+
+
+@pytest.mark.parametrize("kind", ["device", "pinned", "managed"])
+def test_bytes_go_there_and_back(device, kind):
+    with device.allocate(1000, kind=kind) as memory:
+        assert (memory.nbytes, memory.kind, len(memory)) == (1000, kind, 1000) and memory.ptr == memory.handle
+        source, target = bytes(range(250)) * 4, bytearray(1000)
+        memory.copy_from(source)
+        memory.copy_to(target)
+        assert target == source
+        memory.fill(7)
+        memory.copy_to(target)
+        assert target == b"\7" * 1000
+    with pytest.raises(errors.Closed):
+        memory.ptr
+
+
+def test_stream_ordered(device):
+    with device.stream() as stream:
+        memory = device.allocate(64, stream=stream)
+        memory.copy_from(b"x" * 64, stream=stream)
+        target = bytearray(64)
+        memory.copy_to(target, stream=stream)
+        assert target == b"x" * 64
+        memory.close()
+        kept = device.allocate(64, stream=stream)
+    kept.close()                                    # its stream is gone: freed all the same
+    dropped_stream = device.stream()
+    device.allocate(64, stream=dropped_stream)      # dropped at once
+    gc.collect()
+    module("owned").drain()
+    dropped_stream.close()
+
+
+def test_sizes(device):
+    with device.allocate(0) as nothing:
+        assert nothing.nbytes == 0 and nothing.ptr == 0
+        nothing.copy_from(b"").copy_to(bytearray())
+    for size in (-1, 2**63, 2**64):
+        with pytest.raises(ValueError, match="nbytes"):
+            device.allocate(size)
+    for size in (1.0, "8", None, True):
+        with pytest.raises(TypeError, match="nbytes"):
+            device.allocate(size)
+    with pytest.raises(errors.OutOfMemory) as raised:
+        device.allocate(2**62)
+    assert isinstance(raised.value, MemoryError) and "cuMemAlloc_v2(dptr=&" in str(raised.value) and "Free memory" in str(raised.value)
+
+
+def test_kinds_that_are_none(device):
+    with pytest.raises(ValueError, match="'device', 'pinned', 'managed'"):
+        device.allocate(8, kind="shared")
+    with device.stream() as stream, pytest.raises(ValueError, match="not stream-ordered"):
+        device.allocate(8, kind="pinned", stream=stream)
+
+
+def test_a_copy_past_either_end(device):
+    with device.allocate(8) as memory:
+        for use in (lambda: memory.copy_from(b"123456789"), lambda: memory.copy_from(b"1234567"),
+                    lambda: memory.copy_to(bytearray(9)), lambda: memory.copy_to(bytearray(7))):
+            with pytest.raises(ValueError):
+                use()
+        with pytest.raises((ValueError, errors.ProtocolError, TypeError)):
+            memory.copy_to(b"12345678")             # read-only
+
+
+def test_used_after_close(device):
+    memory = device.allocate(8)
+    view = memory.view()
+    memory.close()
+    for use in (lambda: memory.copy_from(b"12345678"), lambda: memory.copy_to(bytearray(8)), lambda: memory.fill(1),
+                lambda: memory.view(), lambda: memory.__cuda_array_interface__, lambda: memory.__dlpack__(),
+                lambda: view.download(), lambda: view.fill(1), memory.detach):
+        with pytest.raises(errors.Closed):
+            use()
+
+
+def test_detach_and_borrow(device):
+    memory = device.allocate(8)
+    address = memory.detach()
+    borrowed = memory_module.Memory.borrow(device, address, 8)
+    borrowed.copy_from(b"12345678")
+    borrowed.close()
+    rawcuda.cu.cuMemFree_v2(address)
+    with pytest.raises(ValueError):
+        memory_module.Memory.borrow(device, -1, 8)
+    with pytest.raises(ValueError):
+        memory_module.Memory.borrow(device, 2**64 - 4, 8)
+
+
+def test_dropped_memory_is_freed_by_the_next_release(device):
+    for _ in range(100):
+        device.allocate(1 << 20)
+    gc.collect()
+    module("owned").drain()
+
+
+def test_pitched_copies(device):
+    source = bytes(range(24))                       # 4 rows of 6 bytes
+    keep = (None, bytearray(source), bytearray(24))
+    view, back = rawcuda.view(keep[1]), rawcuda.view(keep[2])
+    common = dict(device=device, stream=1)
+    with device.allocate(64) as memory:
+        memory.fill(0xFF)
+        transfer.copy_2d(memory.ptr, 16, view.ptr, 6, 6, 4, target_kind="device", source_kind="host", **common)
+        whole = bytearray(64)
+        memory.copy_to(whole)
+        assert whole == b"".join(source[row * 6:row * 6 + 6] + b"\xff" * 10 for row in range(4))
+        transfer.copy_2d(back.ptr, 6, memory.ptr, 16, 6, 4, target_kind="host", source_kind="device", **common)
+        assert keep[2] == source
+        transfer.fill_2d(memory.ptr + 1, 16, 0x0201, 2, 2, 3, **common)
+        memory.copy_to(whole)
+        assert whole[1:5] == b"\1\2\1\2" and whole[17:21] == b"\1\2\1\2" and whole[49:53] == source[19:23]
+        transfer.copy_3d(memory.ptr, 8, 2, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common)
+        memory.copy_to(whole)
+        assert whole[:6] == source[:6] and whole[8:14] == source[6:12] and whole[16:22] == source[12:18]
+        with pytest.raises(ValueError, match="pitch"):
+            transfer.copy_2d(memory.ptr, 5, view.ptr, 6, 6, 4, target_kind="device", source_kind="host", **common)
+        with pytest.raises(ValueError, match="pitch"):
+            transfer.fill_2d(memory.ptr, 3, 1, 2, 2, 2, **common)
+        with pytest.raises(ValueError, match="rows"):
+            transfer.copy_3d(memory.ptr, 8, 1, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common)

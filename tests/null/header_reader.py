@@ -1,0 +1,206 @@
+"""Read a real cuda.h and its cudaTypedefs.h, as far as a comparison needs.
+
+What it is   a preprocessor for #if, #define and #undef, and readers for prototypes, enums, #defines and struct members.
+What not     a C parser: it knows the style in which NVIDIA writes these two headers, and raises where it is lost.
+Source       the headers themselves
+Read next    test_cuda_h.py
+"""
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+# The header declares old ABIs again behind #undef, but only for those who ask for its internals.
+INTERNAL = "__CUDA_API_VERSION_INTERNAL"
+COMPILER = {"__GNUC__", "__LP64__", "__linux__"}
+
+
+def find_headers():
+    """Return the cuda.h files of this machine: a toolkit's, and those that PyPI's nvidia-cuda-runtime brings."""
+    toolkits = [Path(root) / "include" for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if root]
+    toolkits += sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)
+    packages = {Path(folder) / "nvidia" for folder in [*sys.path, sysconfig.get_paths()["purelib"]] if folder}
+    wheels = [found for root in sorted(packages) for found in sorted(root.glob("*/include"), reverse=True)]
+    others = [Path(folder) for folder in os.environ.get("CUDA_HEADERS", "").split(os.pathsep) if folder]
+    found = [folder / "cuda.h" for folder in [*others, *toolkits, *wheels] if (folder / "cuda.h").is_file()]
+    return list({path.resolve(): path for path in found}.values())
+
+
+@functools.lru_cache(maxsize=None)
+def read(path):
+    """Read a cuda.h once."""
+    return Header(path)
+
+
+def normal(text):
+    """Write a C type or declaration in one way: 'const char **name'."""
+    return re.sub(r"\s*\*\s*", " *", re.sub(r"\s+", " ", text)).replace("* *", "**").strip()
+
+
+class Header:
+    """What a cuda.h declares."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        source = _without_comments(self.path.read_text(encoding="utf-8", errors="replace"))
+        public, code, macros = _declarations(source, COMPILER)
+        internal, _, _ = _declarations(source, COMPILER | {INTERNAL})
+        self.prototypes = {**internal, **public}         # by exported symbol; the public declaration wins
+        self.version = int(macros["CUDA_VERSION"])       # 13000 is CUDA 13.0
+        self.enums, values = _enums(code, macros)
+        self.defines = _values_of(macros, values)
+        self.types = _types(code)                        # name -> text of its members
+        self.since = _since(self.path.with_name("cudaTypedefs.h"))
+
+    def members(self, struct):
+        """Return every word in a struct's body: a member's name is one of them. None: there is no such struct."""
+        body = self.types.get(struct)
+        return None if body is None else set(re.findall(r"\w+", body))
+
+
+def _without_comments(source):
+    source = re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.S)
+    return source.replace("\\\n", " ")
+
+
+def _is_true(condition, macros):
+    condition = re.sub(r"defined\s*\(?\s*(\w+)\s*\)?", lambda m: str(int(m[1] in macros)), condition)
+    condition = re.sub(r"(\d+)[lLuU]+\b", r"\1", condition)
+    condition = re.sub(r"\b[A-Za-z_]\w*", "0", condition)
+    condition = condition.replace("&&", " and ").replace("||", " or ")
+    return bool(eval(re.sub(r"!(?!=)", " not ", condition), {"__builtins__": {}}))
+
+
+def _declarations(source, defined):
+    """Run the preprocessor: return prototypes by exported symbol, the code left, and the macros."""
+    macros = dict.fromkeys(defined, "1")
+    live, was_live = [True], [True]                      # one entry for each #if that is open
+    prototypes, code, pending = {}, [], []
+
+    def flush():
+        text = "\n".join(pending)
+        for name, parameters in re.findall(r"\bCUresult\s+CUDAAPI\s+(\w+)\s*\(([^;{]*)\)\s*;", text):
+            prototypes.setdefault(_renamed(name, macros), _parameters(parameters))
+        code.append(text)
+        pending.clear()
+
+    for line in source.split("\n"):
+        if not line.lstrip().startswith("#"):
+            if all(live):
+                pending.append(line)
+            continue
+        word, _, rest = line.lstrip()[1:].lstrip().partition(" ")
+        word, rest = word.strip(), rest.strip()
+        if word in ("if", "ifdef", "ifndef"):
+            test = {"if": rest, "ifdef": f"defined({rest})", "ifndef": f"!defined({rest})"}[word]
+            live.append(all(live) and _is_true(test, macros))
+            was_live.append(live[-1])
+        elif word == "elif":
+            live[-1] = not was_live[-1] and all(live[:-1]) and _is_true(rest, macros)
+            was_live[-1] = was_live[-1] or live[-1]
+        elif word == "else":
+            live[-1] = not was_live[-1]
+        elif word == "endif":
+            live.pop(), was_live.pop()
+        elif not all(live):
+            continue
+        elif word == "define":
+            name, value = re.match(r"(\w+(?:\([^)]*\))?)\s*(.*)", rest).groups()
+            flush()
+            macros[name] = value.strip()
+        elif word == "undef":
+            flush()
+            macros.pop(rest, None)
+    flush()
+    return prototypes, "\n".join(code), macros
+
+
+def _renamed(name, macros):
+    """Apply `#define cuX cuX_v2`, and the macros for per-thread streams that some of these go through."""
+    seen = set()
+    while name in macros and name not in seen:
+        seen.add(name)
+        value = macros[name]
+        through = re.fullmatch(r"(__CUDA_API_PT[DS][SZ])\((\w+)\)", value)
+        if through:
+            pasted = macros.get(f"{through[1]}(api)", "api")
+            value = through[2] + ("".join(pasted.split()).partition("##")[2])
+        name = value
+    return name
+
+
+def _parameters(text):
+    """Return ((type, name), ...) of a parameter list."""
+    if text.strip() in ("", "void"):
+        return ()
+    found = [re.fullmatch(r"(.*?[\s*])(\w+)", normal(part)) for part in text.split(",")]
+    return tuple((normal(part[1]), part[2]) for part in found)
+
+
+def _number(expression, known, macros):
+    """Evaluate a constant expression: numbers, names of other constants and macros, casts, shifts."""
+    text = re.sub(r"\(\s*(?:CU\w+|void\s*\*)\s*\)(?=\s*[\w(-])", "", expression)
+    text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+    text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: str(known[m[0]] if m[0] in known else
+                                                     _number(macros[m[0]], known, macros)), text)
+    return int(eval(f"({text})", {"__builtins__": {}}))
+
+
+def _enums(code, macros):
+    """Return the enums by their typedef names, and all their enumerators in one dict."""
+    enums, known = {}, {}
+    for body, name in re.findall(r"\btypedef\s+enum\s*\w*\s*\{(.*?)\}\s*(\w+)\s*;", code, re.S):
+        value, members = -1, {}
+        for part in filter(None, (part.strip() for part in body.split(","))):
+            word, _, expression = part.partition("=")
+            value = _number(expression, known, macros) if expression.strip() else value + 1
+            members[word.strip()] = known[word.strip()] = value
+        enums[name] = members
+    return enums, known
+
+
+def _values_of(macros, known):
+    """Return the #defines whose names begin with CU and whose value is an integer constant."""
+    values = {}
+    for name, text in macros.items():
+        if name.startswith("CU") and text:
+            try:
+                values[name] = _number(text, known, macros)
+            except (KeyError, SyntaxError, TypeError, NameError):
+                pass                                     # a macro of another kind: a calling convention, a type
+    return values
+
+
+def _types(code):
+    """Return the members' text of each struct and union by its typedef names."""
+    bodies = {}
+    for start in re.finditer(r"\btypedef\s+(?:struct|union)\s*(\w*)\s*\{", code):
+        depth, position = 1, start.end()
+        while depth:
+            depth += {"{": 1, "}": -1}.get(code[position], 0)
+            position += 1
+        name = re.match(r"\s*(\w+)\s*;", code[position:])
+        if name:
+            bodies[name[1]] = code[start.end():position - 1]
+    for original, alias in re.findall(r"\btypedef\s+(?:struct\s+|union\s+)?(\w+)\s+(\w+)\s*;", code):
+        if original in bodies:
+            bodies[alias] = bodies[original]
+    return bodies
+
+
+def _since(path):
+    """Return exported symbol -> version as PFN_cuX_v12030 names in cudaTypedefs.h give it (CUDA_VERSION style).
+
+    The header names an ABI by the version that brought it; the n-th ABI of cuX is exported as cuX_vn.
+    """
+    if not path.is_file():
+        return {}
+    found = {}
+    for name, version in re.findall(r"\bPFN_(cu\w+?)_v(\d+)\)", _without_comments(path.read_text(encoding="utf-8"))):
+        found.setdefault(name, set()).add(int(version))
+    return {name if place == 0 else f"{name}_v{place + 1}": version
+            for name, versions in found.items() for place, version in enumerate(sorted(versions))}

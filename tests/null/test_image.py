@@ -1,0 +1,71 @@
+"""Code images are seen to be whole before the driver, which is given no length, reads them."""
+import struct
+
+import pytest
+
+from tests.subject import module
+
+image = module("image")
+
+
+def elf(sections):
+    """Make a little ELF file of named sections."""
+    names, body, headers = b"\0", b"", [b"\0" * 64]
+    for name, data in [*sections, (".shstrtab", None)]:
+        at = len(names)
+        names += name.encode() + b"\0"
+        data = names if data is None else data
+        headers.append(struct.pack("<IIQQQQIIQQ", at, 1, 0, 0, 64 + len(body), len(data), 0, 0, 1, 0))
+        body += data
+    head = b"\x7fELF\2\1\1" + b"\0" * 9 + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
+                                                     len(headers), len(headers) - 1)
+    return head + body + b"".join(headers)
+
+
+CUBIN = elf([(".text.add", b"code"), (".nv.info", b"x" * 9), (".text._Z3mulPf", b"more")])
+
+
+def test_kernels_of_a_cubin():
+    assert image.cubin_kernels(CUBIN) == ["add", "_Z3mulPf"]
+    assert image.prepare(CUBIN) == ("cubin", CUBIN + b"\0")
+
+
+@pytest.mark.parametrize("length", [4, 20, 63, 64, 70, len(CUBIN) - 1])
+def test_a_truncated_cubin_is_refused(length):
+    with pytest.raises(ValueError, match="truncated cubin"):
+        image.prepare(CUBIN[:length])
+
+
+def test_a_damaged_cubin_is_refused():
+    with pytest.raises(ValueError, match="64-bit"):
+        image.prepare(b"\x7fELF\1" + CUBIN[5:])
+    with pytest.raises(ValueError, match="damaged"):
+        image.prepare(CUBIN[:62] + b"\xff\0" + CUBIN[64:])
+
+
+def test_fatbins():
+    whole = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 8) + b"12345678"
+    assert image.prepare(whole)[0] == "fatbin"
+    for length in (4, 15, 16, 23):
+        with pytest.raises(ValueError, match="truncated fatbin"):
+            image.prepare(whole[:length])
+    with pytest.raises(ValueError, match="wrapper"):
+        image.prepare(struct.pack("<IIQQ", 0x466243B1, 1, 0, 0))
+
+
+@pytest.mark.parametrize("code", [".version 7.0\n", b".version 7.0\n", bytearray(b".version 7.0\n\0\0")])
+def test_ptx(code):
+    assert image.prepare(code) == ("ptx", b".version 7.0\n\0")
+
+
+@pytest.mark.parametrize("code, why", [
+    ("", "empty"), (b"\0", "empty"), ("  \n", "empty"), ("kernel.ptx", "pathlib.Path"), ("__global__ void f() {\n}", "nvcc -ptx"),
+    (b".version 7\0\x01", "NUL stands at byte 10"), (b"PK\3\4\n....", "not PTX")])
+def test_what_is_no_code_says_why(code, why):
+    with pytest.raises(ValueError, match=why):
+        image.prepare(code)
+
+
+def test_other_types_are_refused():
+    with pytest.raises(TypeError, match="os.PathLike"):
+        image.prepare(3)

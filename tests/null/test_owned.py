@@ -1,0 +1,139 @@
+"""Owned: released exactly once, whoever does it, and never inside a collection."""
+import gc
+import os
+import threading
+
+import pytest
+
+from tests.subject import module
+
+owned, errors = module("owned"), module("errors")
+
+
+class Thing(owned.Owned):
+    def __init__(self, log, handle=7, borrowed=False):
+        self._own(handle, None if borrowed else lambda late: log.append((handle, late)))
+
+
+@pytest.fixture
+def log():
+    owned.drain()
+    return []
+
+
+def test_close_releases_once(log):
+    thing = Thing(log)
+    assert thing.handle == 7 and not thing.closed
+    thing.close()
+    thing.close()
+    assert log == [(7, False)] and thing.closed
+
+
+def test_a_closed_handle_says_so(log):
+    thing = Thing(log)
+    thing.close()
+    with pytest.raises(errors.Closed, match="Thing is closed"):
+        thing.handle
+    with pytest.raises(errors.Closed):
+        thing.detach()
+    with pytest.raises(errors.Closed):
+        with thing:
+            pass
+
+
+def test_with_closes_also_when_it_fails(log):
+    with pytest.raises(KeyError):
+        with Thing(log):
+            raise KeyError
+    assert log == [(7, False)]
+
+
+def test_detach_gives_the_handle_away(log):
+    thing = Thing(log)
+    assert thing.detach() == 7
+    thing.close()
+    del thing
+    owned.drain()
+    assert log == []
+
+
+def test_borrowed_is_never_released(log):
+    thing = Thing(log, borrowed=True)
+    assert thing.borrowed
+    thing.close()
+    assert thing.closed
+    owned.drain()
+    assert log == []
+
+
+def test_dropping_only_enqueues(log):
+    Thing(log)
+    gc.collect()
+    assert log == []
+    owned.drain()
+    assert log == [(7, True)]
+
+
+def test_closing_another_drains(log):
+    Thing(log, 1)
+    Thing(log, 2).close()
+    assert sorted(log) == [(1, True), (2, False)]
+
+
+def test_two_closes_at_once_release_once(log):
+    for _ in range(200):
+        thing, start = Thing(log), threading.Barrier(4)
+
+        def close():
+            start.wait()
+            thing.close()
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(log) == 200
+
+
+def test_close_and_detach_at_once_do_not_both_win(log):
+    given = []
+    for _ in range(200):
+        thing, start = Thing(log), threading.Barrier(2)
+
+        def detach():
+            start.wait()
+            try:
+                given.append(thing.detach())
+            except errors.Closed:
+                pass
+
+        thread = threading.Thread(target=detach)
+        thread.start()
+        start.wait()
+        thing.close()
+        thread.join()
+    assert len(log) + len(given) == 200
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_releases_nothing(python):
+    result = python("""
+        import os, sys
+        from tests.subject import module
+        owned = module("owned")
+        class Thing(owned.Owned):
+            def __init__(self):
+                self._own(7, lambda late: os.write(1, b"released "))
+        kept, dropped = Thing(), Thing()
+        del dropped
+        pid = os.fork()
+        if pid == 0:
+            kept.close()
+            owned.drain()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        os.write(1, b"parent: ")
+        kept.close()
+    """)
+    assert result.stdout == "parent: released released "
