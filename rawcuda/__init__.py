@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Device": "device", "devices": "device", "synchronize": "device",
     "Stream": "stream", "Event": "stream", "NO_SYNC": "stream",
-    "Memory": "memory",
+    "Memory": "memory", "Graph": "graph",
     "Module": "kernel", "Kernel": "kernel", "Launch": "launch", "In": "arguments",
     "view": "strided", "copy": "strided", "StridedView": "strided",
     "RawCudaError": "errors", "DriverNotFound": "errors", "SymbolNotFound": "errors", "CudaError": "errors",
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
                          DriverNotFound as DriverNotFound, ForkedAfterInit as ForkedAfterInit, InvalidUse as InvalidUse,
                          NotFound as NotFound, OutOfMemory as OutOfMemory, ProtocolError as ProtocolError, PtxError as PtxError,
                          RawCudaError as RawCudaError, SymbolNotFound as SymbolNotFound, Unsupported as Unsupported)
+    from .graph import Graph as Graph
     from .kernel import Kernel as Kernel, Module as Module
     from .launch import Launch as Launch
     from .memory import Memory as Memory
@@ -66,7 +67,8 @@ def trace(to: Any = None) -> Trace:
 def open_emulator() -> Library:
     """Make the emulator that the environment describes, else a plain one."""
     from .emulator import Emulator
-    return Emulator.from_environment()
+    emulator: Library = Emulator.from_environment()
+    return emulator
 
 
 def __getattr__(name: str) -> Any:

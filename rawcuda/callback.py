@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["available", "callback"]
 
 _NB_BOOL, _FLAGS = 9, 1 << 18 | 1 << 10                  # Py_nb_bool; Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
-_kinds: "dict[str, Any]" = {}                            # what is made once, when the first callback is
+_kinds: dict[str, Any] = {}                            # what is made once, when the first callback is
 
 
 def available() -> bool:
@@ -53,7 +53,9 @@ def callback(function: "Callable[[int | None], object]") -> int:
     if "partial" not in _kinds:
         _kinds["partial"] = _partial_whose_truth_is_a_call()
 
-    class Served(_kinds["partial"]):                     # type: ignore[misc]
+    truth: Any = _kinds["partial"]
+
+    class Served(truth):                                 # type: ignore[misc]
         def __del__(self, function: Any = function) -> None:
             function(self.args[-1][-1])                  # the last thing errcheck is given: the callback's arguments
 

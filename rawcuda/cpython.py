@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["address_of", "bind", "bytes_at", "c_string", "immortal", "reader"]
 
-_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
+_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=getattr(sys, "dllhandle"))
 
 
 def bind(name: str, result: Any, *arguments: Any) -> Any:

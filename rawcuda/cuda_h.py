@@ -1,11 +1,12 @@
 """cuda.h as data: the functions, constants, handles and structures of the CUDA driver, in the header's own words.
 
-What it is   `PROTOTYPES`, the C text of each function that libcuda exports and we know how to call; `ENUMS`, likewise each
-             constant; ctypes types for what passes between: integers, handles, pointers, structures; and the two small readers
-             that turn the text into Python: `prototypes()` and `enum()`.
+What it is   `PROTOTYPES`, the C text of each function that libcuda exports and we know how to call; `ENUMS`, likewise of
+             each constant; ctypes types for what passes between: integers, handles, pointers, structures; and the small
+             readers that turn the text into Python: `prototypes()` and `enum()`.
 What not     it loads no library and calls nothing: driver.py does, and looks up here how.
-Source       cuda.h of CUDA 11.7 to 13.5, which agree wherever they declare the same symbol; the tests compare this file with
-             any cuda.h that they find. CUDA Driver API, "Data types used by CUDA driver" and the chapters after it.
+Source       cuda.h of CUDA 11.7 to 13.5, which agree wherever they declare the same symbol: the tests compare this file
+             with any cuda.h that they find. The symbols that the drivers of CUDA 11.4, 12.2 and 12.4 export. CUDA Driver
+             API, "Data types used by CUDA driver" and the chapters after it, for what is said of each function.
 Read next    the first page of PROTOTYPES, here below; then driver.py
 
 How to read a line of PROTOTYPES:
@@ -15,8 +16,9 @@ How to read a line of PROTOTYPES:
 The symbol is the one that libcuda exports. When NVIDIA changes a function it exports a second one, `_v2`, keeps the first for
 old programs, and has the header `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is part of a name, never a guess:
 cuCtxGetDevice_v2 is no newer cuCtxGetDevice but takes one argument more. After // comes the CUDA version whose driver had the
-symbol first (drivers from 11.4 on are supported), then what it does. Every function returns a CUresult, and gives its
-results through its pointers. `h...` names a handle, `p...` and `...Out` a pointer to a result; sizes and pitches are bytes.
+symbol first (drivers from 11.4 on are supported), then what it does. Every function returns a CUresult, and gives whatever
+else it has to give through pointers. Sizes and pitches are bytes. In ENUMS a version is that of the first header with the
+constant, where that is later than 11.7.
 """
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ import ctypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Optional
 
 __all__ = [
     "PROTOTYPES", "ENUMS", "Prototype", "prototypes", "enum", "defines", "results",
@@ -84,6 +86,7 @@ CUresult cuCtxGetDevice(CUdevice *device);   // 2.0  the current context's devic
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
         // 13.0  a given context's device: another function, not a newer one
 CUresult cuCtxGetFlags(unsigned int *flags);   // 7.0  the current context's flags
+CUresult cuCtxSetFlags(unsigned int flags);   // 12.1  change some of them
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId);   // 12.0  a number that is never used again
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version);   // 3.2  the version that created it
 CUresult cuCtxSynchronize(void);   // 2.0  wait until the current context has no work left
@@ -92,9 +95,8 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  see CUlimit
 CUresult cuCtxSetLimit(CUlimit limit, size_t value);   // 3.1  the driver may round value
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig);   // 3.2  L1 or shared memory first
 CUresult cuCtxSetCacheConfig(CUfunc_cache config);   // 3.2  L1 or shared memory first
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig);
-        // 4.2  width of shared memory's banks; of no effect on recent devices
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config);   // 4.2  width of shared memory's banks; of no effect on recent devices
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig);   // 4.2  width of shared memory's banks; recent devices ignore it
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config);   // 4.2  width of shared memory's banks; recent devices ignore it
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  a smaller number is more urgent
 CUresult cuCtxResetPersistingL2Cache(void);   // 11.0  give persisting lines of the L2 cache back
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
@@ -132,13 +134,13 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);   // 10.0  the 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
         // 10.0  whether it captures, and whether the capture broke
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out);
-        // 10.1  and a number of the capture
+        // 10.1  the same, and the capture's number
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
         CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
-        // 11.3  and the graph, with the nodes that the next node will depend on
+        // 11.3  the same, and the graph, with the nodes that the next node will depend on
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
         CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-        size_t *numDependencies_out);   // 12.3  and what kind of dependencies they are
+        size_t *numDependencies_out);   // 12.3  the same, and what kind of dependencies they are
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);   // 10.1  swap this thread's mode with *mode
 
 /* Events: marks in a stream */
@@ -192,7 +194,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device);   // 11.4  give memory that grap
 /* Pinned host memory: the device reads and writes it, and copies need no staging */
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize);   // 3.2  page-locked
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);   // 2.2  page-locked, see CU_MEMHOSTALLOC_*
-CUresult cuMemFreeHost(void *p);   // 2.0  of either
+CUresult cuMemFreeHost(void *p);   // 2.0  for both of these
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
         // 6.5  lock pages that are there already, see CU_MEMHOSTREGISTER_*
 CUresult cuMemHostUnregister(void *p);   // 4.0  unlock them
@@ -307,7 +309,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);   // 12.0  the current context's function of it
 CUresult cuKernelGetName(const char **name, CUkernel hfunc);   // 12.3  as in the PTX, mangled
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
-        // 12.4  where parameter paramIndex lies in the argument buffer
+        // 12.4  where a parameter lies in the argument buffer; CUDA_ERROR_INVALID_VALUE past the last
 CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount);   // 13.2  how many parameters
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
         // 12.0  see CUfunction_attribute
@@ -318,11 +320,11 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
         // 9.0  such as more dynamic shared memory than 48 KiB
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);   // 3.0  L1 or shared memory first
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config);
-        // 4.2  width of shared memory's banks; of no effect on recent devices
+        // 4.2  width of shared memory's banks; recent devices ignore it
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);   // 11.0  the module that it is in
 CUresult cuFuncGetName(const char **name, CUfunction hfunc);   // 12.3  as in the PTX, mangled
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
-        // 12.4  where parameter paramIndex lies in the argument buffer
+        // 12.4  where a parameter lies in the argument buffer; CUDA_ERROR_INVALID_VALUE past the last
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount);   // 13.2  how many parameters
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function);   // 12.4  under lazy loading
 CUresult cuFuncLoad(CUfunction function);   // 12.4  now, not at its first launch
@@ -331,13 +333,13 @@ CUresult cuFuncLoad(CUfunction function);   // 12.4  now, not at its first launc
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
         size_t dynamicSMemSize);   // 6.5  blocks of blockSize threads on one multiprocessor
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
-        size_t dynamicSMemSize, unsigned int flags);   // 7.0  see CUoccupancy_flags
+        size_t dynamicSMemSize, unsigned int flags);   // 7.0  the same, see CUoccupancy_flags
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit);
         // 6.5  a block size that fills the device
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags);
-        // 7.0  see CUoccupancy_flags
+        // 7.0  the same, see CUoccupancy_flags
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
         // 10.2  dynamic shared memory left for each of numBlocks
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
@@ -370,7 +372,7 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraph
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
         // 11.4  make it executable, see CUgraphInstantiate_flags
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-        CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);   // 12.0  and say where it failed
+        CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);   // 12.0  the same, and say where it failed
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream);   // 11.1  bring it to the device before its first launch
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream);   // 10.0  enqueue the whole of it
 CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
@@ -782,14 +784,14 @@ enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,   // the address that kernels use
     CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,   // the address that the host uses
     CU_POINTER_ATTRIBUTE_P2P_TOKENS = 5,   // a CUDA_POINTER_ATTRIBUTE_P2P_TOKENS
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // an unsigned int; can be set: copies of this memory are never asynchronous
+    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: copies of this memory are never asynchronous
     CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,   // an unsigned long long that is never used again in this process
-    CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // an unsigned int
+    CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // a boolean: have 4 bytes of zeros for it
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,   // an int
     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,   // where the allocation begins
     CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,   // its bytes, a size_t
-    CU_POINTER_ATTRIBUTE_MAPPED = 13,   // an unsigned int
+    CU_POINTER_ATTRIBUTE_MAPPED = 13,   // a boolean: have 4 bytes of zeros for it
     CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
     CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,   // see CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS
@@ -1167,6 +1169,9 @@ enum CUgraphDebugDot_flags {
 # Types. ctypes calls a parameter type's from_param() on each argument: there what does not fit is refused.
 
 
+_BOOLEANS = ("bool", "bool_")                            # Python's, and what NumPy calls its own; both have an __index__
+
+
 class Integer:
     """An integer parameter: what its C type cannot hold is refused, where ctypes would silently cut it."""
 
@@ -1185,14 +1190,13 @@ class Integer:
             value = cls._number(value)
         if cls.low <= value <= cls.high:
             return cls.machine(value)
-        shown = value if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
-        raise ValueError(f"{shown} does not fit: {cls.c_name} holds {cls.low} to {cls.high}")
+        raise ValueError(f"{_shown(value)} does not fit: {cls.c_name} holds {cls.low} to {cls.high}")
 
     @classmethod
     def _number(cls, value: "Any") -> int:
         """Return the int in whatever else counts as one: __index__, or a ctypes integer of the same width."""
         kind = type(value)
-        if hasattr(kind, "__index__") and kind is not bool:
+        if hasattr(kind, "__index__") and kind.__name__ not in _BOOLEANS:
             return int(kind.__index__(value))
         if (isinstance(value, ctypes._SimpleCData) and kind._type_ in "bBhHiIlLqQ"
                 and ctypes.sizeof(value) == ctypes.sizeof(cls.machine)):
@@ -1200,11 +1204,17 @@ class Integer:
         raise TypeError(f"{cls.c_name} wants an integer, not {_article(value)}")
 
 
+def _shown(value: int) -> str:
+    """Word an integer, for an error; Python refuses to print very long ones."""
+    return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
+
+
 def _article(value: "Any") -> str:
     """Word what an argument is, for an error."""
-    if value is None or isinstance(value, (bool, int, float)):
-        shown = repr(value)
-        return shown if len(shown) < 40 else type(value).__name__
+    if value is None or isinstance(value, (bool, float)):
+        return repr(value)
+    if isinstance(value, int):
+        return _shown(value)
     return f"{'an' if type(value).__name__[0] in 'aeiouAEIO' else 'a'} {type(value).__name__}"
 
 
@@ -1332,13 +1342,15 @@ class _VoidPointer(ctypes.c_void_p):
         """
         if value is None:
             return None
-        if type(value) is bytes and not cls.takes_bytes:
-            raise TypeError("bytes cannot be written to: give a bytearray through (ctypes.c_char * n).from_buffer(...)")
-        if type(value) is int or (hasattr(type(value), "__index__") and type(value) is not bool):
-            address = int(value)
+        kind = type(value)
+        if kind is int or (hasattr(kind, "__index__") and not hasattr(kind, "__len__")     # arrays have both
+                           and kind.__name__ not in _BOOLEANS):
+            address = kind.__index__(value)
             if 0 <= address < 2**64:
                 return ctypes.c_void_p(address)
-            raise ValueError(f"{address:#x} is no address")
+            raise ValueError(f"{_shown(address)} is no address")
+        if isinstance(value, bytes) and not cls.takes_bytes:
+            raise TypeError("bytes cannot be written to: give a bytearray through (ctypes.c_char * n).from_buffer(...)")
         if not isinstance(value, (str, bool, Handle)):
             try:
                 return ctypes.c_void_p.from_param(value)
@@ -1377,23 +1389,24 @@ CUoccupancyB2DSize = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)  # size_t (
 class _Callback(ctypes.c_void_p):
     """A pointer to a function: a ctypes function of its type, its address, or None."""
 
-    function: "Any" = CUhostFn
+    c_name, function = "CUhostFn", CUhostFn
 
     @classmethod
     def from_param(cls, value: "Any") -> "Any":
         """Check one argument.
 
-        raises  TypeError  a function of another type, or none at all: ctypes would not keep it alive
+        raises  TypeError   a function of another type, or a Python function: nobody would keep its ctypes function alive
+                ValueError  an address that is none
         """
         if value is None or isinstance(value, cls.function):
             return ctypes.c_void_p.from_param(value)
         if type(value) is int:
             return _VoidPointer.from_param(value)
-        raise TypeError(f"a ctypes function made by the type's own name, an address or None is wanted, not {_article(value)}")
+        raise TypeError(f"a function made with {cls.c_name}(...), its address or None is wanted, not {_article(value)}")
 
 
 class _OccupancyCallback(_Callback):
-    function = CUoccupancyB2DSize
+    c_name, function = "CUoccupancyB2DSize", CUoccupancyB2DSize
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1443,7 +1456,7 @@ class CUmemPoolProps(ctypes.Structure):
         ("location", CUmemLocation),
         ("win32SecurityAttributes", ctypes.c_void_p),
         ("maxSize", ctypes.c_size_t),                    # 12.2  bytes, 0: as the driver sees fit
-        ("usage", ctypes.c_ushort),                      # 12.8  CU_MEM_POOL_CREATE_USAGE_*
+        ("usage", ctypes.c_ushort),                      # 12.6  CU_MEM_POOL_CREATE_USAGE_*
         ("gpuDirectRDMACapable", ctypes.c_ubyte),        # 13.4
         ("reserved", ctypes.c_ubyte * 53),
     ]
@@ -1613,7 +1626,8 @@ _TYPES: "dict[str, Any]" = {                             # what a parameter's C 
     "unsigned short": _UnsignedShort, "unsigned long long": _UnsignedLongLong, "cuuint64_t": _UnsignedLongLong,
     "void *": _VoidPointer, "const void *": _ConstVoidPointer, "const char *": _String,
     "CUhostFn": _Callback, "CUoccupancyB2DSize": _OccupancyCallback,
-    "CUstreamAttrID": _Enumerator, "CUstreamAttrValue": CUlaunchAttributeValue,      # the header's other names for these two
+    # The header's other names for these two; up to CUDA 11.7 the second was a union of its own, half as large.
+    "CUstreamAttrID": _Enumerator, "CUstreamAttrValue": CUlaunchAttributeValue,
 }
 _POINTED: "dict[str, Any]" = {"char": ctypes.c_char, "float": ctypes.c_float, "void *": ctypes.c_void_p,
                               "const char *": ctypes.c_char_p}
@@ -1641,16 +1655,23 @@ def _type_of(text: str) -> "Any":
 class Prototype:
     """One function of the driver, as its line in PROTOTYPES has it."""
 
-    __slots__ = ("name", "parameters", "since", "doc", "line")
+    __slots__ = ("line", "name", "since", "doc", "_parameters")
 
     def __init__(self, line: str, comment: str) -> None:
-        head, _, rest = line.partition("(")
-        self.line = line
-        self.name = head.rpartition(" ")[2]
-        self.parameters: "tuple[tuple[str, Any], ...]" = tuple(map(_parameter, rest[:-2].split(", "))) if rest != "void);" else ()
         version, _, self.doc = comment.partition("  ")
         major, _, minor = version.partition(".")
-        self.since = (int(major), int(minor))
+        self.line = line                                 # the C text
+        self.name = line[len("CUresult "):line.index("(")]
+        self.since = int(major), int(minor)              # the CUDA version whose driver had it first
+        self._parameters: "Optional[tuple[tuple[str, Any], ...]]" = None
+
+    @property
+    def parameters(self) -> "tuple[tuple[str, Any], ...]":
+        """Return (name, ctypes type) of each parameter; read when first asked for."""
+        if self._parameters is None:
+            inside = self.line[self.line.index("(") + 1:-2]
+            self._parameters = () if inside == "void" else tuple(map(_parameter, inside.split(", ")))
+        return self._parameters
 
     @property
     def machine_types(self) -> "tuple[Any, ...]":

@@ -14,7 +14,7 @@ import ctypes
 import threading
 
 from . import cuda_h, driver
-from .errors import Closed
+from .errors import Closed, CudaError, ForkedAfterInit
 from .owned import Owned, drain
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .strided import StridedView
     from .stream import Event, Stream
 
-__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "Current"]
+__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "Current", "Unnoticed", "reaches", "release"]
 
 
 class PrimaryContext:
@@ -117,8 +117,33 @@ def release(loaded: driver.Driver, call: str, *arguments: Any) -> None:
     """Call something that releases; a driver error is not raised (a close must not hide the error that led to it)."""
     try:
         getattr(loaded, call)(*arguments)
-    except (driver.CudaError, driver.ForkedAfterInit):
+    except (CudaError, ForkedAfterInit):
         pass
+
+
+class Unnoticed:
+    """Let this thread free or query in a with block while another captures a stream, whose capture that would break.
+
+    needed  whether at all: a caller that asked for it may see its own capture broken
+    calls   cuThreadExchangeStreamCaptureMode
+    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
+    """
+
+    __slots__ = ("_driver", "_needed", "_mode")
+
+    def __init__(self, loaded: driver.Driver, needed: bool = True) -> None:
+        self._driver, self._needed = loaded, needed
+        self._mode = ctypes.c_uint(2)                    # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
+
+    def _exchange(self) -> None:
+        if self._needed:
+            release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
+
+    def __enter__(self) -> None:
+        self._exchange()
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange()
 
 
 _contexts: dict[int, PrimaryContext] = {}
@@ -254,7 +279,7 @@ class Device(Owned):
         with self.current():
             try:
                 self.primary.driver.cuCtxEnablePeerAccess(other_context, 0)
-            except driver.CudaError as error:
+            except CudaError as error:
                 if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
                     raise
         _peers.add((self.ordinal, other.ordinal))

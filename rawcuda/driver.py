@@ -15,6 +15,7 @@ import threading
 import time
 
 from . import cuda_h, locate, tracing
+from .cpython import bind
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code
 
 TYPE_CHECKING = False
@@ -218,14 +219,14 @@ def use(driver: "Union[Library, str]") -> None:
             TypeError     an object without address()
     """
     global _chosen
-    if isinstance(driver, str):
-        if driver != "nvidia" and not os.path.isabs(driver):
-            raise ValueError(f"driver {driver!r}: give 'nvidia', 'emulator', an absolute path, or a library object")
-    elif not callable(getattr(driver, "address", None)):
-        raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
     with _lock:
         if _current is not None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
+        if isinstance(driver, str):
+            if driver != "nvidia" and not os.path.isabs(driver):
+                raise ValueError(f"driver {driver!r}: give 'nvidia', 'emulator', an absolute path, or a library object")
+        elif not callable(getattr(driver, "address", None)):
+            raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
         _chosen = driver
 
 
@@ -287,10 +288,6 @@ def _load(which: "Union[Library, str]") -> "Library":
 
 def _refuse_subinterpreter() -> None:
     """Refuse any interpreter but the main one: callbacks and at-exit work would run in the wrong one."""
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
-    if sys.implementation.name != "cpython":
-        return
-    get, ident = api["PyInterpreterState_Get"], api["PyInterpreterState_GetID"]
-    get.restype, ident.restype, ident.argtypes = ctypes.c_void_p, ctypes.c_int64, [ctypes.c_void_p]
-    if ident(get()) != 0:
+    identity = bind("PyInterpreterState_GetID", ctypes.c_int64, ctypes.c_void_p)
+    if identity(bind("PyInterpreterState_Get", ctypes.c_void_p)()) != 0:
         raise RuntimeError("this is a subinterpreter: the driver works in the main interpreter only")

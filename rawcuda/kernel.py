@@ -13,7 +13,7 @@ import os
 from . import cuda_h, driver, image, signature
 from .arguments import Declared, declared
 from .device import Device, release
-from .errors import CudaError, NotFound, PtxError
+from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, from_code
 from .launch import Launch
 from .memory import Memory
 from .owned import Owned, drain
@@ -71,7 +71,7 @@ class Module(Owned):
                     if not late:                         # its kernels may still run
                         release(primary.driver, "cuCtxSynchronize")
                     release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
-            except (CudaError, driver.ForkedAfterInit):
+            except (CudaError, ForkedAfterInit):
                 pass
             primary.let_go()
 
@@ -180,7 +180,7 @@ def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
     """Load an image in the current context; return the handle and the compiler's info log."""
     module = cuda_h.CUmodule()
     info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-    options = (ctypes.c_int * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
+    options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
     # A size goes in as the pointer itself; the driver writes the log's length over it.
     values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
     try:
@@ -190,8 +190,8 @@ def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
         if error.code not in _JIT_CODES or not log:
             raise
         name, text = loaded.describe(error.code)
-        told = driver.from_code(error.code, name, text, error.call, error.arguments, log)
-        if isinstance(told, driver.CompileFailed):
+        told = from_code(error.code, name, text, error.call, error.arguments, log)
+        if isinstance(told, CompileFailed):
             told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
         raise told from None
     return module.value or 0, info.value.decode("utf-8", "replace")
@@ -259,7 +259,7 @@ class Kernel:
     def _read_parameters(self) -> Optional[list[Parameter]]:
         """Take what the PTX says, if the driver agrees; else the driver's offsets and sizes; else nothing."""
         said, told = self.module._signatures.get(self.name), self._ask_driver()
-        if said is not None and (told is None or [(p.offset, p.size) for p in said] == told):
+        if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
             return said
         return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
 
@@ -277,7 +277,7 @@ class Kernel:
             while True:
                 try:
                     loaded.cuFuncGetParamInfo(cuda_h.CUfunction(self._function), len(found), ctypes.byref(offset), ctypes.byref(size))
-                except driver.InvalidUse:                # past the last one
+                except InvalidUse:                # past the last one
                     return found
                 found.append((offset.value, size.value))
 

@@ -46,7 +46,7 @@ class Launch:
     """
 
     __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
-                 "_pack", "_size", "_offsets", "_config", "_call", "_pool", "_driver", "_primary")
+                 "_pack", "_size", "_offsets", "_config", "_symbol", "_tail", "_call", "_pool", "_driver", "_primary")
 
     def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
                  cluster: Optional[Extent]) -> None:
@@ -86,6 +86,8 @@ class Launch:
 
         calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
         """
+        self._config: Any = None
+        self._tail: tuple[None, ...]
         function, stream = cuda_h.CUfunction(self.kernel.handle), cuda_h.CUstream(self._stream)
         attributes = []
         if cooperative:
@@ -101,20 +103,20 @@ class Launch:
                 array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
                 config.attrs, config.numAttrs = array, len(attributes)
             self._call = partial(self._driver.raw("cuLaunchKernelEx"), ctypes.byref(config), function)
-            self._config = ("cuLaunchKernelEx", config, (None,))
+            self._symbol, self._config, self._tail = "cuLaunchKernelEx", config, (None,)
             return
         name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
         numbers = [ctypes.c_uint(number) for number in (*self.grid, *self.block, self.shared_bytes)]
         self._call = partial(self._driver.raw(name), function, *numbers, stream)
-        self._config = (name, None, () if cooperative else (None,))
+        self._symbol, self._tail = name, () if cooperative else (None,)
 
     def _buffer(self) -> tuple[Any, Any]:
         """Make one launch's buffer: (where to pack, the foreign call that reads it)."""
         storage = ctypes.create_string_buffer(max(self._size, 1))
         start = ctypes.addressof(storage)
-        pointers = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
+        pointers: Any = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
         pointers.storage = storage                       # an address keeps nothing alive
-        return storage, partial(self._call, ctypes.byref(pointers), *self._config[2])
+        return storage, partial(self._call, ctypes.byref(pointers), *self._tail)
 
     def __call__(self, *arguments: Any) -> None:
         """Launch with these arguments; returns at once."""
@@ -142,7 +144,7 @@ class Launch:
         if isinstance(self.stream, Stream) and self.stream._handle is None:
             raise Closed(f"the stream of this launch of {self.kernel.name} is closed: configure another launch")
         if self._driver.forked:
-            self._driver._refuse_forked(self._config[0])
+            self._driver._refuse_forked(self._symbol)
 
     def _run(self, call: Any) -> int:
         """Make the foreign call, in our context where it matters; on "wrong context" push ours and try once more.
@@ -160,7 +162,7 @@ class Launch:
                 with self._primary.current():
                     code = call()
         if tracing.listeners:
-            self._driver.tell(self._config[0], *self._shown(), code, time.perf_counter_ns() - start)
+            self._driver.tell(self._symbol, *self._shown(), code, time.perf_counter_ns() - start)
         return int(code)
 
     def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
@@ -169,7 +171,7 @@ class Launch:
         return list(facts), tuple(facts.values())
 
     def _error(self, code: int) -> Exception:
-        return self._driver.error(code, self._config[0], *self._shown())
+        return self._driver.error(code, self._symbol, *self._shown())
 
     def __repr__(self) -> str:
         return f"<Launch of {self.kernel.name}, grid {self.grid}, block {self.block}>"
@@ -189,7 +191,9 @@ def _attribute(number: int, field: str, value: Any) -> Any:
 
 def _extent(name: str, given: Extent) -> tuple[int, int, int]:
     """Return x, y, z of a number or of one to three numbers, each at least 1."""
-    numbers = (given,) if hasattr(given, "__index__") else tuple(given)     # type: ignore[arg-type]
+    if not hasattr(given, "__index__") and not hasattr(given, "__iter__"):
+        raise TypeError(f"{name}={given!r}: give an int, or one to three of them")
+    numbers = (given,) if hasattr(given, "__index__") else tuple(given)    # type: ignore[arg-type]
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{name}={given!r}: give one to three numbers, x, y, z")
     for number in numbers:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
 
 __all__ = [
-    "LIMIT", "MAX_NDIM", "as_shape", "broadcast", "broadcast_shape", "c_strides", "checked_size", "coalesce", "extent", "f_strides",
-    "is_c_contiguous", "is_f_contiguous", "move_axes", "overlaps", "repeats", "reshape", "select", "size", "squeeze",
+    "LIMIT", "MAX_NDIM", "as_extents", "as_shape", "broadcast", "broadcast_shape", "c_strides", "checked_size", "coalesce", "extent", "f_strides",
+    "is_c_contiguous", "is_f_contiguous", "move_axes", "normal_axis", "overlaps", "repeats", "reshape", "select", "size", "squeeze",
 ]
 
 MAX_NDIM = 64                   # NumPy's own limit since 2.0, and the buffer protocol's
@@ -36,16 +36,21 @@ def size(shape: Iterable[int]) -> int:
     return count
 
 
-def as_shape(shape: object) -> Ints:
-    """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises ValueError, TypeError."""
-    if isinstance(shape, (str, bytes)):
+def as_extents(shape: object) -> Ints:
+    """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises TypeError."""
+    if hasattr(shape, "__index__"):
+        return (_index(shape),)
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    try:
-        out: Ints = tuple([_index(n) for n in shape])    # type: ignore[attr-defined]
-    except TypeError:
-        out = (_index(shape),)                           # type: ignore[arg-type]
+    out: Ints = tuple([_index(n) for n in shape])
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
+    return out
+
+
+def as_shape(shape: object) -> Ints:
+    """Return a shape as as_extents does, having seen that no extent is negative; raises ValueError, TypeError."""
+    out = as_extents(shape)
     if any(n < 0 for n in out):
         raise ValueError(f"negative dimensions are not allowed: {out}")
     return out

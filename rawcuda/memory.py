@@ -11,7 +11,7 @@ import ctypes
 from functools import partial
 
 from . import cuda_h
-from .device import Device, PrimaryContext, release
+from .device import Device, PrimaryContext, Unnoticed, release
 from .errors import RawCudaError
 from .owned import Owned, drain
 from .stream import Stream, work_handle
@@ -27,7 +27,6 @@ __all__ = ["Memory", "allocate"]
 _KINDS = ("device", "pinned", "managed")
 _PORTABLE_AND_MAPPED = 1 | 2                     # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 _ATTACH_GLOBAL = 1                               # CU_MEM_ATTACH_GLOBAL
-_RELAXED = 2                                     # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class Memory(Owned):
@@ -192,11 +191,11 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
 def _free(primary: PrimaryContext, address: int, kind: str, stream: Union[Stream, int, None], late: bool) -> None:
     """Free by the call that matches; never raises.
 
-    calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost, cuCtxSynchronize, cuThreadExchangeStreamCaptureMode
+    calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost, cuCtxSynchronize
     order   cuMemFree_v2 waits for the device. cuMemFreeHost is not documented to, so we wait before it.
     """
     try:
-        with primary.current(), _Unnoticed(primary, late):
+        with primary.current(), Unnoticed(primary.driver, late):
             if kind == "pinned":
                 release(primary.driver, "cuCtxSynchronize")
                 release(primary.driver, "cuMemFreeHost", address)
@@ -214,31 +213,9 @@ def _freed_in_order(primary: PrimaryContext, address: int, stream: Union[Stream,
     if number is None:
         return False
     if late:
-        status = ctypes.c_int()
+        status = ctypes.c_uint()
         release(primary.driver, "cuStreamIsCapturing", cuda_h.CUstream(number), ctypes.byref(status))
         if status.value != 0:
             return False
     release(primary.driver, "cuMemFreeAsync", address, cuda_h.CUstream(number))
     return True
-
-
-class _Unnoticed:
-    """Let a late free happen while some other thread captures a stream: in "global" mode it would break the capture.
-
-    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode
-    """
-
-    __slots__ = ("_primary", "_late", "_mode")
-
-    def __init__(self, primary: PrimaryContext, late: bool) -> None:
-        self._primary, self._late, self._mode = primary, late, ctypes.c_int(_RELAXED)
-
-    def _exchange(self) -> None:
-        if self._late:
-            release(self._primary.driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
-
-    def __enter__(self) -> None:
-        self._exchange()
-
-    def __exit__(self, *_: object) -> None:
-        self._exchange()

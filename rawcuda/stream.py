@@ -12,8 +12,8 @@ import ctypes
 from collections import deque
 
 from . import cuda_h, driver
-from .device import Device, PrimaryContext, release
-from .errors import Closed
+from .device import Device, PrimaryContext, Unnoticed, release
+from .errors import Closed, CudaError, ForkedAfterInit
 from .owned import Owned, drain
 from .protocols.cuda_stream import handle_from as _protocol_handle
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Callable, ClassVar, Optional, Union
 
-__all__ = ["Stream", "Event", "NO_SYNC", "handle_of", "retain"]
+    from .graph import Graph
+
+__all__ = ["Stream", "Event", "NO_SYNC", "capturing", "handle_of", "retain", "sweep", "work_handle"]
 
 NO_SYNC = -1
 _LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
@@ -87,7 +89,11 @@ class _InContext(Owned):
 
         def destroy_it(late: bool) -> None:
             # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
-            release(primary.driver, destroy, kind(handle))
+            try:
+                with primary.current():
+                    release(primary.driver, destroy, kind(handle))
+            except (CudaError, ForkedAfterInit):         # the context is lost, or this is a forked child
+                pass
             primary.let_go()
 
         self.device, self._primary = device, primary
@@ -188,7 +194,8 @@ class Stream(_InContext):
         calls   cuStreamWaitEvent
         """
         if isinstance(other, Event):
-            with self._current():
+            # A default stream is that of the current context: make it the event's.
+            with (other if self._primary is None else self)._current():
                 self._driver().cuStreamWaitEvent(cuda_h.CUstream(self.handle), cuda_h.CUevent(other.handle), 0)
             return
         source = work_handle(other)
@@ -201,6 +208,14 @@ class Stream(_InContext):
             with event._current():
                 event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(source))
             self.wait(event)
+
+    def capture(self, mode: str = "thread_local") -> Graph:
+        """Return a graph that records, in a with block, what this stream is given.
+
+        mode  "thread_local", "global" or "relaxed": which unsafe calls, of this or any thread, break the recording
+        """
+        from .graph import Graph
+        return Graph(self, mode)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""
@@ -272,14 +287,16 @@ class Event(_InContext):
 
         calls   cuEventSynchronize
         """
-        self._driver().cuEventSynchronize(cuda_h.CUevent(self.handle))
+        with self._current():
+            self._driver().cuEventSynchronize(cuda_h.CUevent(self.handle))
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event never recorded is.
 
         calls   cuEventQuery
         """
-        return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
+        with self._current():
+            return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
 
     def elapsed_ms(self, since: Event) -> float:
         """Return the milliseconds from another event's point to this one's.
@@ -293,7 +310,8 @@ class Event(_InContext):
             if not event.timing:
                 raise ValueError("an event measures time only when made with timing=True")
         elapsed = ctypes.c_float()
-        self._driver().cuEventElapsedTime(ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle))
+        with self._current():
+            self._driver().cuEventElapsedTime(ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle))
         return elapsed.value
 
     def __repr__(self) -> str:
@@ -303,6 +321,7 @@ class Event(_InContext):
 # -- what queued work still uses, and nobody else may hold any more
 
 _retained: deque[tuple[Event, Any]] = deque()
+capturing: dict[Optional[int], list[Any]] = {}    # streams that we capture: what must live as long as their graph
 
 
 def retain(device: Device, stream: int, things: Any) -> None:
@@ -310,6 +329,9 @@ def retain(device: Device, stream: int, things: Any) -> None:
 
     A host function would tell sooner, but costs more, and may not call the driver.
     """
+    if stream in capturing:
+        capturing[stream].append(things)
+        return
     event = Event(device)
     try:
         event.record(stream)
@@ -328,8 +350,9 @@ def sweep() -> None:
         except IndexError:
             return
         try:
-            done = event.query()
-        except (driver.CudaError, driver.ForkedAfterInit, Closed):
+            with Unnoticed(event._driver()):
+                done = event.query()
+        except (CudaError, ForkedAfterInit, Closed):
             done = True                          # the context is lost: nothing runs there any more
         if done:
             event.close()

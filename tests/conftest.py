@@ -1,4 +1,4 @@
-"""Options, the two marks, and `python`, which runs a snippet in a process of its own."""
+"""Options, the two marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
 from __future__ import annotations
 
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections import defaultdict
-from typing import Callable, Optional
+from typing import Callable, Iterator, Optional
 
 import pytest
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             mark = item.get_closest_marker(name)
             if mark is None:
                 continue
-            if len(mark.args) != 1 or not isinstance(mark.args[0], str):
+            if len(mark.args) != 1 or not isinstance(mark.args[0], str) or not mark.args[0]:
                 raise pytest.UsageError(f"{item.nodeid}: {name} needs its reason: @pytest.mark.{name}('why')")
             marked[name].add(item.nodeid.partition("[")[0])
             if name == other:
@@ -73,7 +73,7 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
     tmp = os.fspath(tmp_path)
 
     def run(code: "str | list[str]", *arguments: str, env: "Optional[dict[str, Optional[str]]]" = None, flags: "tuple[str, ...]" = (),
-            timeout: float = 60, check: bool = False, executable: str = sys.executable) -> "subprocess.CompletedProcess[str]":
+            cwd: "Optional[os.PathLike[str]]" = None, timeout: float = 60, check: bool = False, executable: str = sys.executable) -> "subprocess.CompletedProcess[str]":
         variables: "dict[str, Optional[str]]" = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT)))),
@@ -85,7 +85,7 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
         }
         command = ["-c", textwrap.dedent(code)] if isinstance(code, str) else code
         result = subprocess.run(
-            [executable, *flags, *command, *arguments], cwd=tmp, timeout=timeout, text=True, errors="backslashreplace",
+            [executable, *flags, *command, *arguments], cwd=cwd or tmp, timeout=timeout, text=True, errors="backslashreplace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={name: value for name, value in variables.items() if value is not None})
         if check and result.returncode:
@@ -93,3 +93,41 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
         return result
 
     return run
+
+
+Rerun = Callable[..., str]
+_reruns = pytest.StashKey["list[str]"]()
+
+
+@pytest.fixture
+def rerun(request: pytest.FixtureRequest) -> Rerun:
+    """Run other tests from the checkout in a process of their own; fail with their output, or return it.
+
+    Their closing line is told at the end of this run.
+    """
+    def run(command: "list[str]", *, env: "Optional[dict[str, str]]" = None, timeout: float = 900) -> str:
+        result = subprocess.run(command, cwd=CHECKOUT, timeout=timeout, text=True, errors="backslashreplace", stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        closing = (result.stdout.strip() or "no output").splitlines()[-1].strip("= ")
+        request.config.stash.setdefault(_reruns, []).append(f"{request.node.nodeid}: {closing}")
+        if result.returncode:
+            pytest.fail(f"{' '.join(command)}: exit status {result.returncode}\n{result.stdout}", pytrace=False)
+        return result.stdout
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lines = config.stash.get(_reruns, [])
+    if lines:
+        terminalreporter.section("runs inside this run")
+        terminalreporter.write("".join(line + "\n" for line in lines))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_the_subject() -> Iterator[None]:
+    """Fail when a run on a copy under another name has imported the original."""
+    yield
+    if NAME != "rawcuda":
+        strays = sorted(name for name in sys.modules if name.partition(".")[0] == "rawcuda")
+        assert not strays, f"the package under test is {NAME}, but these were imported, too: {strays}"

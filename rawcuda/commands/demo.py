@@ -22,7 +22,7 @@ from .console import NoGpu, Parser, add_driver, chosen_by, connect, first_line, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator, Optional
+    from typing import Any, Callable, Iterator, Optional
 
     from ..driver import Driver
 
@@ -89,16 +89,18 @@ def _demonstrate(small: bool) -> bool:
     m, n, k = (60, 70, 52) if small else (250, 300, 200)             # no multiples of a tile
     print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
     wrong = 0
-    with Device(0) as device:
-        for name, size, run in (
-                ("vector add", f"{count} floats", lambda clock: _vector_add(device, count, clock)),
-                ("saxpy", f"{count} floats", lambda clock: _saxpy(device, count, clock)),
-                ("matrix product", f"{m} x {k} by {k} x {n}", lambda clock: _matrix_product(device, m, n, k, clock))):
-            clock = _Clock(device)
-            right = run(clock)
-            print(f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
-                  flush=True)
-            wrong += not right
+    device = Device(0)
+    parts: list[tuple[str, str, Callable[..., bool], tuple[int, ...]]] = [
+        ("vector add", f"{count} floats", _vector_add, (count,)),
+        ("saxpy", f"{count} floats", _saxpy, (count,)),
+        ("matrix product", f"{m} x {k} by {k} x {n}", _matrix_product, (m, n, k)),
+    ]
+    for name, size, run, sizes in parts:
+        clock = _Clock(device)
+        right = run(device, clock, *sizes)
+        print(f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
+              flush=True)
+        wrong += not right
     print(f"\n{wrong} of 3 results are WRONG." if wrong else "\nAll 3 results are right: every element was compared.")
     return not wrong
 
@@ -141,7 +143,7 @@ def _floats(choices: list[float], count: int) -> array[float]:
     return array("f", random.choices(choices, k=count))
 
 
-def _vector_add(device: Device, n: int, clock: _Clock) -> bool:
+def _vector_add(device: Device, clock: _Clock, n: int) -> bool:
     a, b, result = _floats(_EIGHTHS, n), _floats(_EIGHTHS, n), array("f", bytes(4 * n))
     with clock.loading():
         module = device.load(kernels.VECTOR_ADD)
@@ -155,7 +157,7 @@ def _vector_add(device: Device, n: int, clock: _Clock) -> bool:
     return result == array("f", map(add, a, b))
 
 
-def _saxpy(device: Device, n: int, clock: _Clock) -> bool:
+def _saxpy(device: Device, clock: _Clock, n: int) -> bool:
     alpha, x, y = 2.5, _floats(_EIGHTHS, n), _floats(_EIGHTHS, n)
     result = array("f", bytes(4 * n))
     with clock.loading():
@@ -170,7 +172,7 @@ def _saxpy(device: Device, n: int, clock: _Clock) -> bool:
     return result == array("f", [alpha * p + q for p, q in zip(x, y)])
 
 
-def _matrix_product(device: Device, m: int, n: int, k: int, clock: _Clock) -> bool:
+def _matrix_product(device: Device, clock: _Clock, m: int, n: int, k: int) -> bool:
     a, b, result = _floats(_SMALL, m * k), _floats(_SMALL, k * n), array("f", bytes(4 * m * n))
     tile = kernels.TILE
     with clock.loading():

@@ -90,12 +90,20 @@ def parse(text: str) -> Operand:
         return Operand(text, None)
     head, colon, rest = text.partition(":")
     if head in ("zeros", "empty"):
-        shape, _, dtype = rest.partition(":")
-        return _Fresh(text, extents(shape, f"the shape in {text!r}", least=0), _dtype(dtype, text), head == "zeros")
+        return _fresh(text, head, *rest.partition(":")[::2])
     number = _number(head)
     if number is None:
         raise Refusal(f"argument {text!r} is no FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE or null")
     return Operand(text, _packed(number, _dtype(rest, text), text) if colon else number)
+
+
+def _fresh(text: str, kind: str, shape: str, dtype: str) -> _Fresh:
+    sizes, element = extents(shape, f"the shape in {text!r}", least=0), _dtype(dtype, text)
+    try:
+        layout.checked_size(sizes, element.itemsize)
+    except ValueError as error:
+        raise Refusal(f"argument {text!r}: {error}") from None
+    return _Fresh(text, sizes, element, kind == "zeros")
 
 
 def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM) -> tuple[int, ...]:
@@ -115,7 +123,7 @@ def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM
 def _number(text: str) -> Union[int, float, None]:
     for read in (int, lambda word: int(word, 0), float, float.fromhex if "x" in text.lower() else float):
         try:
-            return read(text)                    # type: ignore[no-any-return,operator]
+            return read(text)
         except (ValueError, OverflowError):
             pass
     return None

@@ -266,6 +266,22 @@ def set_cache_config(machine: Machine, config: int) -> None:
     context.cache_config = config
 
 
+@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)")
+def get_shared_config(machine: Machine, address: int) -> None:
+    """Say that shared memory has banks of four bytes, as on every device of today."""
+    out(address)
+    machine.context()
+    put_int(address, 1)
+
+
+@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)")
+def set_shared_config(machine: Machine, config: int) -> None:
+    """Take a wish for another bank size, which changes nothing."""
+    machine.context()
+    if not 0 <= config <= 2:
+        raise Refused(1)
+
+
 @entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)")
 def priority_range(machine: Machine, least: int, greatest: int) -> None:
     """Give the range of priorities; either pointer may be NULL."""

@@ -22,7 +22,7 @@ from .words import MEMCPY2D, MEMCPY3D, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Optional
+    from typing import Optional
 
     from .space import Allocation
 
@@ -114,10 +114,12 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
           waits: bool) -> None:
     """Queue a copy, and wait for it where the driver would."""
     queues = machine.queues
+    if waits:
+        stream.context.refuse_unsafe()
     if source.is_pageable and stream.capture is None:    # a graph reads its host memory each time it is launched
         if waits:
-            for work in queues.pending(stream):
-                queues.complete(work)
+            for earlier in queues.pending(stream):
+                queues.complete(earlier)
             stream.context.check()
         span = _span(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))

@@ -148,6 +148,12 @@ class Context:
         raise Refused(906, "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
                            "capturing. Capture in a non-blocking stream, or give the work a stream of its own.")
 
+    def refuse_unsafe(self) -> None:
+        """Refuse a call that may synchronise, if that could disturb a capture that is going on."""
+        for stream in self.streams.values():
+            if stream.capture is not None:
+                stream.capture.refuse_unsafe(self.machine.thread())
+
     def close(self) -> None:
         """Finish all work, and give back everything that was made here."""
         machine = self.machine
@@ -202,8 +208,8 @@ class Machine:
         """Return the living thing that a handle stands for, refusing all else."""
         thing = self.handles.get(handle)
         if type(thing) is not kind:
-            what = f"a {type(thing).__name__.lower()}'s" if thing is not None else "none, or of one that is gone"
-            raise Refused(400, f"{handle:#x} is no {kind.__name__.lower()} handle: it is {what}")
+            what = type(thing).__name__.lower() if thing is not None else "nothing, or something that is gone"
+            raise Refused(400, f"{handle:#x} is no {kind.__name__.lower()}'s handle: it stands for {what}")
         return thing
 
     def device(self, ordinal: int) -> Device:

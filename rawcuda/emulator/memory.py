@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .codes import Refused
 from .machine import TOTAL_MEMORY, Context, Holding, Machine
-from .space import Allocation
+from .space import Allocation, Fault
 from .thunks import Location, entry
 from .words import get_int, out, put_bytes, put_int, put_u64, put_uint, take
 
@@ -22,18 +22,11 @@ def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int 
     """Make device memory if the device has room for it."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
-    _unsafe(machine, context)
+    context.refuse_unsafe()
     free = TOTAL_MEMORY - context.device.used
     if nbytes > free:
         raise Refused(2, f"{nbytes} bytes wanted, {free} of {TOTAL_MEMORY} free")
     return machine.space.allocate(nbytes, alignment=alignment)
-
-
-def _unsafe(machine: Machine, context: Context) -> None:
-    """Refuse what would disturb a capture that is going on."""
-    for stream in context.streams.values():
-        if stream.capture is not None:
-            stream.capture.refuse_unsafe(machine.thread())
 
 
 def holding_at(machine: Machine, address: int) -> Holding:
@@ -60,7 +53,7 @@ def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
 
 def _free(machine: Machine, address: int, *flavours: str) -> None:
     context = machine.context()
-    _unsafe(machine, context)
+    context.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
     machine.queues.complete_context(holding.context)
@@ -128,7 +121,7 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
     context = machine.context()
     if not nbytes or flags not in (1, 2):
         raise Refused(1)
-    _unsafe(machine, context)
+    context.refuse_unsafe()
     allocation = machine.space.allocate_host(nbytes, kind="managed")
     machine.hold(allocation, context, "managed", flags=flags)
     put_u64(address, allocation.base)
@@ -149,7 +142,7 @@ def host_alloc(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     context = machine.context()
     if not nbytes or flags & ~7:
         raise Refused(1)
-    _unsafe(machine, context)
+    context.refuse_unsafe()
     allocation = machine.space.allocate_host(nbytes, kind="pinned")
     machine.hold(allocation, context, "pinned", flags=flags | 2)
     put_u64(address, allocation.base)
@@ -169,10 +162,11 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         raise Refused(1)
     if flags & 4:
         raise Refused(801, "input/output memory cannot be registered in the emulator")
-    space = machine.space
-    if any(space.find(place) is not None for place in (address, address + nbytes - 1)):
-        raise Refused(712)
-    machine.hold(space.register_host(address, nbytes), context, "registered", flags=flags | 2)
+    try:
+        allocation = machine.space.register_host(address, nbytes)
+    except Fault as fault:
+        raise Refused(712, fault.report) from None
+    machine.hold(allocation, context, "registered", flags=flags | 2)
 
 
 @entry("cuMemHostUnregister(void *p)")
@@ -180,8 +174,8 @@ def host_unregister(machine: Machine, address: int) -> None:
     """Let go of the caller's memory, when the context's work is done."""
     machine.context()
     allocation = machine.space.find(address)
-    if allocation is None or getattr(allocation.context, "flavour", "") != "registered":
-        raise Refused(713)
+    if allocation is None or allocation.context.flavour != "registered" or allocation.base != address:
+        raise Refused(713, machine.space.explain(address, 1))
     _free(machine, address, "registered")
 
 
@@ -269,6 +263,24 @@ def range_attribute(machine: Machine, data: int, size: int, number: int, address
     put_int(data, holding.attributes.get(number, 0 if number == 1 else -2))
 
 
+@entry("cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, "
+       "CUdeviceptr devPtr, size_t count)")
+def range_attributes(machine: Machine, data: int, sizes: int, attributes: int, count: int, address: int, nbytes: int) -> None:
+    """Give several things that were advised about managed memory."""
+    out(data, sizes, attributes)
+    for index, (target, size) in enumerate(zip(take(data, count), take(sizes, count))):
+        range_attribute(machine, target, size, get_int(attributes + 4 * index), address, nbytes)
+
+
+@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)")
+def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
+    """Note who uses managed memory, which changes nothing; all of an allocation is attached, or none."""
+    machine.stream(stream)
+    holding = _managed(machine, address, nbytes or 1)
+    if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
+        raise Refused(1)
+
+
 # -- what a pointer points to
 
 def _pointer_attribute(machine: Machine, number: int, address: int) -> int:
@@ -290,7 +302,7 @@ def _pointer_attribute(machine: Machine, number: int, address: int) -> int:
     return facts[number]
 
 
-_WIDTHS = {2: 4, 6: 4, 8: 4, 9: 4, 10: 4, 13: 4, 14: 8, 15: 4, 16: 4}      # bytes; all others are pointers or sizes
+_WIDTHS = {2: 4, 6: 4, 8: 4, 9: 4, 10: 4, 13: 4, 14: 4, 15: 4, 16: 4}      # bytes; all others are pointers or sizes
 
 
 def _put_attribute(machine: Machine, data: int, number: int, value: int) -> None:

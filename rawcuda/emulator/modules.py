@@ -18,7 +18,6 @@ from .codes import Refused
 from .devices import DRIVER_VERSION
 from .images import image_at, image_of_file
 from .machine import Context, Machine
-from .ptx import Rejected, load
 from .thunks import entry
 from .words import get_u64, out, put_bytes, put_float, put_int, put_u64, put_uint, take, text
 
@@ -136,6 +135,7 @@ class Options:
 
 
 def load_module(machine: Machine, image: bytes, options: Options) -> Module:
+    from .ptx import Rejected, load              # only here: programs that load no kernel need no compiler
     context = machine.context()
     begun = time.perf_counter()
     try:
@@ -313,6 +313,14 @@ def set_function_cache(machine: Machine, handle: int, config: int) -> None:
     """Take a preference between cache and shared memory, which changes nothing."""
     function_at(machine, handle)
     if not 0 <= config <= 3:
+        raise Refused(1)
+
+
+@entry("cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)")
+def set_function_shared_config(machine: Machine, handle: int, config: int) -> None:
+    """Take a wish for another bank size of shared memory, which changes nothing."""
+    function_at(machine, handle)
+    if not 0 <= config <= 2:
         raise Refused(1)
 
 

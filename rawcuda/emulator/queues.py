@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, Optional
 
-    from .graphs import Capture
+    from .captures import Capture
     from .machine import Context, Machine
 
 __all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues"]
@@ -97,6 +97,7 @@ class Queues:
         self.mode = mode
         self._machine, self._lock = machine, machine.lock
         self._random = random.Random(seed)
+        self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
         self._kernels = threading.Lock()
@@ -124,9 +125,13 @@ class Queues:
         if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager":
             self._execute(work)                          # nothing to wait for: it needs no queue
             return work
+        idle = not self._busy
         stream.queue.append(work)
         self._busy[stream] = None
-        self._submit_more(work)
+        if idle and self.mode == "eager":
+            self._start(work)                            # nothing else could come first
+        if not work.done:
+            self._submit_more(work)
         return work
 
     def _join(self, stream: Stream, context: Context, work: Work) -> None:

@@ -84,18 +84,20 @@ class Allocation:
         label = f" {self.label!r}" if self.label else ""
         return f"{self.size}-byte {self.kind} allocation{label}"
 
-    def typed(self, code: str) -> tuple[memoryview, int, int]:
+    def typed(self, code: str, granule: int = 0) -> tuple[memoryview, int, int]:
         """Give the memory as elements of one type: the view, the address of its element 0, its length in bytes.
 
-        Only naturally aligned elements exist, so element 0 of registered host memory may lie past the base.
+        Element 0 lies at the first address that is a multiple of granule (the element's width, or a vector's), which
+        in registered host memory may be past the base.
         """
-        found = self._views.get(code)
+        width = WIDTH[code]
+        key = f"{code}{granule}"
+        found = self._views.get(key)
         if found is None:
-            width = WIDTH[code]
-            skipped = -self.base % width
+            skipped = -self.base % (granule or width)
             length = max(0, (self.size - skipped) // width * width)
             view = self.data[skipped : skipped + length] if length else memoryview(bytearray())
-            found = self._views[code] = (view.cast(code), self.base + skipped, length)
+            found = self._views[key] = (view.cast(code), self.base + skipped, length)
         return found
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 What it is   `entry`, which declares an entry point by its C line, and `serve`, which makes a C function pointer of it.
 How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
-             None), and text is not cut at a NUL. Structures by value arrive as bytes-like ctypes structures.
+             None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
              One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
              to find its emulator. All are kept for ever, in `_immortal`: the address of a collected thunk silently calls
              whatever thunk was made next, and nobody can tell who still holds an address.
@@ -19,7 +19,7 @@ import re
 import threading
 import _thread
 
-from .codes import Refused
+from .codes import NAMES, Refused
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Optional[int]])
 
-__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse"]
+__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse", "Interrupt", "Location", "IpcHandle"]
 
-_UNKNOWN, _NOT_INITIALIZED, _NOT_PERMITTED = 999, 3, 800
+_OUT_OF_MEMORY, _NOT_INITIALIZED, _NOT_PERMITTED, _UNKNOWN = 2, 3, 800, 999
 
 
 class Location(ctypes.Structure):
@@ -41,16 +41,24 @@ class Location(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
+class IpcHandle(ctypes.Structure):
+    """CUipcMemHandle and CUipcEventHandle: 64 bytes, passed by value."""
+
+    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
+
+
 # c_long is 32 bits on Windows: it is in no signature. CUDAAPI is __stdcall there, which on x64 means nothing.
 _SCALARS: "dict[str, Any]" = {
     "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
     "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_uint64,
     "cuuint32_t": ctypes.c_uint32, "cuuint64_t": ctypes.c_uint64, "CUdeviceptr": ctypes.c_uint64,
     "CUdevice": ctypes.c_int, "CUresult": ctypes.c_int, "CUmemLocation": Location,
+    "CUipcMemHandle": IpcHandle, "CUipcEventHandle": IpcHandle,
 }
 _ENUMS = frozenset("""
 CUdevice_attribute CUdevice_P2PAttribute CUlimit CUfunc_cache CUsharedconfig CUfunction_attribute CUpointer_attribute CUmem_advise
-CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUstreamAttrID CUexecAffinityType CUjitInputType
+CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUmemAllocationHandleType CUgraphMem_attribute CUstreamCaptureMode
+CUstreamAttrID CUexecAffinityType
 """.split())
 _HANDLES = frozenset("""
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUgraphNode CUlibrary CUkernel CUarray
@@ -134,31 +142,38 @@ def _wrap(machine: "Machine", served: Entry) -> "Callable[..., int]":
             if worker.ident == get_ident():
                 return _NOT_PERMITTED
             with lock:
-                return function(machine, *arguments) or 0
-        except (Refused, Fault) as refusal:
-            return machine.refuse(refusal.code, refusal.report)
+                code = function(machine, *arguments)
+            return 0 if code is None else _checked(code)
         except BaseException as caught:
-            return _keep(machine, served, caught)
+            return _answer(machine, served, caught)
 
     def call_free(*arguments: "Any") -> int:
         try:
-            return function(machine, *arguments) or 0
-        except Refused as refusal:
-            return refusal.code
+            code = function(machine, *arguments)
+            return 0 if code is None else _checked(code)
         except BaseException as caught:
-            return _keep(machine, served, caught)
+            return _answer(machine, served, caught)
 
     chosen = call_free if served.free else call
     chosen.__name__ = chosen.__qualname__ = served.name
     return chosen
 
 
-def _keep(machine: "Machine", served: Entry, caught: BaseException) -> int:
-    """Keep what went wrong in an entry; deliver Ctrl-C again once the caller is back in its own Python code."""
+def _checked(code: int) -> int:
+    """Let only real codes through: C would cut 2**40 to 0, success."""
+    if code not in NAMES:
+        raise ValueError(f"{code!r} is no CUresult")
+    return code
+
+
+def _answer(machine: "Machine", served: Entry, caught: BaseException) -> int:
+    """Return the code for what was raised in an entry; keep what nobody meant to raise."""
+    if isinstance(caught, (Refused, Fault)):
+        return machine.refuse(caught.code, caught.report)
     if isinstance(caught, MemoryError):
-        return 2                                 # the host's memory is the emulated device's
+        return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
     if isinstance(caught, KeyboardInterrupt):
-        machine.interrupt.defer()
+        machine.interrupt.defer()                # delivered again once the caller is back in its own Python code
     else:
         machine.kept_exceptions.append(caught)
         machine.report(_UNKNOWN, f"{served.name} failed inside the emulator: {caught!r}")

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["NAME", "Py_buffer", "address_of", "describe", "memoryview_of"]
+__all__ = ["NAME", "Py_buffer", "address_of", "describe", "memoryview_of", "struct_of"]
 
 NAME = "buffer"
 _FULL_RO = 0x11C                                         # PyBUF_FULL_RO: indirect, strided, with a format, read-only is fine
@@ -88,15 +88,14 @@ def from_memoryview(view: memoryview, kind: "type[Description]" = Description) -
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
         raise ProtocolError(f"buffer: suboffsets {view.suboffsets}: rows are found through pointers, which no strided view can "
                             "say; copy it: bytes(obj), or memoryview(obj).tolist()", protocol=NAME, field="suboffsets")
-    return kind(address_of(view), view.shape, view.strides, dtype_of(view.format, view.itemsize), _places[view.readonly], view)
+    return kind(address_of(view), view.shape or (), view.strides or (), dtype_of(view.format, view.itemsize), _places[view.readonly],
+                view)
 
 
-def memoryview_of(description: Description, address: int, readonly: bool) -> memoryview:
-    """Make a memoryview over described host memory, which it does NOT keep alive: the caller must see to that.
+def struct_of(description: Description, address: int) -> Py_buffer:
+    """Fill a Py_buffer with described host memory, which it does NOT keep alive, nor does it the format.
 
     address   the memory's, or that of any readable byte where there are no elements
-    raises    ValueError   more than 64 dimensions
-    source    Python/C API Reference Manual, PyMemoryView_FromBuffer: shape and strides are copied, the format is not
     """
     shape, dtype = description.shape, description.dtype
     ndim = len(shape)
@@ -105,8 +104,17 @@ def memoryview_of(description: Description, address: int, readonly: bool) -> mem
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
-    info = Py_buffer(buf=address, obj=None, len=nbytes, itemsize=dtype.itemsize, readonly=readonly, ndim=ndim,
-                     format=dtype.c_format(), shape=where if ndim else None, strides=where + 8 * ndim if ndim else None,
-                     suboffsets=None, internal=None)
-    view: memoryview = _from_buffer(ctypes.addressof(info))
+    struct = Py_buffer(buf=address, len=nbytes, itemsize=dtype.itemsize, readonly=description.place.readonly, ndim=ndim,
+                       format=dtype.c_format(), shape=where if ndim else None, strides=where + 8 * ndim if ndim else None)
+    struct.numbers = numbers                             # lives as long as the struct that points to it
+    return struct
+
+
+def memoryview_of(struct: Py_buffer) -> memoryview:
+    """Make a memoryview of what a Py_buffer says, which it does NOT keep alive: the caller must see to that.
+
+    raises    ValueError   more than 64 dimensions
+    source    Python/C API Reference Manual, PyMemoryView_FromBuffer: shape and strides are copied, the format is not
+    """
+    view: memoryview = _from_buffer(ctypes.addressof(struct))
     return view

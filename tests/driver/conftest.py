@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from typing import Any, Iterator
+from typing import Any, Generator, Iterator
 
 import pytest
 
 from tests.subject import module, rawcuda
+
+FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,10 +37,13 @@ def device(library: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(library: Any) -> Iterator[None]:
+def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterator[None]:
     """Fail a test after which more handles live than before it, an exception was swallowed, or a context is left pushed."""
     before, context = _handles(library), _current_context()
     yield
+    if request.node.stash.get(FAILED, False):        # its traceback keeps what it made alive
+        _swallowed(library)
+        return
     swallowed, pushed = _swallowed(library), _current_context() != context
     after = _handles(library)
     if after != before:                              # a last look: what still pends may hold what it uses
@@ -46,7 +51,7 @@ def nothing_left_behind(library: Any) -> Iterator[None]:
             each.synchronize()
         after = _handles(library)
     swallowed += _swallowed(library)
-    leaked = {kind: f"{before.get(kind, 0)} before, {count} after" for kind, count in after.items() if count != before.get(kind, 0)}
+    leaked = {kind: f"{before.get(kind, 0)} before, {count} after" for kind, count in after.items() if count > before.get(kind, 0)}
     assert not swallowed, f"swallowed in a callback of the emulator: {swallowed}"
     assert not leaked, f"handles leaked: {leaked}"
     assert not pushed, "another context is current than before"
@@ -78,6 +83,14 @@ def _current_context() -> "int | None":
     context = module("cuda_h").CUcontext()
     rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
     return context.value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
+    """Note which tests failed, so that they are not blamed for more."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -98,7 +98,7 @@ def test_streams_from_outside(given, handle):
 @pytest.mark.parametrize("given", [0, -2, 2**64, True, False, 1.0, "1", b"1", object(), Foreign((1, 5)), Foreign(5),
                                    Foreign((0, True)), Foreign((0, -5)), Foreign((0,))])
 def test_what_is_no_stream(given):
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises((ValueError, TypeError, errors.ProtocolError)):
         streams.handle_of(given)
 
 

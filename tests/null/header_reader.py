@@ -20,12 +20,15 @@ COMPILER = {"__GNUC__", "__LP64__", "__linux__"}
 
 
 def find_headers():
-    """Return the cuda.h files of this machine: a toolkit's, and those that PyPI's nvidia-cuda-runtime brings."""
+    """Return the cuda.h files of this machine: a toolkit's, and those that PyPI's nvidia-cuda-runtime brings.
+
+    The environment's CUDA_HEADERS may name more folders, separated as in PATH.
+    """
     toolkits = [Path(root) / "include" for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if root]
     toolkits += sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)
     packages = {Path(folder) / "nvidia" for folder in [*sys.path, sysconfig.get_paths()["purelib"]] if folder}
     wheels = [found for root in sorted(packages) for found in sorted(root.glob("*/include"), reverse=True)]
-    others = [Path(folder) for folder in os.environ.get("CUDA_HEADERS", "").split(os.pathsep) if folder]
+    others = map(Path, filter(None, os.environ.get("CUDA_HEADERS", "").split(os.pathsep)))
     found = [folder / "cuda.h" for folder in [*others, *toolkits, *wheels] if (folder / "cuda.h").is_file()]
     return list({path.resolve(): path for path in found}.values())
 
@@ -57,9 +60,8 @@ class Header:
         self.since = _since(self.path.with_name("cudaTypedefs.h"))
 
     def members(self, struct):
-        """Return every word in a struct's body: a member's name is one of them. None: there is no such struct."""
-        body = self.types.get(struct)
-        return None if body is None else set(re.findall(r"\w+", body))
+        """Return the names of a struct's members, and of those of the structs within it."""
+        return set(re.findall(r"(\w+)\s*(?:\[[^]]*\]\s*)?;", self.types.get(struct, "")))
 
 
 def _without_comments(source):
@@ -84,7 +86,7 @@ def _declarations(source, defined):
     def flush():
         text = "\n".join(pending)
         for name, parameters in re.findall(r"\bCUresult\s+CUDAAPI\s+(\w+)\s*\(([^;{]*)\)\s*;", text):
-            prototypes.setdefault(_renamed(name, macros), _parameters(parameters))
+            prototypes.setdefault(_renamed(name, macros), parameters_of(parameters))
         code.append(text)
         pending.clear()
 
@@ -133,7 +135,7 @@ def _renamed(name, macros):
     return name
 
 
-def _parameters(text):
+def parameters_of(text):
     """Return ((type, name), ...) of a parameter list."""
     if text.strip() in ("", "void"):
         return ()

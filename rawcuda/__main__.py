@@ -1,0 +1,82 @@
+"""The command line: `python3 -m` and the package's name.
+
+What it is   it finds the command, runs it, and turns what it raises into an exit status: 0 done, 1 failed, 2 a wrong command
+             line, 130 stopped by Ctrl-C, 141 nobody reads the output any more.
+What not     the commands themselves: one module each in commands/.
+Read next    commands/console.py
+"""
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
+    "run": "any kernel of a PTX file over .npy files and numbers",
+    "doctor": "which driver was tried, what it said, and whether a kernel runs",
+}
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    """Run one command and return its exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):      # a device's name or a path must not stop us
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _dispatch(words)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except SystemExit as leaving:                # argparse, after --help
+        return leaving.code if isinstance(leaving.code, int) else 1
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        return _tell(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    from .commands.console import PACKAGE, PROGRAM, Refusal
+    first = words[0] if words else "--help"
+    if first in _COMMANDS:
+        from importlib import import_module
+        status: int = import_module(f".commands.{first}", __package__).main(words[1:])
+        return status
+    if first in ("-h", "--help", "help"):
+        listed = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
+        print(f"usage: {PROGRAM} COMMAND ...\n\nThe CUDA driver from plain Python.\n\n{listed}\n\n"
+              f"  COMMAND --help tells more; --version tells which this is")
+        return 0
+    if first in ("-V", "--version"):
+        from . import __version__
+        print(f"{PACKAGE} {__version__}")
+        return 0
+    raise Refusal(f"{first!r} is no command: there are {', '.join(_COMMANDS)}; see {PROGRAM} --help")
+
+
+def _tell(error: Exception) -> int:
+    """Say what went wrong, without a traceback; return the exit status."""
+    from .commands.console import Refusal
+    from .errors import RawCudaError
+    expected = isinstance(error, (Refusal, RawCudaError, OSError, ValueError, TypeError, MemoryError))
+    text = str(error) or type(error).__name__
+    if not expected:
+        text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
+    print(f"error: {text}", file=sys.stderr)
+    return 2 if isinstance(error, Refusal) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Copies and fills of any layout, between host and device and within each.
+
+What it is   the decisions: which copies are one memmove, one call of the driver, a pitched copy, or a walk by a kernel; where
+             memory is staged; what is retained until a stream has passed.
+What not     it calls no cu* function itself: transfer.py, kernel.py and host_copy.py do.
+Order        done on return where pageable memory takes part; else in stream order.
+Read next    transfer.py
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import host_copy, layout
+from .description import HOST, Description, place
+from .errors import ProtocolError
+from .host_copy import Walk, walk_of
+from .scalars import decode, encode
+from .strided import StridedView
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    from .device import Device
+    from .memory import Memory
+
+    Ints = tuple[int, ...]
+
+__all__ = ["copy", "download", "duplicate", "fill", "memory_device", "tolist"]
+
+_KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
+
+
+def memory_device(memory: Memory) -> "tuple[str, Optional[int]]":
+    """Return the device record of a Memory: what every view of it, and every export, says."""
+    if memory.kind == "pinned":
+        return "cuda_host", 0
+    return ("cuda" if memory.kind == "device" else "cuda_managed"), memory.device.ordinal
+
+
+def _check_target(target: StridedView) -> None:
+    if target.readonly:
+        raise ProtocolError(f"{target.protocol}: readonly True: the memory must not be written; copy into another array, or "
+                            "view(obj, writable=True) where the exporter only cannot say that it may be",
+                            protocol=target.protocol, field="readonly")
+    if layout.repeats(target.shape, target.strides, target.dtype.itemsize):
+        raise ValueError(f"strides {target.strides} let elements of shape {target.shape} share bytes, so what a copy would leave there "
+                         "is undefined")
+
+
+def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
+    """Copy elements between two views; see strided.copy."""
+    _check_target(target)
+    if target.dtype is not source.dtype and target.dtype != source.dtype:
+        raise TypeError(f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() one, or "
+                        "convert first")
+    if source.shape != target.shape:
+        try:
+            strides = layout.broadcast(source.shape, source.strides, target.shape)
+        except ValueError:
+            raise ValueError(f"could not broadcast source of shape {source.shape} into shape {target.shape}") from None
+        source = source._derived(source.ptr, target.shape, strides)
+    walk = walk_of(target, source)
+    if walk.is_empty():
+        return
+    if target.is_device_accessible or source.is_device_accessible:
+        from .device_copy import copy_on_device
+        copy_on_device(target, source, walk, stream)
+    else:
+        host_copy.copy(walk)
+
+
+def fill(target: StridedView, value: Any, stream: Any = None) -> None:
+    """Set every element of a view; see StridedView.fill."""
+    _check_target(target)
+    pattern = encode(target.dtype, value)
+    if not target.nbytes:
+        return
+    if target.is_device_accessible:
+        from .device_copy import fill_on_device
+        fill_on_device(target, pattern, stream)
+    else:
+        fill_host(target, pattern)
+
+
+def fill_host(target: Description, pattern: bytes) -> None:
+    """Set every element of a view of host memory to these bytes: those of a run first, then runs by copying."""
+    nbytes = len(pattern)
+    if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
+        ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
+        return
+    one = ctypes.create_string_buffer(pattern, nbytes)
+    source = Description(ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target.place, one)
+    host_copy.copy(walk_of(target, source))
+
+
+_new_bytearray: Any = None
+_ALIGNMENT = 64                                          # what JAX wants in order not to copy
+
+
+def empty_host(shape: Ints, dtype: Any) -> StridedView:
+    """Make an array in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
+    from .cpython import bind
+    from .protocols.buffer import address_of
+    global _new_bytearray
+    if _new_bytearray is None:                           # unlike bytearray(n), this does not write zeros first
+        _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
+    nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
+    whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
+    address = address_of(whole)
+    return StridedView._over(whole, address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST)
+
+
+def download(source: StridedView, stream: Any = None) -> StridedView:
+    """Copy a view into new host memory; see StridedView.download."""
+    target = empty_host(source.shape, source.dtype)
+    copy(target, source, stream)
+    return target
+
+
+def duplicate(source: StridedView, stream: Any = None) -> StridedView:
+    """Copy a view into new memory of the same place, in C order, on a stream."""
+    from .ordering import device_of
+    device = device_of(source)
+    if device is None or source.device[0] != "cuda":
+        return download(source, stream)
+    from .strided import empty
+    target = empty(device, source.shape, source.dtype)
+    copy(target, source, stream)
+    return target
+
+
+def tolist(source: StridedView) -> Any:
+    """Return nested lists of Python values; see StridedView.tolist."""
+    plain = source if source.device == HOST and source.is_c_contiguous else download(source)
+    data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
+    values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size
+    if not plain.shape:
+        return values[0]
+    for n in plain.shape[:0:-1]:
+        if n == 0:
+            return _nested_empty(plain.shape)
+        values = [values[i:i + n] for i in range(0, len(values), n)]
+    return values
+
+
+def _nested_empty(shape: Ints) -> "list[Any]":
+    return [_nested_empty(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else []

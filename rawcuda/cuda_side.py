@@ -1,0 +1,98 @@
+"""What views of CUDA memory need of a driver: which device an address is on, whether a label is right, and waiting.
+
+What it is   the part of view() that is imported only when an exporter says that its memory is CUDA's.
+Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
+Read next    ordering.py
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import driver
+from .description import Description, place
+from .errors import CudaError, ProtocolError
+from .protocols.cuda_array_interface import UNORDERED
+from .protocols.dlpack import CudaSide
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+__all__ = ["LoadedSide", "locate", "settle_description"]
+
+# CUpointer_attribute
+_MEMORY_TYPE, _ORDINAL, _IS_MANAGED = 2, 9, 8
+_TYPE_HOST, _TYPE_DEVICE = 1, 2                          # CUmemorytype
+
+
+def _attribute(address: int, which: int) -> "Optional[int]":
+    """Ask the driver about an address; None where it does not know it.
+
+    calls   cuPointerGetAttribute
+    """
+    value = ctypes.c_uint64()
+    try:
+        driver.current().cuPointerGetAttribute(ctypes.byref(value), which, address)
+    except CudaError as error:
+        if error.code == 1:                              # CUDA_ERROR_INVALID_VALUE: not memory of this driver's
+            return None
+        raise
+    return value.value & 0xFFFFFFFF
+
+
+def locate(address: int) -> "Optional[tuple[str, int]]":
+    """Return the device record of an address, or None where the driver does not know it."""
+    type_ = _attribute(address, _MEMORY_TYPE)
+    if type_ is None:
+        return None
+    ordinal = _attribute(address, _ORDINAL) or 0
+    if (_attribute(address, _IS_MANAGED) or 0) & 0xFF:
+        return "cuda_managed", ordinal
+    return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
+
+
+def settle_description(made: Description, stream: Any) -> None:
+    """Find the device of a CUDA Array Interface's address, and make the using stream wait for the exporting one.
+
+    stream  the stream that will use the memory, as given by the user
+    raises  ProtocolError   the driver does not know the address
+    """
+    if 0 in made.shape:
+        made.stream = stream
+        return                                           # no address to ask about, and nothing to wait for
+    where = locate(made.ptr)
+    if where is None:
+        raise ProtocolError(f"cuda_array_interface: data {made.ptr:#x}: is no address that this driver knows; the exporter is at fault, "
+                            "or uses another driver", protocol="cuda_array_interface", field="data")
+    made.place = place(where, made.place.readonly, made.place.protocol)
+    from .stream import NO_SYNC, handle_of
+    using, pending = handle_of(stream), made.stream
+    made.stream = stream
+    if pending is None or using == NO_SYNC:
+        return
+    from .device import Device
+    from .ordering import wait_between
+    device = Device(where[1])
+    if pending == UNORDERED:
+        device.synchronize()                             # before version 3 nobody says which stream is at work
+    else:
+        wait_between(using, pending, device)
+
+
+class LoadedSide(CudaSide):
+    """What asking for CUDA memory needs of a driver, where one is in use."""
+
+    def around(self, ordinal: int) -> Any:
+        """Return a with block in which the device is current."""
+        if not driver.is_loaded():
+            return self
+        from .device import Device
+        return Device(ordinal).current()
+
+    def settle(self, ordinal: int) -> bool:
+        """Wait for all work on the device; False where no driver is in use."""
+        if not driver.is_loaded():
+            return False
+        from .device import Device
+        Device(ordinal).synchronize()
+        return True

@@ -1,0 +1,128 @@
+"""A libcuda made of Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
+
+What it is   Emulator, a library object like a loaded libcuda: `address(symbol)` gives the address of a C function. A client binds and
+             calls it as it would NVIDIA's, so that everything up to the driver's own door is tested without a GPU.
+What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. It knows no client.
+How          thunks.py makes C functions of Python's; machine.py has devices, contexts and handles; queues.py decides when work runs;
+             a room for each family of entry points; space.py is the memory, ptx/ compiles kernels to Python.
+Source       CUDA Driver API; PTX ISA
+Read next    thunks.py, machine.py, queues.py, then streams.py as the plainest family, or ptx/ for how a kernel runs
+"""
+from __future__ import annotations
+
+import os
+import sys
+
+from .gaps import GAPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional
+
+__all__ = ["Emulator", "GAPS"]
+
+
+def _variable() -> str:
+    """Name the environment variable: the package's own name, upper case, and _EMULATOR."""
+    return f"{__name__.split('.')[-2].upper()}_EMULATOR"
+
+
+class Emulator:
+    """An emulated driver with its devices: give it to use(), or bind its addresses with ctypes.
+
+    mode      "eager": work runs at the call that submits it; "lazy": as late as is allowed; "random": in any allowed order
+    seed      of the random mode
+    devices   how many devices there are
+    progress  called with (blocks done, blocks in all) while a kernel runs, some times a second
+    dump      write the source that is made of each module to a file, and say where
+    """
+
+    def __init__(self, mode: str = "eager", seed: int = 0, devices: int = 1,
+                 progress: Optional[Callable[[int, int], None]] = None, *, dump: bool = False) -> None:
+        if mode not in ("eager", "lazy", "random"):
+            raise ValueError(f"mode {mode!r}: it is 'eager', 'lazy' or 'random'")
+        if not 1 <= devices <= 64:
+            raise ValueError(f"devices={devices}: 1 to 64")
+        from . import rooms
+        from .machine import Machine
+        self.mode, self.seed = mode, seed
+        self._entries, self._serve = rooms.ENTRIES, rooms.serve
+        self._addresses: dict[str, int] = {}
+        self._machine = Machine(mode, seed, devices, progress, dump)
+        self._machine.address = self.address
+
+    @classmethod
+    def from_environment(cls) -> Emulator:
+        """Make an emulator as the environment says: `lazy`, `random=7`, `devices=2`, `dump`, with commas between.
+
+        raises  ValueError  something else
+        """
+        name = _variable()
+        text = "" if sys.flags.ignore_environment else os.environ.get(name, "")
+        mode, seed, devices, dump = "eager", 0, 1, False
+        for word in filter(None, (piece.strip() for piece in text.split(","))):
+            key, equals, value = word.partition("=")
+            if key in ("eager", "lazy") and not equals:
+                mode = key
+            elif key == "random" and (not equals or value.isdecimal()):
+                mode, seed = key, int(value or 0)
+            elif key == "devices" and value.isdecimal():
+                devices = int(value)
+            elif word == "dump":
+                dump = True
+            else:
+                raise ValueError(f"{name}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump")
+        return cls(mode, seed, devices, dump=dump)
+
+    def address(self, symbol: str) -> Optional[int]:
+        """Return the address of an entry point, or None if the emulator lacks it; it is the same for ever."""
+        address = self._addresses.get(symbol)
+        if address is None:
+            served = self._entries.get(symbol)
+            if served is None:
+                return None
+            address = self._addresses[symbol] = self._serve(self._machine, served)
+        return address
+
+    @property
+    def symbols(self) -> list[str]:
+        """Return the names of all entry points."""
+        return sorted(self._entries)
+
+    @property
+    def kept_exceptions(self) -> list[BaseException]:
+        """Return what was raised inside entry points, which answered 999; clear the list after reading it."""
+        return self._machine.kept_exceptions
+
+    @property
+    def reports(self) -> list[str]:
+        """Return the reports of what went wrong, oldest first, the last thousand of them."""
+        return self._machine.reports
+
+    @property
+    def progress(self) -> Optional[Callable[[int, int], None]]:
+        """Return what is told how far a kernel is; it can be set."""
+        return self._machine.progress
+
+    @progress.setter
+    def progress(self, told: Optional[Callable[[int, int], None]]) -> None:
+        self._machine.progress = told
+
+    def explain(self, code: int) -> Optional[str]:
+        """Return the newest unread report for a result code, or None.
+
+        raises  KeyboardInterrupt  the call was ended by Ctrl-C, which could not leave it
+        """
+        self._machine.interrupt.claim()
+        return self._machine.explain(code)
+
+    def live_handles(self) -> dict[str, int]:
+        """Count what was made and not given back yet, by kind: memory, stream, event, module, context, ...
+
+        What belongs to a context that an error has lost is not counted; of primary contexts, each retain is.
+        """
+        return self._machine.live()
+
+    def __repr__(self) -> str:
+        seed = f" seed {self.seed}" if self.mode == "random" else ""
+        return f"<emulator, {self.mode}{seed}, {len(self._machine.devices)} devices>"

@@ -1,0 +1,369 @@
+"""The templates of memory access: what an ld, st, atom or cp.async becomes.
+
+A global access keeps, for each place in the code, the allocation it met last: a typed view, the address of the view's
+element 0 less the instruction's offset, and the view's length. The check is then three comparisons:
+
+    i = r_rd4 - lo0
+    if i & 3 or not 0 <= i < n0:
+        v0, lo0, n0 = L.reach(r_rd4, 4, 'f', 4)      # looks the address up, or raises the fault
+        i = r_rd4 - lo0
+    r_f1 = v0[i >> 2]
+
+Shared memory is one view a block, and its own bounds are the check; a thread's local frame likewise.
+
+next    machine.py, which has `reach` and its like
+"""
+
+from __future__ import annotations
+
+from .emit import FLOAT_TYPES, Emitter, Note, mask
+from .syntax import BITS, Address, Instruction, Int, Register, Sink, Symbol, Variable, Vector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .forms import Shape
+    from .syntax import Operand
+
+__all__ = ["AccessEmitter"]
+
+_CODES = {8: "B", 16: "H", 32: "I", 64: "Q", 128: "Q"}
+_SIGNED = {8: "b", 16: "h", 32: "i", 64: "q"}
+_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
+
+
+class AccessEmitter(Emitter):
+    """Instructions that read and write memory."""
+
+    def do_ld(self, instruction: Instruction, shape: Shape) -> None:
+        space = self.space_of(instruction, shape)
+        address = instruction.operands[1]
+        assert isinstance(address, Address)
+        type = shape.type
+        targets = self._elements(instruction, shape, instruction.operands[0], type)
+        if space == "param":
+            self._load_parameter(instruction, address, targets, type)
+            return
+        width = BITS[type] // 8
+        floats = [isinstance(t, Register) and self.holds_float[t.index] and BITS[t.type] == BITS[type] for t in targets]
+        code = _CODES[BITS[type]]
+        if all(floats) and BITS[type] in (32, 64):
+            code = "f" if BITS[type] == 32 else "d"
+        elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
+            code = _SIGNED[BITS[type]]
+        view, index, note = self.place(space, address, code, width * len(targets), "read")
+        if len(targets) > 1 or type == "b128":
+            self.put(f"j = {index}")
+            index = "j"
+        for at, target in enumerate(targets):
+            if isinstance(target, Sink):
+                continue
+            assert isinstance(target, Register)
+            if type == "b128":
+                where = f"{index} + {2 * at}" if at else index
+                self.put(f"{target.python} = {view}[{where}] | {view}[{where} + 1] << 64", note)
+                continue
+            text = f"{view}[{index} + {at}]" if at else f"{view}[{index}]"
+            if code in "fd":
+                self.put(f"{target.python} = {text}", note)
+            elif self.holds_float[target.index]:
+                self.put(f"{target.python} = float_of_{BITS[target.type]}({text})", note)
+            elif code in "bhiq":
+                self.put(f"{target.python} = {text} & {mask(BITS[target.type])}", note)
+            else:
+                self.put(f"{target.python} = {text}", note)
+
+    def do_st(self, instruction: Instruction, shape: Shape) -> None:
+        space = self.space_of(instruction, shape)
+        if space == "const":
+            raise self.reject("State space incorrect for instruction 'st'")
+        address = instruction.operands[0]
+        assert isinstance(address, Address)
+        type = shape.type
+        sources = self._elements(instruction, shape, instruction.operands[1], type)
+        if space == "param":
+            self._store_parameter(instruction, address, sources, type)
+            return
+        width = BITS[type] // 8
+        floats = [isinstance(s, Register) and self.holds_float[s.index] for s in sources]
+        as_float = any(floats) and BITS[type] in (32, 64)
+        code = ("f" if BITS[type] == 32 else "d") if as_float else _CODES[BITS[type]]
+        values = [self._stored(source, type, as_float, len(sources) > 1) for source in sources]
+        view, index, note = self.place(space, address, code, width * len(sources), "write")
+        if len(sources) > 1 or type == "b128":
+            self.put(f"j = {index}")
+            index = "j"
+        for at, text in enumerate(values):
+            if type == "b128":
+                where = f"{index} + {2 * at}" if at else index
+                self.put(f"{view}[{where}] = {text} & {mask(64)}; {view}[{where} + 1] = {text} >> 64", note)
+                continue
+            self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
+
+    def _stored(self, source: Operand, type: str, as_float: bool, several: bool) -> str:
+        if as_float:
+            wanted = "f32" if BITS[type] == 32 else "f64"
+            text = self.value(source, wanted)
+            if wanted == "f32" and isinstance(source, Register) and self.holds_float[source.index]:
+                return f"{text} if {text} == {text} else NAN"  # every NaN that arithmetic makes is 0x7fffffff
+            return text
+        plain = f"b{BITS[type]}" if type in FLOAT_TYPES and isinstance(source, Register) else type
+        return self.value(source, plain)
+
+    def _elements(self, instruction: Instruction, shape: Shape, operand: Operand, type: str) -> list[Operand]:
+        """List the registers or values that a (vector) access moves, after checking their classes."""
+        from .forms import _check_read, _check_written
+
+        vector = shape.chosen.get("vec")
+        if vector is None:
+            items = [operand]
+            if isinstance(operand, (Vector, Sink)):
+                raise self.mismatch(instruction)
+        else:
+            count = int(vector[1:])
+            if not isinstance(operand, Vector) or operand.round or len(operand.items) != count:
+                raise self.mismatch(instruction)
+            items = operand.items
+            if BITS[type] * count > 128 and (self.unit.module.architecture < (10, 0) or BITS[type] * count > 256):
+                raise self.reject(f"Vector of {BITS[type] * count} bits is too wide for '{instruction.opcode}'")
+        for item in items:
+            if isinstance(item, Sink) and vector is not None:
+                continue
+            if instruction.opcode in ("st", "atom"):
+                _check_read(instruction, item, type, True)
+            else:
+                _check_written(instruction, item, type if vector is None else f"b{BITS[type]}", True)
+        return list(items)
+
+    # -- where
+
+    def space_of(self, instruction: Instruction, shape: Shape) -> str:
+        """Tell the state space of an access: "" is generic."""
+        chosen = shape.chosen
+        space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+        if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
+            if instruction.opcode in ("ld", "st"):
+                raise self.reject(f"Modifier '.{chosen['sem']}' requires scope with '{instruction.opcode}' instruction")
+        if shape.chosen.get("space") == "shared::cluster":
+            raise self.reject("Shared memory of other blocks of a cluster is not emulated")
+        address = next(o for o in instruction.operands if isinstance(o, Address))
+        if isinstance(address.base, Symbol):
+            target = address.base.target
+            held = target.space if isinstance(target, Variable) else "function"
+            if held == "function" or (space and held != space):
+                raise self.reject(
+                    f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
+                )
+            # a name in a generic access: the address is the one within the name's own space
+            space = space or held
+        elif isinstance(address.base, Register):
+            type = address.base.type
+            if BITS[type] < 32 or type[0] == "f" or type == "b128" or (BITS[type] == 32 and space in ("", "global", "const")):
+                raise self.mismatch(instruction)
+        elif space != "local":
+            raise self.reject("Immediate addresses allowed only for .local state space")
+        return space
+
+    def place(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
+        """Write the checks of an access, and give the view and the index of its first element."""
+        if space == "shared":
+            return self._place_shared(address, code, total, verb)
+        if space == "local":
+            return self._place_local(address, code, total, verb)
+        return self._place_global(space, address, code, total, verb)
+
+    def _address(self, address: Address) -> tuple[str, int]:
+        """Give the base of an address as an expression, and the offset to add."""
+        if isinstance(address.base, Register):
+            name = address.base.python
+            return (f"bits_of_{BITS[address.base.type]}({name})", address.offset) if self.holds_float[
+                address.base.index
+            ] else (name, address.offset)
+        if isinstance(address.base, Symbol):
+            return self.symbol(Symbol(address.base.target, address.base.offset + address.offset)), 0
+        return "0", address.offset
+
+    def _place_global(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
+        base, offset = self._address(address)
+        number = self.sites
+        self.sites += 1
+        shift = _SHIFT[_width(code)]
+        note = Note(space or "generic", verb, total, base, offset)
+        unaligned = f"i & {total - 1} or " if total > 1 else ""
+        self.put(f"i = {base} - lo{number}")
+        if space:
+            self.put(f"if {unaligned}not 0 <= i < n{number}:")
+            self.indent += 1
+            self.put(f"v{number}, lo{number}, n{number} = L.reach({base}, {offset}, {code!r}, {total})", note)
+            self.put(f"i = {base} - lo{number}")
+            self.indent -= 1
+            return f"v{number}", f"i >> {shift}" if shift else "i", note
+        self.needs_thread = True
+        self.put(f"w = v{number}")
+        self.put(f"if {unaligned}not 0 <= i < n{number}:")
+        self.indent += 1
+        self.put(f"w, i, keep = T.reach({base}, {offset}, {code!r}, {total})", note)
+        self.put("if keep is not None:")
+        self.indent += 1
+        self.put(f"v{number}, lo{number}, n{number} = keep")
+        self.indent -= 2
+        return "w", f"i >> {shift}" if shift else "i", note
+
+    def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
+        base, offset = self._address(address)
+        self.shared_views[code] = None
+        width = _width(code)
+        shift = _SHIFT[width]
+        note = Note("shared", verb, total, base, offset)
+        if not base[0].isdigit() and offset % total == 0 and offset >= 0:
+            if total > 1:
+                self._aligned(base, total, note, "shared")
+            index = f"{base} >> {shift}" if shift else base
+            return f"s_{code}", f"({index}) + {offset >> shift}" if offset else index, note
+        self.put(f"i = {base} + {offset}" if offset else f"i = {base}")
+        if offset < 0:
+            self.put("if i < 0:")
+            self.indent += 1
+            self.put("i &= 0xffffffff")
+            self.indent -= 1
+        if total > 1:
+            self._aligned("i", total, note, "shared")
+        return f"s_{code}", f"i >> {shift}" if shift else "i", note
+
+    def _aligned(self, name: str, total: int, note: Note, space: str) -> None:
+        self.put(f"if {name} & {total - 1}:")
+        self.indent += 1
+        self.put(f"misaligned({name} + {note.offset if name == note.register else 0}, {total}, {space!r})", note)
+        self.indent -= 1
+
+    def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
+        base, offset = self._address(address)
+        self.needs_thread = True
+        shift = _SHIFT[_width(code)]
+        note = Note("local", verb, total, base, offset)
+        where = f"{base} + {offset}" if offset else base
+        unaligned = f"i & {total - 1} or " if total > 1 else ""
+        if self.frame_size:
+            self.local_views[code] = None
+            self.put(f"i = {where} - frame_lo; w = frame_{code}")
+            self.put(f"if {unaligned}not 0 <= i <= {self.frame_size - total}:")
+            self.indent += 1
+            self.put(f"w, i = T.local({where}, {code!r}, {total})", note)
+            self.indent -= 1
+        else:
+            self.put(f"w, i = T.local({where}, {code!r}, {total})", note)
+        return "w", f"i >> {shift}" if shift else "i", note
+
+    # -- parameters
+
+    def _load_parameter(self, instruction: Instruction, address: Address, targets: list[Operand], type: str) -> None:
+        base, offset = address.base, address.offset
+        signed = type[0] == "s"
+        for at, target in enumerate(targets):
+            where = offset + at * (BITS[type] // 8)
+            if isinstance(target, Sink):
+                continue
+            assert isinstance(target, Register)
+            held = self.holds_float[target.index] and BITS[target.type] == BITS[type]
+            if isinstance(base, Symbol) and isinstance(base.target, Variable) and not self.is_kernel_parameter(base.target):
+                text = self.read_slot(base.target, where + base.offset, type, held)
+            else:
+                code = ("f" if BITS[type] == 32 else "d") if held else (_SIGNED if signed else _CODES)[BITS[type]]
+                start, more = self._address(Address(base, where))
+                if self.function.entry:
+                    text = f"L.parameter({start} + {more}, {code!r})"
+                else:
+                    self.needs_thread = True
+                    text = f"T.parameter({start} + {more}, {code!r})"
+                if type == "b128":
+                    text = f"L.parameter({start} + {more}, 'Q') | L.parameter({start} + {more} + 8, 'Q') << 64"
+            if not held and signed and BITS[target.type] > BITS[type]:
+                text = f"{text} & {mask(BITS[target.type])}"
+            elif not held and signed:
+                text = f"{text} & {mask(BITS[type])}"
+            if not held and self.holds_float[target.index]:
+                text = f"float_of_{BITS[target.type]}({text})"
+            self.put(f"{target.python} = {text}", Note("param", "read", BITS[type] // 8, "", where))
+
+    def _store_parameter(self, instruction: Instruction, address: Address, sources: list[Operand], type: str) -> None:
+        base = address.base
+        if not isinstance(base, Symbol) or not isinstance(base.target, Variable):
+            raise self.reject("'st.param' needs the name of a parameter")
+        if base.target in self.function.parameters:
+            raise self.reject(f"Illegal to write to function input parameter '{base.target.name[:80]}'")
+        for at, source in enumerate(sources):
+            where = address.offset + base.offset + at * (BITS[type] // 8)
+            self.write_slot(base.target, where, type, source)
+
+    def is_kernel_parameter(self, variable: Variable) -> bool:
+        """Tell whether a variable is a parameter of the kernel being written."""
+        return self.function.entry and variable in self.function.parameters
+
+    def slot_is_float(self, variable: Variable) -> bool:
+        """Tell whether a scalar parameter travels as a Python float."""
+        return variable.scalar and variable.type in FLOAT_TYPES
+
+    def slot(self, variable: Variable) -> str:
+        """Name the Python variable that holds a call's parameter."""
+        return self.unit.slot_name(self.function, variable)
+
+    def read_slot(self, variable: Variable, offset: int, type: str, as_float: bool) -> str:
+        """Write the value of (part of) a parameter of a function or of a call."""
+        name = self.slot(variable)
+        bits = BITS[type]
+        if offset < 0 or offset + bits // 8 > variable.size:
+            raise self.reject(f"Access past the end of parameter '{variable.name[:80]}'")
+        if not variable.scalar:
+            code = ("f" if bits == 32 else "d") if as_float else (_SIGNED if type[0] == "s" else _CODES)[bits]
+            if bits == 128:
+                return f"unpack('Q', {name}, {offset}) | unpack('Q', {name}, {offset + 8}) << 64"
+            return f"unpack({code!r}, {name}, {offset})"
+        whole = BITS[variable.type] == bits
+        if self.slot_is_float(variable):
+            if whole and as_float:
+                return name
+            name = f"bits_of_{BITS[variable.type]}({name})"
+        text = name if not offset else f"({name} >> {8 * offset})"
+        if not whole:
+            text = f"({text} & {mask(bits)})"
+        if type[0] == "s":
+            text = f"(({text} ^ {1 << bits - 1:#x}) - {1 << bits - 1:#x})"
+        return f"float_of_{bits}({text})" if as_float else text
+
+    def write_slot(self, variable: Variable, offset: int, type: str, source: Operand) -> None:
+        """Write a value into (part of) a parameter of a call, or a result of a function."""
+        name = self.slot(variable)
+        bits = BITS[type]
+        if offset < 0 or offset + bits // 8 > variable.size:
+            raise self.reject(f"Access past the end of parameter '{variable.name[:80]}'")
+        plain = f"b{bits}" if type in FLOAT_TYPES and not isinstance(source, Register) else type
+        if not variable.scalar:
+            if bits == 128:
+                self.put(f"pack('Q', {name}, {offset}, {self.value(source, type)} & {mask(64)})")
+                self.put(f"pack('Q', {name}, {offset + 8}, {self.value(source, type)} >> 64)")
+                return
+            as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
+            code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
+            value = self.value(source, ("f32" if bits == 32 else "f64") if as_float else f"b{bits}")
+            self.put(f"pack({code!r}, {name}, {offset}, {value})")
+            return
+        del plain
+        if offset:
+            raise self.reject(f"Access inside the scalar parameter '{variable.name[:80]}' is not emulated")
+        if self.slot_is_float(variable) and bits == BITS[variable.type]:
+            self.put(f"{name} = {self.value(source, variable.type)}")
+        elif self.slot_is_float(variable):
+            raise self.mismatch_of(type, variable)
+        else:
+            self.put(f"{name} = {self.value(source, f'b{bits}')}")
+
+    def mismatch_of(self, type: str, variable: Variable) -> Exception:
+        return self.reject(f"Type .{type} does not fit parameter '{variable.name[:80]}'")
+
+
+def _width(code: str) -> int:
+    return {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}[code]
+
+
+def constant_operand(operand: Operand) -> int | None:
+    """Give the value of an integer constant operand, or None."""
+    return operand.value if isinstance(operand, Int) else None

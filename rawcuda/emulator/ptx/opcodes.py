@@ -1,0 +1,215 @@
+"""The opcode table: integers, logic, moves, memory, control. Floats are in opcodes_float.py.
+
+One row a form; forms.py says how to read one. `{a}` is an operand as unsigned integer (or float), `{sa}` as signed,
+`{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. Whatever else a value names stands in integers.py.
+
+source  PTX ISA, "Instruction Set"
+"""
+
+from __future__ import annotations
+
+from .forms import Table
+from .opcodes_float import FLOATS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .forms import Row
+
+__all__ = ["TABLE"]
+
+_U = "u16 u32 u64"
+_S = "s16 s32 s64"
+_B = "b16 b32 b64"
+_MEMORY = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b128"
+_ANY = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
+
+INTEGERS: list[Row] = [
+    ("add", f"{_U} {_S}", "d a b", "wrap", "{a} + {b}"),
+    ("add .sat", "s32", "d a b", "wrap", "clamp({sa} + {sb}, -0x80000000, 0x7fffffff)"),
+    ("add", "u16x2 s16x2", "d a b", "exact", "({a} & 0xffff0000) + ({b} & 0xffff0000) & 0xffff0000 | {a} + {b} & 0xffff"),
+    ("add .cc", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b}"),
+    ("addc .cc?", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b} + cf"),
+    ("sub", f"{_U} {_S}", "d a b", "wrap", "{a} - {b}"),
+    ("sub .sat", "s32", "d a b", "wrap", "clamp({sa} - {sb}, -0x80000000, 0x7fffffff)"),
+    ("sub .cc", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {M} - {b} + 1"),
+    ("subc .cc?", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {M} - {b} + cf"),
+    ("mul .lo", f"{_U} {_S}", "d a b", "wrap", "{a} * {b}"),
+    ("mul .hi", _U, "d a b", "exact", "{a} * {b} >> {W}"),
+    ("mul .hi", _S, "d a b", "wrap", "{sa} * {sb} >> {W}"),
+    ("mul .wide", "u16 u32", "d:wide a b", "exact", "{a} * {b}"),
+    ("mul .wide", "s16 s32", "d:wide a b", "wrap", "{sa} * {sb}"),
+    ("mad .lo", f"{_U} {_S}", "d a b c", "wrap", "{a} * {b} + {c}"),
+    ("mad .hi", _U, "d a b c", "wrap", "({a} * {b} >> {W}) + {c}"),
+    ("mad .hi", _S, "d a b c", "wrap", "({sa} * {sb} >> {W}) + {c}"),
+    ("mad .hi .sat", "s32", "d a b c", "wrap", "clamp(({sa} * {sb} >> 32) + {sc}, -0x80000000, 0x7fffffff)"),
+    ("mad .wide", "u16 u32", "d:wide a b c:wide", "wrap", "{a} * {b} + {c}"),
+    ("mad .wide", "s16 s32", "d:wide a b c:wide", "wrap", "{sa} * {sb} + {c}"),
+    ("mad .lo .cc", "u32 s32 u64 s64", "d a b c", "!carry", "({a} * {b} & {M}) + {c}"),
+    ("mad .hi .cc", "u32 u64", "d a b c", "!carry", "({a} * {b} >> {W}) + {c}"),
+    ("mad .hi .cc", "s32 s64", "d a b c", "!carry", "({sa} * {sb} >> {W} & {M}) + {c}"),
+    ("madc .lo .cc?", "u32 s32 u64 s64", "d a b c", "!carry", "({a} * {b} & {M}) + {c} + cf"),
+    ("madc .hi .cc?", "u32 u64", "d a b c", "!carry", "({a} * {b} >> {W}) + {c} + cf"),
+    ("madc .hi .cc?", "s32 s64", "d a b c", "!carry", "({sa} * {sb} >> {W} & {M}) + {c} + cf"),
+    ("mul24 .lo", "u32", "d a b", "wrap", "({a} & 0xffffff) * ({b} & 0xffffff)"),
+    ("mul24 .hi", "u32", "d a b", "exact", "({a} & 0xffffff) * ({b} & 0xffffff) >> 16"),
+    ("mul24 .lo", "s32", "d a b", "wrap", "signed24({a}) * signed24({b})"),
+    ("mul24 .hi", "s32", "d a b", "wrap", "signed24({a}) * signed24({b}) >> 16"),
+    ("mad24 .lo", "u32", "d a b c", "wrap", "({a} & 0xffffff) * ({b} & 0xffffff) + {c}"),
+    ("mad24 .hi", "u32", "d a b c", "wrap", "(({a} & 0xffffff) * ({b} & 0xffffff) >> 16) + {c}"),
+    ("mad24 .lo", "s32", "d a b c", "wrap", "signed24({a}) * signed24({b}) + {c}"),
+    ("mad24 .hi", "s32", "d a b c", "wrap", "(signed24({a}) * signed24({b}) >> 16) + {c}"),
+    ("mad24 .hi .sat", "s32", "d a b c", "wrap",
+     "clamp((signed24({a}) * signed24({b}) >> 16) + {sc}, -0x80000000, 0x7fffffff)"),
+    ("sad", _U, "d a b c", "wrap", "{c} + abs({a} - {b})"),
+    ("sad", _S, "d a b c", "wrap", "{c} + abs({sa} - {sb})"),
+    # a division by zero has an unspecified result; this is what the hardware's sequence gives
+    ("div", _U, "d a b", "exact", "{a} // {b} if {b} else {M}"),
+    ("div", _S, "d a b", "wrap", "divide({sa}, {sb})"),
+    ("rem", _U, "d a b", "exact", "{a} % {b} if {b} else {a}"),
+    ("rem", _S, "d a b", "wrap", "remainder({sa}, {sb})"),
+    ("abs", _S, "d a", "wrap", "abs({sa})"),
+    ("neg", _S, "d a", "wrap", "-{a}"),
+    ("min", _U, "d a b", "exact", "{a} if {a} < {b} else {b}"),
+    ("min", _S, "d a b", "exact", "{a} if {a} ^ {S} < {b} ^ {S} else {b}"),
+    ("min .relu", "s32", "d a b", "wrap", "max(min({sa}, {sb}), 0)"),
+    ("min", "u16x2", "d a b", "exact", "halves(min, {a}, {b})"),
+    ("min .relu?", "s16x2", "d a b", "exact", "signed_halves(min, {a}, {b}, '{relu}')"),
+    ("max", _U, "d a b", "exact", "{a} if {a} > {b} else {b}"),
+    ("max", _S, "d a b", "exact", "{a} if {a} ^ {S} > {b} ^ {S} else {b}"),
+    ("max .relu", "s32", "d a b", "wrap", "max({sa}, {sb}, 0)"),
+    ("max", "u16x2", "d a b", "exact", "halves(max, {a}, {b})"),
+    ("max .relu?", "s16x2", "d a b", "exact", "signed_halves(max, {a}, {b}, '{relu}')"),
+    ("popc", "b32 b64", "d:u32 a", "exact", "bin({a}).count('1')"),
+    ("clz", "b32 b64", "d:u32 a", "exact", "{W} - {a}.bit_length()"),
+    ("brev", "b32 b64", "d a", "exact", "reverse({a}, {W})"),
+    ("bfind .shiftamt?", "u32 u64", "d:u32 a", "exact", "find_bit({a}, {W}, '{shiftamt}')"),
+    ("bfind .shiftamt?", "s32 s64", "d:u32 a", "exact", "find_bit({a} ^ ({M} if {a} & {S} else 0), {W}, '{shiftamt}')"),
+    ("fns", "b32", "d a b:b32 c:s32", "exact", "find_nth({a}, {b}, {c})"),
+    ("bfe", "u32 u64", "d a b:u32 c:u32", "exact", "{a} >> ({b} & 0xff) & (1 << ({c} & 0xff)) - 1"),
+    ("bfe", "s32 s64", "d a b:u32 c:u32", "wrap", "signed_field({a}, {b} & 0xff, {c} & 0xff, {W})"),
+    ("bfi", "b32 b64", "d a b c:u32 e:u32", "exact", "insert_field({a}, {b}, {c} & 0xff, {e} & 0xff, {W})"),
+    ("bmsk .clampwrap", "b32", "d a:u32 b:u32", "exact", "bit_mask({a}, {b}, '{clampwrap}')"),
+    ("szext .clampwrap", "u32", "d a b:u32", "exact", "zero_extend({a}, {b}, '{clampwrap}')"),
+    ("szext .clampwrap", "s32", "d a b:u32", "exact", "sign_extend({a}, {b}, '{clampwrap}')"),
+    ("dp4a", "u32 s32 / u32 s32", "d:s32 a:b32 b:b32 c:s32", "wrap", "{c} + dot4({a}, {b}, '{T}', '{T2}')"),
+    ("dp2a .lo|hi", "u32 s32 / u32 s32", "d:s32 a:b32 b:b32 c:s32", "wrap",
+     "{c} + dot2({a}, {b}, '{T}', '{T2}', '{lo|hi}')"),
+    ("and", _B, "d a b", "exact", "{a} & {b}"),
+    ("or", _B, "d a b", "exact", "{a} | {b}"),
+    ("xor", _B, "d a b", "exact", "{a} ^ {b}"),
+    ("not", _B, "d a", "exact", "{a} ^ {M}"),
+    ("cnot", _B, "d a", "exact", "0 if {a} else 1"),
+    ("and", "pred", "d a b", "pred", "{a} and {b}"),
+    ("or", "pred", "d a b", "pred", "{a} or {b}"),
+    ("xor", "pred", "d a b", "pred", "({a}) != ({b})"),
+    ("not", "pred", "d a", "pred", "not {a}"),
+    ("lop3", "b32", "d a b c e:b32", "!lop3", ""),
+    ("shl", _B, "d a b:u32", "!shift", "{a} << {b} & {M}"),
+    ("shr", f"{_U} {_B}", "d a b:u32", "!shift", "{a} >> {b}"),
+    ("shr", _S, "d a b:u32", "!shift", "{sa} >> {b} & {M}"),
+    ("shf .dir .clampwrap", "b32", "d a b c:u32", "exact", "funnel({a}, {b}, {c}, '{dir}', '{clampwrap}')"),
+    ("prmt .prmt?", "b32", "d a b c", "exact", "permute({a}, {b}, {c}, '{prmt}')"),
+]  # fmt: skip
+
+MOVES: list[Row] = [
+    ("mov", _ANY, "d:any a:any", "!mov", ""),
+    ("mov", "pred", "d a", "pred", "{a}"),
+    ("mov", "b128", "d:any a:any", "!mov", ""),
+    ("selp", _ANY, "d a b c:pred", "!select", ""),
+    ("slct .ftz?", f"{_ANY} / s32", "d a b c:T2", "!slct", "{sc} >= 0"),
+    ("slct .ftz?", f"{_ANY} / f32", "d a b c:T2", "!slct", "{c} >= 0.0"),
+    ("setp .cmp .bool? .ftz?", f"{_ANY} f16 f16x2 bf16 bf16x2", "d:pair a b c?:pred", "!setp", ""),
+    ("set .cmp .bool? .ftz?", f"u32 s32 f32 u16 f16 f16x2 bf16 / {_ANY} f16 f16x2 bf16", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("cvta .space", "u64", "d a:any", "!cvta", ""),
+    ("cvta .to .space", "u64", "d a", "!cvta", ""),
+    ("isspacep .space", "", "d:pred a:b64", "!isspacep", ""),
+    ("cvt .anyrnd? .ftz? .sat?", "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
+     "f64 bf16", "d:T^ a:T2^", "!cvt", ""),
+    ("cvt .rnd .relu? .satfinite?", "f16x2 bf16x2 / f32", "d a:T2 b:T2", "!cvt_pair", ""),
+    ("cvt .rna .satfinite?", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
+    ("cvt .rnd .relu .satfinite?", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
+    ("ld .space? .cop? .evict? .evict2? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
+    ("ld .sem .scope? .space? .evict? .evict2? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
+    ("ld .space? .cop? .nc .evict? .evict2? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
+    ("ldu .space? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
+    ("st .space? .cop? .evict? .evict2? .vec?", _MEMORY, "m:mem a:any", "!st", ""),
+    ("st .sem .scope? .space? .evict? .evict2? .vec?", _MEMORY, "m:mem a:any", "!st", ""),
+    ("prefetch .space? .level|L1|L2 .evict2?", "", "m:mem", "!nothing", ""),
+    ("prefetch .space .L2::evict_last|L2::evict_normal", "", "m:mem", "!nothing", ""),
+    ("prefetchu .L1", "", "m:mem", "!nothing", ""),
+    ("discard .global? .L2", "", "m:mem a:any", "!nothing", ""),
+    ("atom .sem? .scope? .atomspace? .cas", "b16 b32 b64 b128", "d m:mem a b", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .exch", "b32 b64 b128", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .add .noftz", "f16 f16x2 bf16 bf16x2", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .inc|dec", "u32", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .and|or|xor", "b32 b64", "d m:mem a", "!atom", ""),
+    ("red .sem? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "m:mem a", "!atom", ""),
+    ("red .sem? .scope? .atomspace? .add .noftz", "f16 f16x2 bf16 bf16x2", "m:mem a", "!atom", ""),
+    ("red .sem? .scope? .atomspace? .inc|dec", "u32", "m:mem a", "!atom", ""),
+    ("red .sem? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "m:mem a", "!atom", ""),
+    ("red .sem? .scope? .atomspace? .and|or|xor", "b32 b64", "m:mem a", "!atom", ""),
+    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch?", "", "m:mem n:mem a:u32 b?:u32", "!cp_async", ""),
+    ("cp .async .commit_group|wait_all", "", "", "!nothing", ""),
+    ("cp .async .wait_group", "", "a:u32", "!nothing", ""),
+]  # fmt: skip
+
+CONTROL: list[Row] = [
+    ("bra .uni?", "", "l:name", "!bra", ""),
+    ("brx .idx .uni?", "", "a:u32 l:name", "!brx", ""),
+    ("call .uni?", "", "l:any a?:any b?:any c?:any", "!call", ""),
+    ("ret .uni?", "", "", "!ret", ""),
+    ("exit", "", "", "!exit", ""),
+    ("trap", "", "", "!trap", ""),
+    ("brkpt", "", "", "!nothing", ""),
+    ("pmevent .mask?", "", "a:u32", "!nothing", ""),
+    ("nanosleep", "u32", "a", "!nanosleep", ""),
+    ("membar .cta|gl|sys", "", "", "!nothing", ""),
+    ("fence .acq_rel|sc|acquire|release? .scope", "", "", "!nothing", ""),
+    ("fence .proxy .alias|async|async.global", "", "", "!nothing", ""),
+    ("bar .cta? .sync", "", "a:u32 b?:u32", "!bar", ""),
+    ("bar .cta? .arrive", "", "a:u32 b:u32", "!bar", ""),
+    ("bar .cta? .red .popc", "u32", "d a:u32 b:any c?:pred", "!bar_red", ""),
+    ("bar .cta? .red .and|or", "pred", "d a:u32 b:any c?:pred", "!bar_red", ""),
+    ("barrier .cta? .sync .aligned?", "", "a:u32 b?:u32", "!bar", ""),
+    ("barrier .cta? .arrive .aligned?", "", "a:u32 b:u32", "!bar", ""),
+    ("barrier .cta? .red .aligned? .popc", "u32", "d a:u32 b:any c?:pred", "!bar_red", ""),
+    ("barrier .cta? .red .aligned? .and|or", "pred", "d a:u32 b:any c?:pred", "!bar_red", ""),
+    ("barrier .cluster .arrive .release|relaxed? .aligned?", "", "", "!bar_cluster", ""),
+    ("barrier .cluster .wait .acquire? .aligned?", "", "", "!bar_cluster", ""),
+    ("bar .warp .sync", "", "a:b32", "!warp_sync", ""),
+    ("shfl .sync .shfl", "b32", "d:pair a b:b32 c:b32 e:b32", "!shfl", ""),
+    ("shfl .shfl", "b32", "d:pair a b:b32 c:b32", "!shfl", ""),
+    ("vote .sync .all|any|uni", "pred", "d a e:b32", "!vote", ""),
+    ("vote .sync .ballot", "b32", "d a:pred e:b32", "!vote", ""),
+    ("vote .all|any|uni", "pred", "d a", "!vote", ""),
+    ("vote .ballot", "b32", "d a:pred", "!vote", ""),
+    ("match .any .sync", "b32 b64", "d:pair a e:b32", "!match", ""),
+    ("match .all .sync", "b32 b64", "d:pair a e:b32", "!match", ""),
+    ("redux .sync .add|min|max", "u32 s32", "d a e:b32", "!redux", ""),
+    ("redux .sync .and|or|xor", "b32", "d a e:b32", "!redux", ""),
+    ("activemask", "b32", "d", "!activemask", ""),
+    ("elect .sync", "", "d:pair e:b32", "!elect", ""),
+    ("griddepcontrol .launch_dependents|wait", "", "", "!nothing", ""),
+    ("setmaxnreg .inc|dec .sync .aligned", "u32", "a", "!nothing", ""),
+]  # fmt: skip
+
+_TENSOR = "tensor-core instructions are not emulated"
+_TEXTURE = "textures and surfaces are not emulated"
+_BULK = "asynchronous barriers and bulk copies are not emulated"
+REFUSED = {
+    **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05"), _TENSOR),
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURE),
+    **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
+    **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
+    **dict.fromkeys(("createpolicy", "applypriority"), "cache policies are not emulated"),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "a stack of the kernel's own is not emulated"),
+    **dict.fromkeys(
+        ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2",
+         "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"),
+        "video instructions are not emulated",
+    ),
+}  # fmt: skip
+
+TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *CONTROL], REFUSED)

@@ -1,0 +1,84 @@
+"""The opcode table: floating point. forms.py says how to read a row.
+
+"round" rows are computed in double and rounded once more to their own width, which is exact for everything here but
+FMA (rounding.py says why); directed roundings and everything in half precision are left to rounding.py and half.py.
+Approximations are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
+
+source  PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .forms import Row
+
+__all__ = ["FLOATS"]
+
+_HALF = "f16 f16x2"
+_BRAIN = "bf16 bf16x2"
+
+FLOATS: list[Row] = [
+    ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}"),
+    ("add .rnd?", "f64", "d a b", "round", "{a} + {b}"),
+    ("add .rn? .ftz? .sat?", _HALF, "d a b", "half", "add"),
+    ("add .rn?", _BRAIN, "d a b", "half", "add"),
+    ("sub .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} - {b}"),
+    ("sub .rnd?", "f64", "d a b", "round", "{a} - {b}"),
+    ("sub .rn? .ftz? .sat?", _HALF, "d a b", "half", "sub"),
+    ("sub .rn?", _BRAIN, "d a b", "half", "sub"),
+    ("mul .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} * {b}"),
+    ("mul .rnd?", "f64", "d a b", "round", "{a} * {b}"),
+    ("mul .rn? .ftz? .sat?", _HALF, "d a b", "half", "mul"),
+    ("mul .rn?", _BRAIN, "d a b", "half", "mul"),
+    ("fma .rnd .ftz? .sat?", "f32", "d a b c", "!fma", ""),
+    ("fma .rnd", "f64", "d a b c", "!fma", ""),
+    ("fma .rn .ftz? .sat?", _HALF, "d a b c", "half", "fma"),
+    ("fma .rn .ftz? .relu", _HALF, "d a b c", "half", "fma"),
+    ("fma .rn .relu?", _BRAIN, "d a b c", "half", "fma"),
+    ("fma .rn .oob .relu?", f"{_HALF} {_BRAIN}", "d a b c", "half", "fma"),
+    ("mad .rnd .ftz? .sat?", "f32", "d a b c", "!fma", ""),
+    ("mad .rnd", "f64", "d a b c", "!fma", ""),
+    ("div .rnd .ftz?", "f32", "d a b", "round", "{a} / {b} if {b} else divide_by_zero({a}, {b})"),
+    ("div .approx .ftz?", "f32", "d a b", "approx", "{a} / {b} if {b} else divide_by_zero({a}, {b})"),
+    ("div .full .ftz?", "f32", "d a b", "approx", "{a} / {b} if {b} else divide_by_zero({a}, {b})"),
+    ("div .rnd", "f64", "d a b", "round", "{a} / {b} if {b} else divide_by_zero({a}, {b})"),
+    ("sqrt .rnd .ftz?", "f32", "d a", "round", "sqrt({a}) if {a} >= 0.0 else root_of_other({a})"),
+    ("sqrt .approx .ftz?", "f32", "d a", "approx", "sqrt({a}) if {a} >= 0.0 else root_of_other({a})"),
+    ("sqrt .rnd", "f64", "d a", "round", "sqrt({a}) if {a} >= 0.0 else root_of_other({a})"),
+    ("rcp .rnd .ftz?", "f32", "d a", "round", "1.0 / {a} if {a} else divide_by_zero(1.0, {a})"),
+    ("rcp .approx .ftz?", "f32", "d a", "approx", "1.0 / {a} if {a} else divide_by_zero(1.0, {a})"),
+    ("rcp .rnd", "f64", "d a", "round", "1.0 / {a} if {a} else divide_by_zero(1.0, {a})"),
+    ("rcp .approx .ftz", "f64", "d a", "float", "coarse_reciprocal({a})"),
+    ("rsqrt .approx .ftz?", "f32", "d a", "approx", "inverse_root({a})"),
+    ("rsqrt .approx", "f64", "d a", "float", "inverse_root({a})"),
+    ("rsqrt .approx .ftz", "f64", "d a", "float", "coarse_inverse_root({a})"),
+    ("sin .approx .ftz?", "f32", "d a", "approx", "sine({a})"),
+    ("cos .approx .ftz?", "f32", "d a", "approx", "cosine({a})"),
+    ("lg2 .approx .ftz?", "f32", "d a", "approx", "binary_logarithm({a})"),
+    ("ex2 .approx .ftz?", "f32", "d a", "approx", "power_of_two({a})"),
+    ("ex2 .approx", _HALF, "d a", "half", "ex2"),
+    ("ex2 .approx .ftz", _BRAIN, "d a", "half", "ex2"),
+    ("tanh .approx", "f32", "d a", "approx", "tanh({a})"),
+    ("tanh .approx", f"{_HALF} {_BRAIN}", "d a", "half", "tanh"),
+    ("abs .ftz?", "f32", "d a", "float", "abs({a})"),
+    ("abs", "f64", "d a", "float", "abs({a})"),
+    ("abs .ftz?", _HALF, "d a", "exact", "{a} & 0x7fff7fff"),
+    ("abs", _BRAIN, "d a", "exact", "{a} & 0x7fff7fff"),
+    ("neg .ftz?", "f32", "d a", "float", "-{a}"),
+    ("neg", "f64", "d a", "float", "-{a}"),
+    ("neg .ftz?", "f16", "d a", "exact", "{a} ^ 0x8000"),
+    ("neg .ftz?", "f16x2", "d a", "exact", "{a} ^ 0x80008000"),
+    ("neg", "bf16", "d a", "exact", "{a} ^ 0x8000"),
+    ("neg", "bf16x2", "d a", "exact", "{a} ^ 0x80008000"),
+    ("min .ftz? .NaN? .xorsign? .abs?", "f32", "d a b c?", "float", "minimum({a}, {b})"),
+    ("min", "f64", "d a b", "float", "minimum({a}, {b})"),
+    ("min .ftz? .NaN? .xorsign? .abs?", _HALF, "d a b", "half", "min"),
+    ("min .NaN? .xorsign? .abs?", _BRAIN, "d a b", "half", "min"),
+    ("max .ftz? .NaN? .xorsign? .abs?", "f32", "d a b c?", "float", "maximum({a}, {b})"),
+    ("max", "f64", "d a b", "float", "maximum({a}, {b})"),
+    ("max .ftz? .NaN? .xorsign? .abs?", _HALF, "d a b", "half", "max"),
+    ("max .NaN? .xorsign? .abs?", _BRAIN, "d a b", "half", "max"),
+    ("copysign", "f32 f64", "d a b", "float", "copysign({b}, {a})"),
+    ("testp .testp", "f32 f64", "d:pred a", "pred", "test_property('{testp}', {a}, {W})"),
+]  # fmt: skip

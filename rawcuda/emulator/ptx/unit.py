@@ -1,0 +1,239 @@
+"""What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
+
+source  PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
+next    translate.py
+"""
+
+from __future__ import annotations
+
+from .flow import Block, Plan, blocks_of, plan
+from .forms import Shape, check
+from .opcodes import TABLE
+from .rejected import Rejected
+from .syntax import Function, Instruction, Module, Name, Symbol, Variable, Vector, python_name
+
+__all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
+
+# Generic addresses of what is no global memory: above any host address, below the first device address.
+SHARED_WINDOW = 1 << 48
+LOCAL_WINDOW = (1 << 48) + (1 << 40)
+PARAMETER_WINDOW = (1 << 48) + (2 << 40)
+CODE_BASE = (1 << 48) + (3 << 40)
+CODE_STEP = 16
+BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
+
+_BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
+_WATCHED = frozenset(("atom", "ld"))
+
+
+class Prepared:
+    """One function, judged and cut into blocks, before it is written."""
+
+    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "spins", "reaches")
+
+    def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
+        self.function = function
+        self.blocks = blocks
+        self.plan: Plan | None = plan(blocks)
+        self.shapes = shapes
+        self.calls: set[str] = set()
+        self.blocking = False
+        self.spins: set[int] = set()
+        self.reaches: set[str] = set()
+
+
+class Unit:
+    """A module under translation."""
+
+    WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
+
+    def __init__(self, module: Module, addresses: dict[str, int]) -> None:
+        self.module = module
+        self.addresses = addresses  # of global and const variables
+        self.prepared: dict[str, Prepared] = {}
+        self.shared_names: dict[str, int] = {}
+        self._slots: dict[int, str] = {}
+        for function in module.functions.values():
+            function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
+            if function.body is not None:
+                self.prepared[function.name] = self._prepare(function)
+        self._spread_blocking()
+
+    # -- names and addresses
+
+    def code_address(self, function: Function) -> int:
+        """Give the address that stands for a function when it is a value."""
+        return CODE_BASE + CODE_STEP * function.index
+
+    def slot_name(self, function: Function, variable: Variable) -> str:
+        """Name the Python variable of a parameter; scopes repeat `param0`, so each declaration has its own."""
+        name = self._slots.get(id(variable))
+        if name is None:
+            number = len(self._slots)
+            name = self._slots[id(variable)] = python_name("p", variable.name, number, False)
+        return name
+
+    # -- judging
+
+    def _prepare(self, function: Function) -> Prepared:
+        shapes: dict[int, Shape] = {}
+        body = function.body or []
+        for item in body:
+            if isinstance(item, Instruction):
+                shape = TABLE.shape(item)
+                check(item, shape)
+                shapes[id(item)] = shape
+        if function.parameters and function.entry:
+            for variable in function.parameters:
+                variable.linkage = "kernel parameter"
+        made = Prepared(function, blocks_of(function), shapes)
+        for item in body:
+            if isinstance(item, Instruction):
+                if item.opcode in _BLOCKING:
+                    made.blocking = True
+                elif item.opcode == "call":
+                    callee = self.callee(item)
+                    if isinstance(callee, Function):
+                        made.calls.add(callee.name)
+                    else:
+                        made.calls.add("*")
+        made.spins = _spins(made)
+        made.blocking = made.blocking or bool(made.spins)
+        return made
+
+    def callee(self, instruction: Instruction) -> Function | None:
+        """Find whom a call calls; None where a register says so."""
+        operands = list(instruction.operands)
+        if operands and isinstance(operands[0], Vector):
+            operands.pop(0)
+        if not operands:
+            raise Rejected.at(instruction.line, "Arguments mismatch for instruction 'call'")
+        target = operands[0]
+        if isinstance(target, Symbol) and isinstance(target.target, Function):
+            return target.target
+        if isinstance(target, Name):
+            found = target.scope.find(target.text) or self.module.functions.get(target.text)
+            if isinstance(found, Function):
+                return found
+            raise Rejected.at(instruction.line, f"Unknown symbol '{target.text[:80]}'")
+        return None
+
+    def _spread_blocking(self) -> None:
+        """Whoever calls what can block can block; a call through a pointer may reach any function."""
+        everything = {name for name, made in self.prepared.items() if not made.function.entry}
+        changed = True
+        while changed:
+            changed = False
+            for made in self.prepared.values():
+                if made.blocking:
+                    continue
+                callees = everything if "*" in made.calls else made.calls
+                if any(name in self.prepared and self.prepared[name].blocking for name in callees):
+                    made.blocking = changed = True
+        for made in self.prepared.values():
+            work = [made.function.name]
+            while work:
+                name = work.pop()
+                if name not in made.reaches:
+                    made.reaches.add(name)
+                    below = self.prepared.get(name)
+                    if below is not None:
+                        work += everything if "*" in below.calls else below.calls
+
+    # -- shared memory
+
+    def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int]:
+        """Place the shared variables that one kernel can reach: offsets by id of the variable, and their size."""
+        wanted: dict[int, Variable] = {}
+        for name in kernel.reaches:
+            made = self.prepared.get(name)
+            if made is None:
+                continue
+            for variable in made.function.variables:
+                if variable.space == "shared":
+                    wanted[id(variable)] = variable
+            for item in made.function.body or ():
+                if isinstance(item, Instruction):
+                    for operand in item.operands:
+                        symbol = getattr(operand, "base", operand)
+                        target = symbol.target if isinstance(symbol, Symbol) else None
+                        if isinstance(target, Variable) and target.space == "shared":
+                            wanted[id(target)] = target
+        offset = 0
+        placed: dict[int, int] = {}
+        dynamic = [variable for variable in wanted.values() if variable.linkage == "extern" or not variable.size]
+        for variable in sorted(wanted.values(), key=lambda each: each.line):
+            if variable not in dynamic:
+                offset = -(-offset // variable.alignment) * variable.alignment
+                placed[id(variable)] = offset
+                offset += variable.size
+        start = offset
+        for variable in dynamic:
+            start = max(start, -(-offset // variable.alignment) * variable.alignment)
+        for variable in dynamic:
+            placed[id(variable)] = start
+        return placed, start if dynamic else offset
+
+
+def _spins(made: Prepared) -> set[int]:
+    """Name the loops that wait for another thread: what they leave on comes from memory that others write.
+
+    Such a loop hands control over on each turn, so that the thread it waits for gets to run.
+    """
+    if made.plan is None:
+        return {-1} if any(
+            _is_watched(instruction) for block in made.blocks for instruction in block.instructions
+        ) and len(made.blocks) > 1 else set()
+    found = set()
+    for header, body in made.plan.bodies.items():
+        if any(_is_watched(i) for number in body for i in made.blocks[number].instructions):
+            if _waits(made, body):
+                found.add(header)
+    return found
+
+
+def _is_watched(instruction: Instruction) -> bool:
+    if instruction.opcode == "atom":
+        return True
+    modifiers = instruction.modifiers
+    return instruction.opcode == "ld" and any(w in modifiers for w in ("volatile", "acquire", "relaxed", "mmio", "cv"))
+
+
+def _waits(made: Prepared, body: set[int]) -> bool:
+    from .registers import reads_and_writes
+
+    interesting: set[int] = set()
+    for number in body:
+        block = made.blocks[number]
+        if block.branch is not None and any(target not in body for target in block.targets) and block.branch.guard:
+            interesting.add(block.branch.guard.index)
+        for instruction in block.instructions:
+            if instruction.opcode in ("ret", "exit") and instruction.guard is not None:
+                interesting.add(instruction.guard.index)
+    changed = True
+    while changed:
+        changed = False
+        for number in body:
+            for instruction in made.blocks[number].instructions:
+                reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
+                if any(register.index in interesting for register in writes):
+                    if _is_watched(instruction):
+                        return True
+                    for register in reads:
+                        if register.index not in interesting:
+                            interesting.add(register.index)
+                            changed = True
+    return False
+
+
+def local_layout(function: Function) -> int:
+    """Place a function's local variables in its frame, and give the frame's size."""
+    offset = 0
+    for variable in function.variables:
+        if variable.space == "local":
+            offset = -(-offset // variable.alignment) * variable.alignment
+            variable.offset = offset
+            offset += variable.size
+    return offset
+
+

@@ -1,0 +1,231 @@
+"""What a view tells others: DLPack, both array interfaces, the buffer protocol.
+
+What it is   one function a protocol; StridedView's methods of those names call them. All read the same fields of the view:
+             nothing here has a device, a stream or a flag of its own.
+Refusals     inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for less.
+Source       array API standard, `__dlpack__`; CUDA Array Interface (Version 3); NumPy, "The array interface protocol"; PEP 3118
+Read next    strided.py
+"""
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from . import layout, tracing
+from .dlpack import DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export
+from .errors import ProtocolError
+from .protocols.array_interface import refuse
+from .protocols.buffer import struct_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    from .protocols.buffer import Py_buffer
+    from .strided import StridedView
+
+__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "memory_view"]
+
+_TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
+
+
+# -- DLPack
+
+def dlpack_device(view: StridedView) -> tuple[int, int]:
+    """Return (DLDeviceType, id): the ordinal for device memory, 0 for every kind of host memory and for managed memory."""
+    kind, ordinal = view.device
+    if ordinal is None:
+        refuse("dlpack", "device", kind, "has no known ordinal: the array is empty and was given without one")
+    return _TYPES[kind], ordinal if kind == "cuda" else 0
+
+
+def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
+    """Serve `__dlpack__`.
+
+    stream       None, -1, 1, 2 or a handle for memory of a device; None or -1 for host memory
+    max_version  None or major 0: a legacy capsule. Else a versioned one, whatever the minor: ours is told in it
+    dl_device    None, the view's own, or (1, 0): a copy in host memory
+    copy         True: always, False: never, None: if dl_device makes it necessary
+    raises       ProtocolError   (a BufferError) whatever cannot be exported
+    """
+    device = dlpack_device(view)
+    versioned = _is_versioned(max_version)
+    wanted = device if dl_device is None else _pair(dl_device)
+    if copy is not None and not isinstance(copy, bool):
+        refuse("dlpack", "copy", copy, "is True, False or None")
+    needs_copy = wanted != device and not (wanted[0] == 1 and device[0] == 3)
+    if needs_copy and (wanted[0] != 1 or copy is False):
+        why = "would need a copy, which copy=False forbids" if wanted[0] == 1 else "is not where the memory is; copy it there first"
+        refuse("dlpack", "dl_device", wanted, why)
+    flags, source = 0, view
+    if needs_copy or copy:
+        source, device = _copied(view, stream, wanted, device)
+        flags = DLPACK_FLAG_BITMASK_IS_COPIED
+    else:
+        _order(view, stream, device)
+        device = wanted
+    if source.readonly:
+        if not versioned:
+            refuse("dlpack", "max_version", max_version, "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
+                                                         "with max_version=(1, 0), or export a copy")
+        flags |= DLPACK_FLAG_BITMASK_READ_ONLY
+    return _capsule(source, device, versioned, flags)
+
+
+def _is_versioned(max_version: Any) -> bool:
+    if max_version is None:
+        return False
+    try:
+        major, _ = max_version
+        return int(major) >= 1
+    except (TypeError, ValueError):
+        refuse("dlpack", "max_version", max_version, "is None or a pair of ints, (major, minor)")
+
+
+def _pair(dl_device: Any) -> tuple[int, int]:
+    try:
+        type_, id_ = dl_device
+        return int(type_), int(id_)
+    except (TypeError, ValueError):
+        refuse("dlpack", "dl_device", dl_device, "is None or a pair of ints, (type, id)")
+
+
+def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
+    """Make the consumer's stream wait for what is pending on the view's memory."""
+    if device[0] in (1, 3):
+        if stream is not None and not (type(stream) is int and stream == -1):
+            refuse("dlpack", "stream", stream, "means nothing for host memory, which takes None or -1")
+        if device[0] == 3 and stream is None:
+            from .ordering import settle
+            settle(view)                                 # a host consumer cannot wait in a stream
+        return
+    from .ordering import make_wait
+    make_wait(_consumers_handle(stream), view)
+
+
+def _consumers_handle(stream: Any) -> int:
+    """Read the stream that a consumer gave: the table of the array API standard for CUDA."""
+    if stream is None:
+        return 1
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        refuse("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int")
+    handle: int = stream.__index__()
+    if handle == 0:
+        refuse("dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one")
+    if not -1 <= handle < 2**64:
+        refuse("dlpack", "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1; -1 asks for no ordering")
+    return handle
+
+
+def _copied(view: StridedView, stream: Any, wanted: tuple[int, int], device: tuple[int, int]) -> "tuple[StridedView, tuple[int, int]]":
+    """Copy for an export: to the host, ready on return; or on the device, in the order of the consumer's stream."""
+    if wanted[0] in (1, 3):
+        if stream is not None and not (type(stream) is int and stream == -1):
+            refuse("dlpack", "stream", stream, "must be None where the copy is made in host memory")
+        return view.download(), (1, 0)
+    from .copying import duplicate
+    handle = _consumers_handle(stream)
+    return duplicate(view, 1 if handle == -1 else handle), device
+
+
+def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags: int) -> Any:
+    dtype, shape = view.dtype, view.shape
+    if dtype.code is None:
+        refuse("dlpack", "dtype", str(dtype), "is no type that DLPack has; export by another protocol, or reinterpret() the bytes")
+    strides = _element_strides(view)
+    if dtype.padded:
+        flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+        if not versioned:
+            refuse("dlpack", "max_version", None, "asks for a legacy capsule, which cannot say that the elements are padded")
+    capsule = export(view.ptr if view.size else 0, device, (dtype.code, dtype.bits, dtype.lanes), shape, strides, view,
+                     versioned=versioned, flags=flags)
+    if tracing.listeners:
+        tracing.emit(tracing.Step("dlpack", "export", f"dltensor{'_versioned' if versioned else ''}, device {device}, shape {shape}, "
+                                  f"strides {strides}, {dtype}, flags {flags}"))
+    return capsule
+
+
+def _element_strides(view: StridedView) -> tuple[int, ...]:
+    """Return the strides in elements; those of an empty array, and of extents of 1, say nothing and are made plain."""
+    shape, strides, itemsize = view.shape, view.strides, view.dtype.itemsize
+    if layout.is_c_contiguous(shape, strides, itemsize):
+        return layout.c_strides(shape, 1)
+    out = []
+    for n, stride in zip(shape, strides):
+        if n > 1 and stride < 0:
+            refuse("dlpack", "strides", strides, "are negative, and PyTorch up to 2.13 ends the process on that; export "
+                                                 "a copy, or use another protocol")
+        if n > 1 and stride % itemsize:
+            refuse("dlpack", "strides", strides, f"are no whole elements of {itemsize} bytes; export a copy")
+        out.append(stride // itemsize if n > 1 else 1)
+    return tuple(out)
+
+
+# -- the array interfaces
+
+def _interface(view: StridedView) -> "dict[str, Any]":
+    dtype, shape, strides = view.dtype, view.shape, view.strides
+    plain = layout.is_c_contiguous(shape, strides, dtype.itemsize)
+    said = {"version": 3, "shape": shape, "typestr": dtype.typestr, "data": (view.ptr if view.size else 0, view.readonly),
+            "strides": None if plain else strides, "descr": dtype.descr if dtype.descr is not None else [("", dtype.typestr)]}
+    if tracing.listeners:
+        tracing.emit(tracing.Step("array_interface", "export", f"{said!r}"))
+    return said
+
+
+def array_interface(view: StridedView) -> "dict[str, Any]":
+    """Serve `__array_interface__`; AttributeError, which reads as "not offered", where the CPU cannot reach the memory."""
+    if not view.is_host_accessible:
+        raise AttributeError(f"__array_interface__: memory on {_place(view)} is out of the CPU's reach; download() it first")
+    if view.is_device_accessible:
+        from .ordering import settle
+        settle(view)
+    said = _interface(view)
+    if not said["data"][0]:
+        said["data"] = (ctypes.addressof(_NOTHING), view.readonly)       # NumPy takes null for scalars only since 2.3
+    return said
+
+
+def cuda_array_interface(view: StridedView) -> "dict[str, Any]":
+    """Serve `__cuda_array_interface__`, version 3; AttributeError where the device cannot reach the memory."""
+    if not view.is_device_accessible:
+        raise AttributeError("__cuda_array_interface__: pageable host memory is out of the device's reach; upload it first")
+    said = _interface(view)
+    said["mask"] = None
+    from .ordering import pending_handle
+    said["stream"] = pending_handle(view)
+    return said
+
+
+def _place(view: StridedView) -> str:
+    return f"{view.device[0]} {view.device[1]}"
+
+
+# -- the buffer protocol
+
+_NOTHING = ctypes.create_string_buffer(64)               # where arrays without elements point, if they must point somewhere
+
+
+def buffer_struct(view: StridedView, writable: bool) -> Py_buffer:
+    """Fill a Py_buffer with a view's memory; whoever uses it keeps the view alive.
+
+    raises   BufferError   the CPU cannot reach the memory, or it is read-only and writing was asked for
+    """
+    if not view.is_host_accessible:
+        refuse("buffer", "device", _place(view), "is out of the CPU's reach; download() it first")
+    if writable and view.readonly:
+        refuse("buffer", "readonly", True, "but a writable buffer was asked for; copy the array first")
+    if view.is_device_accessible:
+        from .ordering import settle
+        settle(view)
+    if not view.dtype.itemsize:
+        refuse("buffer", "itemsize", 0, "is no size that a buffer can have")
+    return struct_of(view, view.ptr if view.size else ctypes.addressof(_NOTHING))
+
+
+def memory_view(view: StridedView) -> memoryview:
+    """Make a memoryview that keeps the view alive, on every Python."""
+    if sys.version_info >= (3, 12):
+        return memoryview(view)                          # by __buffer__, PEP 688
+    from .buffer_type import exporter_of
+    return memoryview(exporter_of(view, buffer_struct(view, False)))

@@ -1,0 +1,112 @@
+"""Graphs: work that a stream recorded instead of doing it, launched as one as often as wanted.
+
+What it is   Graph, made by Stream.capture(): a with block records, launch() runs what was recorded.
+What not     graphs are not built node by node, nor updated.
+Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
+Read next    kernel.py
+"""
+from __future__ import annotations
+
+import ctypes
+
+from . import cuda_h
+from .device import release
+from .errors import CudaError, ForkedAfterInit
+from .owned import Owned
+from .stream import Stream, capturing, work_handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Optional
+
+__all__ = ["Graph"]
+
+_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}      # CU_STREAM_CAPTURE_MODE_...
+
+
+class Graph(Owned):
+    """Record a stream's work in a with block; launch it afterwards.
+
+        with stream.capture() as graph:
+            launch(a, b, n)
+        graph.launch(stream)
+
+    What was viewed on the fly while recording lives as long as the graph; arrays and memory given as such are the caller's
+    to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
+
+    calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
+    raises  InvalidUse  what may not be captured
+            ValueError  a default or borrowed stream, an unknown mode
+    """
+
+    __slots__ = ("stream", "_mode", "_kept", "_state")
+
+    def __init__(self, stream: Stream, mode: str = "thread_local") -> None:
+        if mode not in _MODES:
+            raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
+        if stream.device is None:
+            raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
+        stream.handle
+        self.stream, self._mode, self._state = stream, mode, "new"
+        self._kept: list[Any] = []
+        self._handle = self._ticket = None
+
+    def __enter__(self) -> Graph:
+        if self._state != "new":
+            raise ValueError("a graph records once: capture() anew")
+        with self.stream._current():
+            self.stream._driver().cuStreamBeginCapture_v2(cuda_h.CUstream(self.stream.handle), _MODES[self._mode])
+        self._state = "recording"
+        capturing[self.stream.handle] = self._kept
+        return self
+
+    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
+                 traceback: "Optional[TracebackType]") -> None:
+        self._state = "recorded"
+        loaded, graph = self.stream._driver(), cuda_h.CUgraph()
+        capturing.pop(self.stream._handle, None)
+        with self.stream._current():
+            if kind is not None:                             # the error in the block matters more than what it left behind
+                release(loaded, "cuStreamEndCapture", cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
+                if graph:
+                    release(loaded, "cuGraphDestroy", graph)
+                return
+            loaded.cuStreamEndCapture(cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
+            try:
+                self._instantiate(graph)
+            finally:
+                release(loaded, "cuGraphDestroy", graph)
+
+    def _instantiate(self, graph: cuda_h.CUgraph) -> None:
+        executable, primary = cuda_h.CUgraphExec(), self.stream._primary
+        assert primary is not None
+        primary.driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, 0)
+        primary.hold()
+        kept, handle = self._kept, executable.value or 0
+
+        def destroy(late: bool, kept: Any = kept) -> None:
+            try:
+                with primary.current():
+                    # A launch that still runs keeps what it needs of the graph, but not the memory that it works on.
+                    if kept and not late:
+                        release(primary.driver, "cuCtxSynchronize")
+                    release(primary.driver, "cuGraphExecDestroy", cuda_h.CUgraphExec(handle))
+            except (CudaError, ForkedAfterInit):
+                pass
+            primary.let_go()
+
+        self._own(handle, destroy)
+
+    def launch(self, stream: Any = None) -> None:
+        """Run what was recorded, in a stream's order; None is the legacy default stream.
+
+        calls   cuGraphLaunch
+        raises  Closed  it is closed, or was never recorded
+        """
+        executable = cuda_h.CUgraphExec(self.handle)
+        with self.stream._current():
+            self.stream._driver().cuGraphLaunch(executable, cuda_h.CUstream(work_handle(stream)))
+
+    def __repr__(self) -> str:
+        return f"<Graph {self._state}{' closed' if self._state == 'recorded' and self.closed else ''}>"

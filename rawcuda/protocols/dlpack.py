@@ -1,0 +1,266 @@
+"""Read DLPack at Python's level: `__dlpack_device__`, `__dlpack__`, and the tensor in the capsule that comes.
+
+The protocol  ask for the device; ask for a capsule, with the newest version we read and, for CUDA memory only, the stream that
+              will use it; go by the capsule's name, not by what was asked. The capsule is kept as it came: when the last view
+              goes, its own destructor frees the tensor. A capsule handed to us by the user is consumed instead.
+Negotiation   an exporter older than a keyword raises TypeError: it is asked again without the version, the stream kept. One
+              that refuses (BufferError) is asked once for the older kind. If that fails, the first error is the one raised.
+Read-only     a legacy capsule cannot say. Then the exporter's own array interface is asked about the same address; if it has
+              none, the view is read-only, since arrays that must not change (JAX's) come just so.
+Source        array API standard, `__dlpack__`, `__dlpack_device__`, `from_dlpack`; "Python Specification for DLPack"; dlpack.h
+Read next     dlpack_c_exchange.py
+"""
+from __future__ import annotations
+
+from .. import layout, tracing
+from ..cpython import reader
+from ..description import Description, Place, place
+from ..dlpack import DEVICE_TYPES, VERSION, consume, identify
+from ..dtypes import from_dlpack
+from ..errors import ProtocolError
+from .array_interface import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
+
+    from ..dtypes import DType
+
+    Ints = tuple[int, ...]
+    Known = tuple[Ints, Ints, DType, Place]
+
+__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_tensor"]
+
+NAME = "dlpack"
+_CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
+_HOST = (_CPU, _CUDA_HOST, _ROCM_HOST)
+_WITH_STREAM = (_CUDA, _CUDA_MANAGED)
+
+# one read of a whole struct: (major,) flags, data, device, ndim, dtype, shape, strides, byte_offset
+_read_versioned = reader("I20xQQQiIQQQ")
+_read_legacy = reader("QQiIQQQ")
+_ints = [reader(f"{n}q") for n in range(2 * layout.MAX_NDIM + 1)]
+
+
+class CudaSide:
+    """What asking for CUDA memory needs of a driver; this one does without, strided.py has the real one."""
+
+    def around(self, ordinal: int) -> Any:
+        """Return a with block in which the device is current: torch exports from the current device only."""
+        return self
+
+    def settle(self, ordinal: int) -> bool:
+        """Wait for all work on the device; tell whether that could be done."""
+        return False
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+# -- the tensor
+
+# Everything that follows from these fields is worked out, and checked, once: most views look like one seen before.
+_known: "dict[tuple[Any, ...], Known]" = {}
+
+
+def describe_tensor(address: int, versioned: bool, owner: Any, kind: "type[Description]" = Description, *,
+                    readonly: bool = True, protocol: str = NAME) -> Description:
+    """Describe the managed tensor at an address.
+
+    owner     what keeps the tensor alive
+    readonly  what a legacy tensor counts as
+    raises    ProtocolError   another major version, and each field that no view can have
+    """
+    if versioned:
+        major, flags, *tensor = _read_versioned(address)
+        if major != VERSION[0]:
+            refuse(protocol, "version.major", major, "is not 1, so what follows may be laid out otherwise; ask with max_version=(1, 3)")
+    else:
+        flags, tensor = int(readonly), list(_read_legacy(address))
+    return describe_fields(flags, tensor, owner, kind, protocol)
+
+
+def describe_fields(flags: int, tensor: "list[int]", owner: Any, kind: "type[Description]", protocol: str) -> Description:
+    """Describe a tensor whose struct was read: data, DLDevice as one number, ndim, DLDataType as one number, and so on."""
+    data, device, ndim, word, shape, strides, offset = tensor
+    numbers = _read_numbers(ndim, shape, strides, protocol)
+    key = flags, device, word, ndim, numbers, protocol
+    known = _known.get(key)
+    if known is None:
+        if len(_known) > 2000:
+            _known.clear()
+        known = _known[key] = _learn(flags, device, word, ndim, numbers, protocol)
+    address = data + offset
+    if address >= 2**64 or not data and known[0].count(0) == 0:
+        refuse(protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault")
+    return kind(address, known[0], known[1], known[2], known[3], owner)
+
+
+def _read_numbers(ndim: int, shape: int, strides: int, protocol: str) -> Ints:
+    """Read extents and, where they are there, strides: in one go if they lie side by side, as they mostly do."""
+    if not 0 <= ndim <= layout.MAX_NDIM:
+        refuse(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
+    if ndim == 0:
+        return ()                                        # both pointers may be null, or point anywhere
+    if not 0xFFF < shape < 2**63 or strides and not 0xFFF < strides < 2**63:
+        refuse(protocol, "shape" if not 0xFFF < shape < 2**63 else "strides", hex(shape), "is no pointer; the exporter is at fault")
+    if strides == shape + 8 * ndim:
+        return _ints[2 * ndim](shape)
+    extents = _ints[ndim](shape)
+    return extents + _ints[ndim](strides) if strides else extents
+
+
+def _learn(flags: int, device: int, word: int, ndim: int, numbers: Ints, protocol: str) -> "Known":
+    """Check a tensor's fields and turn them into what a Description has."""
+    code, bits, lanes = word & 0xFF, word >> 8 & 0xFF, word >> 16
+    dtype = from_dlpack(code, bits, lanes, bool(flags & 4))
+    if dtype.packed:
+        refuse(protocol, "dtype", (code, bits, lanes), f"packs several {dtype} into a byte, so elements have no address; export them "
+                                                       "padded, or in lanes that fill a byte")
+    shape = numbers[:ndim]
+    if any(n < 0 for n in shape):
+        refuse(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
+    try:
+        layout.checked_size(shape, dtype.itemsize)
+    except ValueError as error:
+        refuse(protocol, "shape", shape, str(error))
+    if len(numbers) > ndim:
+        strides = tuple([stride * dtype.itemsize for stride in numbers[ndim:]])
+        low, high = layout.extent(shape, strides, dtype.itemsize)
+        if low < -layout.LIMIT or high > layout.LIMIT:
+            refuse(protocol, "strides", numbers[ndim:], "reach further than any memory; the exporter is at fault")
+    else:
+        strides = layout.c_strides(shape, dtype.itemsize)
+    return shape, strides, dtype, place(_device(device & 0xFFFFFFFF, device >> 32, protocol), bool(flags & 1), protocol)
+
+
+def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
+    id_ -= (id_ & 0x80000000) << 1                       # both are int32
+    type_ -= (type_ & 0x80000000) << 1
+    if type_ in (_CPU, _ROCM_HOST):
+        return "cpu", 0                                  # some exporters leave the id of host memory undefined
+    if type_ == _CUDA_HOST:
+        return "cuda_host", 0
+    if type_ in (_CUDA, _CUDA_MANAGED):
+        if id_ < 0:
+            refuse(protocol, "device.device_id", id_, "is negative; the exporter is at fault")
+        return ("cuda" if type_ == _CUDA else "cuda_managed"), id_
+    name = next((name for name, number in DEVICE_TYPES.items() if number == type_), "unknown to DLPack 1.3")
+    return refuse(protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first")
+
+
+# -- the capsule
+
+def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, readonly: bool = True) -> Description:
+    """Describe the tensor in a capsule that the user handed us, and consume it; a refusal leaves it as it was.
+
+    readonly  what a legacy capsule counts as
+    raises    ProtocolError   consumed before, another name, or what describe_tensor refuses
+    """
+    address, versioned = identify(capsule)
+    made = describe_tensor(address, versioned, None, kind, readonly=readonly)
+    made.owner = consume(capsule)
+    return made
+
+
+def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: int = 1, writable: bool = False,
+             cuda: Optional[CudaSide] = None) -> "Optional[Description]":
+    """Describe what `__dlpack__` gives, or return None where it is not offered.
+
+    kind      the class to make, with Description's arguments
+    stream    the handle that CUDA memory will be used on, or -1 for no ordering; exporters of host memory get none
+    writable  count memory as writable where nothing says that it is not
+    raises    ProtocolError   what describe_tensor refuses; a capsule that contradicts `__dlpack_device__`
+              BufferError and any other   the exporter's own, unchanged
+    """
+    ask = getattr(exporter, "__dlpack__", None)
+    if ask is None or isinstance(exporter, type):
+        return None
+    said = _asked_device(exporter)
+    if said is not None and said[0] in _WITH_STREAM:
+        capsule = _ask_on_stream(ask, said, stream, cuda or CudaSide())
+    else:
+        capsule = _ask(ask, {})
+    address, versioned = identify(capsule)
+    made = describe_tensor(address, versioned, capsule, kind, readonly=not writable)
+    if tracing.listeners:
+        tracing.emit(tracing.Step(NAME, f"{type(exporter).__name__}.__dlpack__()", f"-> dltensor{'_versioned' if versioned else ''}, "
+                                  f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}"))
+    if said is not None:
+        _compare_devices(said, made)
+    if not versioned and not writable and _own_word_is_writable(exporter, made.ptr):
+        made.place = place(made.place.device, False, NAME)
+    return made
+
+
+def _asked_device(exporter: Any) -> "Optional[tuple[int, int]]":
+    """Return what `__dlpack_device__` says as two ints; Paddle's id may be None."""
+    ask = getattr(exporter, "__dlpack_device__", None)
+    if ask is None:
+        return None
+    said = ask()
+    try:
+        type_, id_ = said
+        return int(type_), 0 if id_ is None else int(id_)
+    except (TypeError, ValueError):
+        refuse(NAME, "__dlpack_device__", said, "is a pair of ints; the exporter is at fault")
+
+
+def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: int, cuda: CudaSide) -> Any:
+    """Ask for CUDA memory: always with a stream, and never again without one, unless nothing can be pending."""
+    with cuda.around(said[1]):
+        try:
+            return _ask(ask, {"stream": stream})
+        except Exception as refusal:
+            if isinstance(refusal, ProtocolError):
+                raise
+            # "Not that stream" comes as any of six types of exception, so none is told from another. None means the
+            # legacy stream: more waiting than -1 asked for, never less.
+            if stream == -1:
+                again: "dict[str, Any]" = {"stream": None}
+            elif said[0] == _CUDA_MANAGED and cuda.settle(said[1]):
+                again = {}
+            else:
+                raise
+            try:
+                return _ask(ask, again)
+            except Exception:
+                raise refusal from None
+
+
+def _ask(ask: "Callable[..., Any]", stream: "dict[str, Any]") -> Any:
+    """Call `__dlpack__`, asking for the newest version first; what cannot be understood is left out, but not the stream."""
+    try:
+        return ask(max_version=VERSION, **stream)
+    except (TypeError, BufferError) as refusal:
+        if isinstance(refusal, ProtocolError):
+            raise
+        try:
+            return ask(**stream)
+        except Exception:
+            raise refusal from None
+
+
+def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
+    """Refuse a capsule that contradicts `__dlpack_device__`; torch calls pinned memory 3 there and 1 in the capsule."""
+    kind, ordinal = made.place.device or ("cpu", 0)
+    if said[0] in _HOST:
+        agrees = kind in ("cpu", "cuda_host")
+        if agrees and said[0] == _CUDA_HOST and kind == "cpu":
+            made.place = place(("cuda_host", 0), made.place.readonly, NAME)
+    else:
+        agrees = (kind, ordinal) == ({_CUDA: "cuda", _CUDA_MANAGED: "cuda_managed"}.get(said[0]), said[1])
+    if not agrees:
+        refuse(NAME, "__dlpack_device__", said, f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault")
+
+
+def _own_word_is_writable(exporter: Any, address: int) -> bool:
+    """Tell whether the exporter's own array interface calls the memory at this address writable."""
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        try:
+            said, readonly = getattr(exporter, name)["data"]
+        except Exception:                                # not offered, or not for this array: then it has not said so
+            continue
+        if said == address:
+            return readonly is False
+    return False

@@ -1,0 +1,176 @@
+"""Python numbers to the bytes of an element, and back, for the types that struct has and those that it lacks.
+
+What it is   `encode` one value, `decode` a run of elements; half precision, complex, bfloat16 and the small floats included.
+What not     no arrays are converted from one type to another: nothing here is fast.
+Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Microscaling Formats (MX) Specification;
+             ml_dtypes for the fnuz and b11 variants
+Read next    layout.py
+"""
+from __future__ import annotations
+
+import struct
+from math import copysign, inf, isinf, isnan, nan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .dtypes import DType
+
+__all__ = ["decode", "encode"]
+
+# exponent bits, mantissa bits, exponent bias, and what the largest codes are: "ieee" infinities and NaNs, "fn" one NaN code
+# (two with the sign) and no infinity, "fnuz" NaN where -0 would be, "finite" numbers all
+_SMALL = {
+    "bfloat16": (8, 7, 127, "ieee"),
+    "float8_e3m4": (3, 4, 3, "ieee"), "float8_e4m3": (4, 3, 7, "ieee"), "float8_e5m2": (5, 2, 15, "ieee"),
+    "float8_e4m3fn": (4, 3, 7, "fn"), "float8_e4m3fnuz": (4, 3, 8, "fnuz"), "float8_e4m3b11fnuz": (4, 3, 11, "fnuz"),
+    "float8_e5m2fnuz": (5, 2, 16, "fnuz"),
+    "float6_e2m3fn": (2, 3, 1, "finite"), "float6_e3m2fn": (3, 2, 3, "finite"), "float4_e2m1fn": (2, 1, 1, "finite"),
+}
+
+
+def _small_value(name: str, code: int) -> float:
+    if name == "float8_e8m0fnu":                         # nothing but an exponent
+        return nan if code == 255 else 2.0 ** (code - 127)
+    exponent_bits, mantissa_bits, bias, style = _SMALL[name]
+    width = 1 + exponent_bits + mantissa_bits
+    code &= (1 << width) - 1
+    sign = -1.0 if code >> (width - 1) else 1.0
+    exponent, mantissa = code >> mantissa_bits & ((1 << exponent_bits) - 1), code & ((1 << mantissa_bits) - 1)
+    top = (1 << exponent_bits) - 1
+    if style == "ieee" and exponent == top:
+        return nan if mantissa else sign * inf
+    if style == "fn" and exponent == top and mantissa == (1 << mantissa_bits) - 1:
+        return nan
+    if style == "fnuz" and code == 1 << (width - 1):
+        return nan
+    scale = 2.0 ** -mantissa_bits
+    if exponent == 0:
+        return sign * mantissa * scale * 2.0 ** (1 - bias)
+    return sign * (1 + mantissa * scale) * 2.0 ** (exponent - bias)
+
+
+_tables: "dict[str, list[float]]" = {}
+
+
+def _table(name: str) -> "list[float]":
+    """Return the value of every code of a type of one byte."""
+    found = _tables.get(name)
+    if found is None:
+        found = _tables[name] = [_small_value(name, code) for code in range(256)]
+    return found
+
+
+def _small_code(name: str, value: float) -> int:
+    """Return the code nearest to a value, the even one of two as near; what lies beyond the largest is as the type has it."""
+    if name == "bfloat16":
+        return _bfloat16_code(value)
+    unsigned = name == "float8_e8m0fnu"
+    width = 8 if unsigned else 1 + _SMALL[name][0] + _SMALL[name][1]
+    style = "fn" if unsigned else _SMALL[name][3]
+    half = 1 << width if unsigned else 1 << (width - 1)
+    if isnan(value):
+        if style == "finite":
+            raise ValueError(f"{name} has no NaN")
+        return half if style == "fnuz" else next(c for c in range(half - 1, -1, -1) if isnan(_table(name)[c]))
+    sign = 0 if unsigned or copysign(1.0, value) > 0 else half
+    if unsigned and value < 0:
+        raise ValueError(f"{name} has no negative numbers: {value!r}")
+    magnitudes = [v for v in _table(name)[:half] if not isnan(v) and not isinf(v)]
+    largest, size = magnitudes[-1], abs(value)
+    step = largest - magnitudes[-2] if not unsigned else largest
+    odd = len(magnitudes) - 1 & 1
+    if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds to what would be the next number
+        if style == "ieee":
+            return sign | next(c for c in range(half) if isinf(_table(name)[c]))
+        if style == "finite":
+            return sign | (len(magnitudes) - 1)
+        return half if style == "fnuz" else sign | (half - 1)
+    best = min(range(len(magnitudes)), key=lambda code: (abs(magnitudes[code] - size), code & 1))
+    return best if style == "fnuz" and best == 0 else sign | best
+
+
+def _bfloat16_code(value: float) -> int:
+    """Round to bfloat16, to nearest, ties to even, in one step from the double."""
+    if isnan(value):
+        return 0x7FC0 | (0x8000 if copysign(1.0, value) < 0 else 0)
+    if abs(value) >= (2 - 2.0**-8) * 2.0**127:
+        return 0x7F80 | (0x8000 if value < 0 else 0)
+    bits = int.from_bytes(struct.pack(">d", value), "big")
+    exponent = (bits >> 52 & 0x7FF) - 1023
+    if exponent < -126:                                  # a bfloat16 without a leading one: count its units
+        code = round(abs(value) * 2.0**133)
+        return code | (0x8000 if copysign(1.0, value) < 0 else 0)
+    kept, rest = bits >> 45, bits & ((1 << 45) - 1)
+    kept += rest > 1 << 44 or rest == 1 << 44 and kept & 1
+    code = (kept & 0x3FFFF) - ((1023 - 127) << 7)        # without the sign, and with bfloat16's bias
+    return code | (0x8000 if value < 0 else 0)
+
+
+_COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
+
+
+def encode(dtype: "DType", value: Any) -> bytes:
+    """Return the bytes of one element with this value.
+
+    value    a number that the type can hold; for an opaque type, bytes of its size
+    raises   TypeError    not a number of that kind: a float is no int
+             ValueError   out of range
+    """
+    if isinstance(value, (bytes, bytearray)):
+        if len(value) != dtype.itemsize:
+            raise ValueError(f"{dtype} has {dtype.itemsize} bytes an element, not {len(value)}")
+        return bytes(value)
+    if dtype.lanes > 1 and dtype.kind != "opaque":
+        raise TypeError(f"{dtype} is a vector: give the {dtype.itemsize} bytes of one element")
+    if dtype.kind == "opaque" or dtype.name in ("float128", "complex256"):
+        raise TypeError(f"{dtype} is opaque: give the {dtype.itemsize} bytes of one element")
+    try:
+        return _encode(dtype, value)
+    except (struct.error, OverflowError):
+        raise ValueError(f"{value!r} does not fit into {dtype}") from None
+
+
+def _encode(dtype: "DType", value: Any) -> bytes:
+    if dtype.kind == "bool":
+        return b"\1" if value else b"\0"
+    if dtype.kind in ("int", "uint"):
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{dtype} takes an int, not {type(value).__name__}")
+        number = value.__index__()
+        if dtype.bits < 8:
+            low = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0
+            if not low <= number < low + (1 << dtype.bits):
+                raise OverflowError
+            return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
+        return struct.pack("=" + dtype.format, number)
+    if dtype.kind == "complex":
+        part, number = _COMPLEX_PART[dtype.name], complex(value)
+        return struct.pack(f"={part}{part}", number.real, number.imag)
+    if isinstance(value, (str, complex)):
+        raise TypeError(f"{dtype} takes a real number, not {type(value).__name__}")
+    if dtype.name in ("float16", "float32", "float64"):
+        return struct.pack("=" + dtype.format, float(value))
+    return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, float(value)))
+
+
+def decode(dtype: "DType", data: bytes) -> "list[Any]":
+    """Return the values of elements that lie side by side; those of opaque types as bytes."""
+    size = dtype.itemsize
+    if dtype.kind == "opaque" or dtype.lanes > 1 or dtype.name in ("float128", "complex256"):
+        return [data[i:i + size] for i in range(0, len(data), size)] if size else []
+    count = len(data) // size
+    if dtype.kind == "complex":
+        parts = struct.unpack(f"={2 * count}{_COMPLEX_PART[dtype.name]}", data)
+        return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2])]
+    if dtype.name == "bfloat16":
+        codes = struct.unpack(f"={count}H", data)
+        return list(struct.unpack(f"={count}f", struct.pack(f"={count}I", *[code << 16 for code in codes])))
+    if dtype.kind == "float" and size == 1:
+        return [_table(dtype.name)[code] for code in data]
+    if dtype.bits < 8:
+        half = 1 << dtype.bits - 1
+        mask = (1 << dtype.bits) - 1
+        return [(code & mask) - (2 * half if dtype.kind == "int" and code & half else 0) for code in data]
+    return list(struct.unpack(f"={count}{dtype.format}", data))

@@ -1,0 +1,475 @@
+"""view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
+
+What it is   the arrays of this package, their own and everybody else's alike. A StridedView is the Description that a protocol
+             gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
+What not     it computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
+             views of host memory work without a driver, and without the files that know one.
+Read next    exporting.py, copying.py
+"""
+from __future__ import annotations
+
+from . import layout
+from .description import HOST, Description, place
+from .dtypes import DType, of
+from .errors import ProtocolError
+from .protocols import array_interface, buffer, cuda_array_interface
+from .protocols import dlpack as dlpack_protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator, Optional, Union
+
+    from .description import Where
+    from .device import Device
+    from .memory import Memory
+
+    Ints = tuple[int, ...]
+
+__all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
+
+_DTYPE = object()
+
+
+class StridedView(Description):
+    """A view of strided memory: `ptr shape strides dtype`, and where it lies; made by view(), indexing, or a Device.
+
+    ptr      address of the first element
+    strides  bytes, a tuple as long as shape; element_strides counts elements, as DLPack does
+    owner    what keeps the memory alive: a capsule, a memoryview, a Memory, the exporter itself
+    stream   the stream it was viewed for, as it was given: its memory is ready in that stream's order
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @classmethod
+    def _over(cls, owner: object, address: int, shape: Ints, strides: Ints, dtype: DType, device: Where,
+              readonly: bool = False, *, protocol: str = "memory", stream: Any = None) -> StridedView:
+        """Make a view of memory that an owner has; nothing is checked."""
+        return cls(address, shape, strides, dtype, place(device, readonly, protocol), owner, stream)
+
+    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None,
+                 readonly: bool = False) -> StridedView:
+        """Make another view of the same memory."""
+        where = self.place
+        if readonly and not where.readonly:
+            where = place(where.device, True, where.protocol)
+        return type(self)(ptr, shape, strides, dtype or self.dtype, where, self.owner, self.stream)
+
+    # -- what it is
+
+    @property
+    def device(self) -> "tuple[str, Optional[int]]":
+        """Return (kind, ordinal), kind one of "cpu" "cuda" "cuda_host" "cuda_managed"."""
+        return self.place.device or ("cuda", None)
+
+    @property
+    def readonly(self) -> bool:
+        """Tell whether the memory must not be written through this view."""
+        return self.place.readonly
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol that it was viewed by, "memory" for our own."""
+        return self.place.protocol
+
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements."""
+        return layout.size(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the elements take together, gaps not counted."""
+        return layout.size(self.shape) * self.dtype.itemsize
+
+    @property
+    def element_strides(self) -> Ints:
+        """Return the strides in elements; raises ValueError where they are no whole ones."""
+        itemsize = self.dtype.itemsize or 1
+        if any(stride % itemsize for stride in self.strides):
+            raise ValueError(f"strides {self.strides} are no whole elements of {itemsize} bytes")
+        return tuple([stride // itemsize for stride in self.strides])
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        """Tell whether elements lie in row-major order without gaps."""
+        return layout.is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
+    def is_f_contiguous(self) -> bool:
+        """Tell whether elements lie in column-major order without gaps."""
+        return layout.is_f_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """Tell whether the CPU can read the memory."""
+        return self.device[0] != "cuda"
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """Tell whether a device can read the memory, as far as its label says."""
+        return self.device[0] != "cpu"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        kind, ordinal = self.device
+        where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
+        return (f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
+                f"{', read-only' if self.readonly else ''}, by {self.protocol}>")
+
+    # -- other views of the same memory
+
+    def __getitem__(self, key: object) -> StridedView:
+        offset, shape, strides = layout.select(self.shape, self.strides, key)
+        return self._derived(self.ptr + offset, shape, strides)
+
+    def __iter__(self) -> "Iterator[StridedView]":
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def T(self) -> StridedView:
+        """Return the view with its dimensions reversed."""
+        return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
+
+    def transpose(self, *axes: "Union[int, tuple[int, ...], None]") -> StridedView:
+        """Return the view with its dimensions in another order, reversed if none is given; raises ValueError."""
+        given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        order = layout.move_axes(len(self.shape), given)
+        return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
+
+    def reshape(self, *shape: "Union[int, tuple[int, ...]]") -> StridedView:
+        """Return the same elements, counted in C order, in another shape; one extent may be -1.
+
+        raises  ValueError   another number of elements, or a layout that only a copy could give this shape
+        """
+        given: Any = shape[0] if len(shape) == 1 else shape
+        wanted = given if isinstance(given, (tuple, list)) else (given,)
+        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(wanted), self.dtype.itemsize)
+        if strides is None:
+            raise ValueError(f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "
+                             "copies: copy() it into an empty() array first")
+        return self._derived(self.ptr, new, strides)
+
+    def broadcast_to(self, shape: "Union[int, tuple[int, ...]]") -> StridedView:
+        """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
+        wanted = layout.as_shape(shape)
+        return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
+
+    def squeeze(self, axis: "Union[int, tuple[int, ...], None]" = None) -> StridedView:
+        """Return the view without its dimensions of extent 1, or without those that are named; raises ValueError."""
+        return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
+
+    def reinterpret(self, dtype: Any) -> StridedView:
+        """Return the same bytes as elements of another type; the last dimension grows or shrinks with the element.
+
+        raises  ValueError   elements of another size where the last dimension has gaps, or does not come out even
+        """
+        new, old = of(dtype), self.dtype
+        if new.packed:
+            raise ValueError(f"{new} elements share bytes, so that no view can have them")
+        if new.itemsize == old.itemsize:
+            return self._derived(self.ptr, self.shape, self.strides, new)
+        if not self.shape:
+            raise ValueError(f"a view without dimensions holds one {old}, which is no {new}: reshape(1) it first")
+        n, stride = self.shape[-1], self.strides[-1]
+        if n > 1 and stride != old.itemsize:
+            raise ValueError(f"the last dimension has gaps (stride {stride}), so elements of another size do not lie in it")
+        if not new.itemsize or n * old.itemsize % new.itemsize:
+            raise ValueError(f"{n} elements of {old.itemsize} bytes in the last dimension are no whole number of {new}, "
+                             f"which has {new.itemsize}")
+        return self._derived(self.ptr, (*self.shape[:-1], n * old.itemsize // new.itemsize), (*self.strides[:-1], new.itemsize), new)
+
+    # -- copies
+
+    def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
+        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self; see copy()."""
+        copy(self, source, stream=stream)
+        return self
+
+    def copy_to(self, target: Any, *, stream: Any = None) -> Any:
+        """Copy the elements into any writable exporter, and return it; see copy()."""
+        copy(target, self, stream=stream)
+        return target
+
+    def fill(self, value: Any, *, stream: Any = None) -> StridedView:
+        """Set every element to a value, and return self.
+
+        value   a number that the dtype holds, or the bytes of one element
+        order   done on return in host memory, else when the stream reaches it
+        raises  ProtocolError   the view is read-only
+                ValueError      the number does not fit
+        """
+        from .copying import fill
+        fill(self, value, stream)
+        return self
+
+    def download(self, *, stream: Any = None) -> StridedView:
+        """Return a copy in new host memory, in C order, when it is done."""
+        from .copying import download
+        return download(self, stream)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
+        from .copying import tolist
+        return tolist(self)
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        target = self[key]
+        if isinstance(value, (bool, int, float, complex)):
+            target.fill(value)
+        else:
+            copy(target, value)
+
+    # -- what others see; exporting.py does the work
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+        """Export by DLPack.
+
+        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no ordering,
+                     or a handle; None or -1 for host memory
+        max_version  None or (0, x) gives a legacy capsule, which read-only memory refuses
+        dl_device    (1, 0) asks for host memory, by copy if need be
+        copy         True: always, False: never
+        raises       ProtocolError   (a BufferError) whatever cannot be exported
+        """
+        from .exporting import dlpack_capsule
+        return dlpack_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's (device type, id)."""
+        from .exporting import dlpack_device
+        return dlpack_device(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the CUDA Array Interface, version 3; AttributeError where the device cannot reach the memory."""
+        from .exporting import cuda_array_interface
+        return cuda_array_interface(self)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Return the array interface, version 3; AttributeError where the CPU cannot reach the memory."""
+        from .exporting import array_interface
+        return array_interface(self)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
+        from .exporting import buffer_struct
+        return buffer.memoryview_of(buffer_struct(self, bool(flags & 1)))
+
+    def memoryview(self) -> memoryview:
+        """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""
+        from .exporting import memory_view
+        return memory_view(self)
+
+
+_plain_ptr: Any = Description.__dict__["ptr"]
+
+
+class _MemoryView(StridedView):
+    """A view of memory that can be closed: then its address is not given away any more."""
+
+    __slots__ = ()
+
+    @property
+    def ptr(self) -> int:
+        """Return the address of the first element; raises Closed after the memory's close()."""
+        self.owner.handle
+        return _plain_ptr.__get__(self)                  # type: ignore[no-any-return]
+
+    @ptr.setter
+    def ptr(self, address: int) -> None:
+        _plain_ptr.__set__(self, address)
+
+
+# -- view()
+
+def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
+    """View any exporter's memory without a copy.
+
+    obj       anything with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
+              buffer protocol; or a DLPack capsule, which is consumed
+    stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
+              a handle, or NO_SYNC for no ordering. Host memory takes any of them and needs none
+    protocol  only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
+    writable  True: count as writable what its protocol cannot call read-only; False: make the view read-only
+    order     a BufferError falls to the next protocol; any other exception is the exporter's own
+    raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
+              TypeError       no exporter, or no stream
+    """
+    if stream is not None:
+        from .stream import handle_of
+        handle_of(stream)                                # what is no stream is refused, also where none is needed
+    if isinstance(obj, StridedView) and protocol is None:
+        made = _again(obj, stream)
+    else:
+        made = _by_protocol(obj, stream, protocol, writable is True)
+    if writable is False and not made.readonly:
+        made.place = place(made.place.device, True, made.place.protocol)
+    elif writable is True and made.readonly:
+        raise ProtocolError(f"{made.protocol}: readonly True: the exporter says so itself, and writable=True cannot change it; copy "
+                            "the array", protocol=made.protocol, field="readonly")
+    return made
+
+
+def _again(obj: StridedView, stream: Any) -> StridedView:
+    """View a view: the same memory, in another stream's order if one is given."""
+    made = obj._derived(obj.ptr, obj.shape, obj.strides)
+    if stream is not None and obj.is_device_accessible:
+        from .ordering import make_wait
+        from .stream import handle_of
+        make_wait(handle_of(stream), obj)
+        made.stream = stream
+    return made
+
+
+def _by_dlpack(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
+    if stream is None:
+        handle = 1
+    else:
+        from .stream import handle_of
+        handle = handle_of(stream)
+    made = dlpack_protocol.describe(obj, StridedView, stream=handle, writable=writable)
+    if made is not None and made.place.device != HOST:
+        made.stream = stream
+    return made
+
+
+def _by_cuda_array_interface(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
+    made = cuda_array_interface.describe(obj, StridedView)
+    if made is not None:
+        from .cuda_side import settle_description
+        settle_description(made, stream)
+    return made
+
+
+def _by_array_interface(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
+    return array_interface.describe(obj, StridedView)
+
+
+def _by_buffer(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
+    return buffer.describe(obj, StridedView)
+
+
+def _by_exchange(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
+    return None
+
+
+_PROTOCOLS = {"dlpack_c_exchange": _by_exchange, "dlpack": _by_dlpack, "cuda_array_interface": _by_cuda_array_interface,
+              "array_interface": _by_array_interface, "buffer": _by_buffer}
+
+
+def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: bool) -> Any:
+    if protocol is not None and protocol not in _PROTOCOLS:
+        raise ValueError(f"protocol {protocol!r}: give one of {', '.join(map(repr, _PROTOCOLS))}")
+    if type(obj).__name__ == "PyCapsule" and protocol in (None, "dlpack"):
+        return dlpack_protocol.describe_capsule(obj, StridedView, readonly=not writable)
+    refusals: "list[tuple[str, BufferError]]" = []
+    for name, by in _PROTOCOLS.items() if protocol is None else ((protocol, _PROTOCOLS[protocol]),):
+        try:
+            made = by(obj, stream, writable)
+        except BufferError as refusal:
+            refusals.append((name, refusal))
+            continue
+        if made is not None:
+            return made
+    raise _none_fits(obj, protocol, refusals)
+
+
+def _none_fits(obj: Any, protocol: "Optional[str]", refusals: "list[tuple[str, BufferError]]") -> Exception:
+    if len(refusals) == 1:
+        return refusals[0][1]
+    if refusals:
+        said = "; ".join(f"{name}: {refusal}" for name, refusal in refusals)
+        error = ProtocolError(f"{type(obj).__name__} can be viewed by none of the protocols that it offers. {said}",
+                              protocol=refusals[0][0], field="")
+        error.__cause__ = refusals[0][1]
+        return error
+    if protocol is not None:
+        return ProtocolError(f"{protocol}: {type(obj).__name__} does not offer it; leave `protocol` out to try all",
+                             protocol=protocol, field="")
+    return TypeError(f"{type(obj).__name__} is no exporter: it has none of __dlpack__, __cuda_array_interface__, "
+                     "__array_interface__ and the buffer protocol")
+
+
+# -- copy(), and what a Device and a Memory offer
+
+def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
+    """Copy elements between any two exporters, of any layout, in host or device memory.
+
+    shape   src is repeated to dst's shape as NumPy does in an assignment
+    stream  the stream that device memory is copied on; None is the legacy default stream
+    order   done on return where pageable host memory takes part, else when the stream reaches it; overlapping sides are
+            copied as if src had been copied aside first
+    raises  TypeError       other dtypes: nothing is converted
+            ValueError      shapes that do not fit
+            ProtocolError   dst is read-only
+    """
+    from .copying import copy as copy_views
+    target = dst if isinstance(dst, StridedView) else view(dst, stream=stream)
+    source = src if isinstance(src, StridedView) else view(src, stream=stream)
+    copy_views(target, source, stream)
+
+
+def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
+    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    from .copying import copy as copy_views
+    target = dst if isinstance(dst, StridedView) else view(dst, stream=stream)
+    source = src if isinstance(src, StridedView) else view(src, stream=stream)
+    if target.nbytes != source.nbytes:
+        raise ValueError(f"{target.nbytes} bytes cannot take {source.nbytes}: copy a part, view(x)[...]")
+    if target.is_c_contiguous:
+        target = _as_like(target, source)
+    elif source.is_c_contiguous:
+        source = _as_like(source, target)
+    elif (target.shape, target.dtype) != (source.shape, source.dtype):
+        raise ValueError("both sides have gaps: copy() between arrays of one shape and dtype")
+    copy_views(target, source, stream)
+
+
+def _as_like(plain: StridedView, other: StridedView) -> StridedView:
+    """View memory without gaps as what another view is."""
+    return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
+
+
+def over_memory(memory: Memory) -> StridedView:
+    """View a Memory: one dimension of uint8."""
+    from .copying import memory_device
+    return _MemoryView._over(memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory),
+                             stream=memory.stream)
+
+
+def empty(device: Device, shape: Any, dtype: Any) -> StridedView:
+    """Make an array on a device, in C order, its contents undefined; the view owns its memory.
+
+    raises  ValueError    a negative extent, a size that no memory has
+            OutOfMemory   there is not so much
+    """
+    extents, kind = layout.as_shape(shape), of(dtype)
+    if kind.packed:
+        raise ValueError(f"{kind} elements share bytes, so that no view can have them")
+    nbytes = layout.checked_size(extents, kind.itemsize) * kind.itemsize
+    memory = device.allocate(nbytes)
+    return _MemoryView._over(memory, memory.ptr, extents, layout.c_strides(extents, kind.itemsize), kind, ("cuda", device.ordinal))
+
+
+def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
+    """Copy an exporter's array into new memory of a device, in C order."""
+    source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    target = empty(device, source.shape, source.dtype)
+    copy(target, source, stream=stream)
+    return target

@@ -1,0 +1,101 @@
+"""Run the tests, from a checkout, with any Python from 3.9 on and nothing installed.
+
+    python3 -m tests                     null, driver and vendored: what a newcomer runs
+    python3 -m tests null driver         these folders only
+    python3 -m tests --modes             and driver again, in every mode of the emulator
+    python3 -m tests --pythons           and null and driver again, on every other Python of this machine
+    python3 -m tests --all               all of these
+    python3 -m tests --driver nvidia     on a GPU
+    python3 -m tests --here              with what this Python has installed, asking no network
+    python3 -m tests -- -x -k launch     what follows -- is for pytest
+
+An environment is made once, in .venv/, for each version of Python and of the `test` extra in setup.cfg.
+"""
+from __future__ import annotations
+
+import argparse
+import configparser
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Run pytest on what the command line asks for, and return its exit status."""
+    ours, for_pytest = split(sys.argv[1:])
+    options = parse(ours)
+    tests = [f"tests/{folder}" for folder in options.folders or ("null", "driver", "vendored")]
+    if options.modes or options.all:
+        tests.append("tests/reruns/test_modes.py")
+    if options.pythons or options.all:
+        tests.append("tests/reruns/test_pythons.py")
+    python = sys.executable if options.here else environment()
+    return subprocess.call([python, "-m", "pytest", *tests, "--driver", options.driver, *for_pytest], cwd=CHECKOUT)
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Divide a command line at its first "--"."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:end], arguments[end + 1:]
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line's own half."""
+    parser = argparse.ArgumentParser("python3 -m tests", description=__doc__, usage="python3 -m tests [FOLDER ...] [OPTION ...] [-- ...]",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, vendored")
+    parser.add_argument("--driver", choices=("emulator", "nvidia"), default="emulator", help="what driver/ runs on")
+    parser.add_argument("--modes", action="store_true", help="also run driver/ in every mode of the emulator")
+    parser.add_argument("--pythons", action="store_true", help="also run null/ and driver/ on every other Python, 3.9 to 3.13")
+    parser.add_argument("--all", action="store_true", help="--modes and --pythons")
+    parser.add_argument("--here", action="store_true", help="use this Python's own packages; install nothing")
+    options = parser.parse_args(arguments)
+    for folder in options.folders:
+        if not (CHECKOUT / "tests" / folder).is_dir():
+            parser.error(f"there is no folder tests/{folder}")
+    if options.driver == "nvidia" and (options.modes or options.all):
+        parser.error("modes are the emulator's: leave --modes and --all away with --driver nvidia")
+    if options.here and (options.pythons or options.all):
+        parser.error("every Python needs an environment of its own: leave --here away")
+    if options.here and importlib.util.find_spec("pytest") is None:
+        parser.error(f"{sys.executable} has no pytest: install it, or leave --here away")
+    return options
+
+
+def environment() -> str:
+    """Return the Python of an environment that has the test extra, and make it if there is none yet."""
+    needed = requirements()
+    key = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *needed]).encode()).hexdigest()[:8]
+    folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    complete = folder / "complete"                 # written last: what was interrupted is made again
+    if complete.exists():
+        return str(python)
+    print(f"making {folder} with {', '.join(needed)} (once; it needs a package index)", flush=True)
+    if importlib.util.find_spec("ensurepip") is None:
+        sys.exit(f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), or "
+                 "install the above and run python3 -m tests --here")
+    venv.create(folder, clear=True, with_pip=True)
+    install = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
+    if install.returncode:
+        sys.exit(f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by other "
+                 "means and run python3 -m tests --here")
+    complete.touch()
+    return str(python)
+
+
+def requirements() -> list[str]:
+    """Return the test extra's requirements, as setup.cfg has them."""
+    setup = configparser.ConfigParser()
+    setup.read(CHECKOUT / "setup.cfg", encoding="utf-8")
+    return setup["options.extras_require"]["test"].split("\n")[1:]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Graphs: recorded once, launched often."""
+import array
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+
+
+def test_record_and_launch(device):
+    n = 100
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        total, one = device.upload(array.array("f", [0.0] * n)), device.upload(array.array("f", [1.0] * n))
+        add = loaded["add"].configure(grid=1, block=128, stream=stream)
+        with stream.capture() as graph:
+            add(total, one, total, n)
+            add(total, one, total, n)
+        assert total.tolist() == [0.0] * n          # nothing ran yet
+        for _ in range(3):
+            graph.launch(stream)
+        stream.synchronize()
+        assert total.tolist() == [6.0] * n
+        graph.close()
+        graph.close()
+        with pytest.raises(errors.Closed):
+            graph.launch(stream)
+
+
+def test_what_was_viewed_on_the_fly_lives_as_long_as_the_graph(device):
+    class Exporter:
+        alive = 0
+
+        def __init__(self):
+            self.memory = device.allocate(400)
+            self.__cuda_array_interface__ = {"shape": (100,), "typestr": "<f4", "data": (self.memory.ptr, False), "version": 3}
+            Exporter.alive += 1
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        out = device.empty(100, "float32")
+        add = loaded["add"].configure(grid=1, block=128, stream=stream)
+        with stream.capture() as graph:
+            add(Exporter(), out, out, 100)
+        assert Exporter.alive == 1
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+        del graph
+        assert Exporter.alive == 0
+
+
+def test_an_error_in_the_block_ends_the_recording(device):
+    with device.stream() as stream:
+        with pytest.raises(KeyError):
+            with stream.capture() as graph:
+                raise KeyError
+        with pytest.raises(errors.Closed):
+            graph.launch(stream)
+        stream.synchronize()                        # no longer captured
+        with pytest.raises(ValueError, match="records once"):
+            with graph:
+                pass
+
+
+def test_what_waits_cannot_be_recorded(device):
+    with device.stream() as stream, device.allocate(8) as memory:
+        with pytest.raises(errors.InvalidUse):
+            with stream.capture():
+                memory.copy_to(bytearray(8), stream=stream)
+        stream.synchronize()
+        memory.copy_to(bytearray(8), stream=stream)
+
+
+def test_streams_and_modes_that_cannot(device):
+    with pytest.raises(ValueError, match="cannot be captured"):
+        rawcuda.Stream.legacy.capture()
+    with device.stream() as stream:
+        with pytest.raises(ValueError, match="'global', 'thread_local', 'relaxed'"):
+            stream.capture("local")
+    with pytest.raises(errors.Closed):
+        stream.capture()

@@ -1,0 +1,153 @@
+"""What only a process of its own can show: fork, exit, sticky errors, Ctrl-C."""
+import os
+import sys
+
+import pytest
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_is_told_to_spawn(python):
+    result = python("""
+        import os, sys, warnings
+        warnings.simplefilter("ignore")
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        module, memory, stream = device.load(kernels.GLOBALS), device.allocate(8), device.stream()
+        launch = module["nothing"].configure(grid=1, block=1, stream=stream)
+        launch()
+        device.synchronize()
+        pid = os.fork()
+        if pid == 0:
+            for use in (lambda: rawcuda.Device(0), lambda: device.allocate(8), launch, stream.synchronize, device.synchronize,
+                        lambda: memory.copy_from(b"12345678"), lambda: device.load(kernels.ADD), rawcuda.cu.cuCtxSynchronize,
+                        lambda: module["twice"], lambda: device.stream(), lambda: device.empty(3, "float32")):
+                try:
+                    use()
+                    print("went through", use)
+                except rawcuda.ForkedAfterInit as error:
+                    assert "spawn" in str(error)
+            for thing in (memory, stream, module, device):
+                thing.close()
+            print("child done")
+            sys.stdout.flush()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        memory.copy_from(b"12345678")
+        launch()
+        device.synchronize()
+        print("parent done")
+    """)
+    assert (result.stdout, result.returncode) == ("child done\nparent done\n", 0), result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_before_the_first_call_has_its_own_driver(python):
+    result = python("""
+        import os, warnings
+        from tests.subject import rawcuda
+        pid = os.fork()
+        with rawcuda.Device(0).allocate(8) as memory:
+            memory.copy_from(b"12345678")
+        if pid == 0:
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    """)
+    assert (result.stderr, result.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("closing", ["", "for thing in things: thing.close()", "del things, launch"])
+def test_exit_with_work_pending_is_quiet(python, closing):
+    result = python(f"""
+        import array
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        things = [device.load(kernels.ADD), device.stream(), device.event(), device.allocate(1 << 16, kind="pinned"),
+                  device.allocate(1 << 16, kind="managed"), device.empty(4096, "float32").owner]
+        a = device.upload(array.array("f", [1.0] * 4096))
+        launch = things[0]["add"].configure(grid=16, block=256, stream=things[1])
+        for _ in range(3):
+            launch(a, a, a, 4096)
+        a.copy_to(rawcuda.view(things[3])[:16384].reinterpret("float32"), stream=things[1])
+        ordered = device.allocate(64, stream=things[1])
+        {closing}
+    """)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
+
+
+def test_exit_from_a_thread_and_with_an_exception(python):
+    result = python("""
+        import threading, time
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        kept = [device.allocate(64), device.stream()]
+        threading.Thread(target=lambda: [device.allocate(64) for _ in range(50)], daemon=True).start()
+        raise SystemExit("as wished")
+    """)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "as wished\n", 1)
+
+
+def test_a_sticky_error_stays(python):
+    result = python("""
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        memory, module = device.allocate(8), device.load(kernels.FAULT)
+        module["fault"].launch(grid=1, block=1)
+        def lost(use):
+            try:
+                use()
+            except rawcuda.ContextLost as error:
+                print(error.name, error.code)
+                assert isinstance(error, RuntimeError) and "estart" in str(error)
+        lost(device.synchronize)
+        lost(lambda: device.allocate(8))
+        lost(lambda: memory.copy_from(b"12345678"))
+        lost(lambda: module["fault"].launch(grid=1, block=1))
+        memory.close()
+        module.close()
+        device.close()
+    """)
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    assert result.stdout == "CUDA_ERROR_ILLEGAL_ADDRESS 700\n" * 4
+
+
+@pytest.mark.emulator_only("a GPU gives only the code")
+def test_the_emulator_says_what_happened(python):
+    result = python("""
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        device.load(kernels.FAULT)["fault"].launch(grid=1, block=1)
+        try:
+            device.synchronize()
+        except rawcuda.ContextLost as error:
+            print(error)
+    """)
+    assert "fault" in result.stdout and "line 9" in result.stdout and "0x10" in result.stdout, result.stdout + result.stderr
+
+
+def test_subinterpreters_are_refused(python):
+    if sys.version_info < (3, 12):
+        pytest.skip("ctypes first loads in a subinterpreter with its own state in 3.12")
+    result = python("""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        import sys
+        ident = interpreters.create() if sys.version_info < (3, 13) else interpreters.create("legacy")
+        code = '''
+        import sys
+        sys.path[:] = %r
+        from tests.subject import rawcuda
+        try:
+            rawcuda.Device(0)
+        except RuntimeError as error:
+            print(error, flush=True)
+        ''' % sys.path
+        import textwrap
+        interpreters.run_string(ident, textwrap.dedent(code))
+    """)
+    assert "subinterpreter" in result.stdout, result.stdout + result.stderr

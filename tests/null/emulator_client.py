@@ -1,0 +1,165 @@
+"""A client of the emulator that shares nothing with the package's own driver layer: addresses and plain C calls.
+
+Every argument goes as a 64-bit word, which on 64-bit machines is how integers, pointers and 8-byte structures are passed.
+"""
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from tests.subject import module
+
+HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
+
+# store: *at = value.  step: *at = *at * 10 + digit, so that the order of steps can be read.  spin: until *flag is not 0.
+# trap and wild (which stores to address 16) fail.
+KERNELS = HEAD + """
+.visible .global .align 4 .u32 table[4] = {1, 2, 3, 4};
+.visible .entry store(.param .u64 at, .param .u32 value)
+{
+    .reg .b64 %d<3>;
+    .reg .b32 %r<2>;
+    ld.param.u64 %d1, [at];
+    ld.param.u32 %r1, [value];
+    cvta.to.global.u64 %d2, %d1;
+    st.global.u32 [%d2], %r1;
+    ret;
+}
+.visible .entry step(.param .u64 at, .param .u32 digit)
+{
+    .reg .b64 %d<3>;
+    .reg .b32 %r<4>;
+    ld.param.u64 %d1, [at];
+    ld.param.u32 %r1, [digit];
+    cvta.to.global.u64 %d2, %d1;
+    ld.global.u32 %r2, [%d2];
+    mad.lo.u32 %r3, %r2, 10, %r1;
+    st.global.u32 [%d2], %r3;
+    ret;
+}
+.visible .entry spin(.param .u64 flag)
+{
+    .reg .b64 %d<3>;
+    .reg .b32 %r<2>;
+    .reg .pred %p<2>;
+    ld.param.u64 %d1, [flag];
+    cvta.to.global.u64 %d2, %d1;
+AGAIN:
+    ld.volatile.global.u32 %r1, [%d2];
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra AGAIN;
+    ret;
+}
+.visible .entry nothing() { ret; }
+.visible .entry small() .maxntid 64, 1, 1 { ret; }
+.visible .entry exact() .reqntid 32, 2, 1 { ret; }
+.visible .entry trap() { trap; ret; }
+.visible .entry wild()
+{
+    .reg .b64 %d;
+    mov.u64 %d, 16;
+    st.global.u32 [%d], 1;
+    ret;
+}
+"""
+
+
+class Failed(Exception):
+    """A call returned a code."""
+
+    def __init__(self, name, code):
+        super().__init__(f"{name}: {code}")
+        self.code = code
+
+
+class Client:
+    """Call entry points by name; `code` returns the result, `do` raises Failed, `get` returns what was written out."""
+
+    def __init__(self, mode="eager", seed=0, devices=1, *, start=True, **more):
+        self.emulator = module("emulator").Emulator(mode, seed, devices, **more)
+        self._functions = {}
+        if start:
+            self.do("cuInit", 0)
+            self.context = self.get("cuDevicePrimaryCtxRetain", 0)
+            self.do("cuCtxSetCurrent", self.context)
+
+    def code(self, name, *arguments):
+        key = name, len(arguments)
+        function = self._functions.get(key)
+        if function is None:
+            address = self.emulator.address(name)
+            assert address, f"{name} is not served"
+            function = self._functions[key] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * len(arguments))(address)
+        kept = [argument if not isinstance(argument, bytes) else ctypes.create_string_buffer(argument) for argument in arguments]
+        return function(*[_word(argument) for argument in kept])
+
+    def do(self, name, *arguments):
+        code = self.code(name, *arguments)
+        if code:
+            raise Failed(name, code)
+
+    def get(self, name, *arguments):
+        """Call with a 64-bit out-pointer put first, and return what it holds."""
+        out = ctypes.c_uint64()
+        self.do(name, out, *arguments)
+        return out.value
+
+    def get_int(self, name, *arguments):
+        out = ctypes.c_int()
+        self.do(name, out, *arguments)
+        return out.value
+
+    def allocate(self, nbytes):
+        return self.get("cuMemAlloc_v2", nbytes)
+
+    def upload(self, content):
+        address = self.allocate(len(content))
+        self.do("cuMemcpyHtoD_v2", address, bytes(content), len(content))
+        return address
+
+    def download(self, address, nbytes):
+        buffer = ctypes.create_string_buffer(nbytes)
+        self.do("cuMemcpyDtoH_v2", buffer, address, nbytes)
+        return buffer.raw
+
+    def stream(self, flags=1):
+        return self.get("cuStreamCreate", flags)
+
+    def event(self, flags=0):
+        return self.get("cuEventCreate", flags)
+
+    def pinned(self, content):
+        address = self.get("cuMemHostAlloc", len(content), 0)
+        ctypes.memmove(address, bytes(content), len(content))
+        return address
+
+    def load(self, text):
+        return self.get("cuModuleLoadData", text.encode() if isinstance(text, str) else text)
+
+    def launch(self, function, arguments, *, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=0):
+        """Launch with ints as 64-bit arguments, and bytes as they are; return the code."""
+        cells = [ctypes.create_string_buffer(struct.pack("<Q", a) if isinstance(a, int) else a) for a in arguments]
+        pointers = (ctypes.c_uint64 * max(1, len(cells)))(*[ctypes.addressof(cell) for cell in cells])
+        return self.code("cuLaunchKernel", function, *grid, *block, shared, stream, pointers, 0)
+
+    def kernels(self):
+        """Load KERNELS and return a function that gives one by name."""
+        loaded = self.load(KERNELS)
+        return lambda name: self.get("cuModuleGetFunction", loaded, name.encode())
+
+    def number(self, address):
+        return struct.unpack("<I", self.download(address, 4))[0]
+
+    def live(self):
+        """Return what is left over, without the primary context that the client itself holds."""
+        counts = self.emulator.live_handles()
+        counts["context"] -= 1
+        return {kind: count for kind, count in counts.items() if count}
+
+
+def _word(argument):
+    if argument is None:
+        return 0
+    if isinstance(argument, int):
+        return argument & (1 << 64) - 1
+    return ctypes.addressof(argument)

@@ -1,0 +1,389 @@
+"""The command line as far as it goes without a driver: usage, refusals, listings, what is said where there is no GPU."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+from tests.subject import NAME, ROOT, module, rawcuda
+
+KERNELS = str(Path(__file__).parents[1] / "data" / "cli" / "kernels.ptx")
+PROGRAM = f"python3 -m {NAME}"
+
+# Run the command line where there is no libcuda, whatever this machine has.
+NO_GPU = """
+    import sys
+    from tests.subject import module
+    module("locate").libcuda = lambda: [("/nowhere/libcuda.so.1", "the test says so")]
+    sys.exit(module("__main__").main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run the command line in this process: (exit status, stdout, stderr)."""
+    def run(*words: str):
+        status = module("__main__").main(list(words))
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+    return run
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Be in a folder with x.npy and y.npy, and files that are no arrays."""
+    monkeypatch.chdir(tmp_path)
+    numpy.save("x.npy", numpy.arange(10, dtype="f4"))
+    numpy.save("y.npy", numpy.ones(10, dtype="f4"))
+    numpy.save("objects.npy", numpy.array([{}], dtype=object), allow_pickle=True)
+    Path("short.npy").write_bytes(Path("x.npy").read_bytes()[:-1])
+    Path("text.txt").write_text("hello")
+    Path("source.cu").write_text('extern "C" __global__ void saxpy() {}')
+    Path("empty.ptx").write_text("")
+    Path("nul.ptx").write_bytes(b".version 6.3\0.target sm_50")
+    Path("bare.ptx").write_text(".version 6.3\n.target sm_50\n.address_size 64\n.visible .func f() { ret; }\n")
+    Path("cut.cubin").write_bytes(b"\x7fELF\x02\x01\x01")
+    Path("fat.fatbin").write_bytes(b"\x50\xed\x55\xba\x01\x00\x10\x00" + bytes(8))
+    return tmp_path
+
+
+# -- help and version
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
+def test_help(cli, words):
+    status, out, err = cli(*words)
+    assert status == 0 and not err
+    assert out.startswith(f"usage: {PROGRAM} ")
+    assert all(name in out for name in ("demo", "run", "doctor"))
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "doctor"])
+def test_help_of_a_command(cli, command):
+    status, out, err = cli(command, "--help")
+    assert status == 0 and not err
+    assert out.startswith(f"usage: {PROGRAM} {command} ") and "--driver" in out and "emulator" in out
+
+
+def test_help_of_run_tells_its_syntax(cli):
+    _, out, _ = cli("run", "--help")
+    assert all(word in out for word in ("zeros:SHAPE:DTYPE", "empty:SHAPE:DTYPE", "null", "numbered from 0", "--out", "NUMBER:DTYPE"))
+
+
+@pytest.mark.parametrize("words", [("--version",), ("-V",)])
+def test_version(cli, words):
+    assert cli(*words) == (0, f"{NAME} {rawcuda.__version__}\n", "")
+
+
+# -- a wrong command line: exit status 2, one line
+
+ARGUMENTS = ("3", "2.0", "x.npy", "y.npy", "--grid", "1", "--block", "32")
+WRONG = {
+    "no command": (("frobnicate",), "'frobnicate' is no command: there are demo, run, doctor"),
+    "no file": (("run",), "FILE"),
+    "unknown option": (("demo", "--fast"), "--fast"),
+    "abbreviated option": (("demo", "--tr"), "--tr"),
+    "surplus word": (("doctor", "now"), "now"),
+    "driver": (("run", KERNELS, "saxpy", *ARGUMENTS, "--driver", "amd"), "give nvidia, emulator, or a path"),
+    "driver by soname": (("demo", "--driver", "libcuda.so.1"), "or a path such as ./libcuda.so.1"),
+    "no grid": (("run", KERNELS, "saxpy", "1", "--block", "1"), "--grid is missing"),
+    "no block": (("run", KERNELS, "saxpy", "1", "--grid", "1"), "--block is missing"),
+    "grid of text": (("run", KERNELS, "saxpy", "--grid", "many", "--block", "1"), "--grid: 'many'"),
+    "grid of 0": (("run", KERNELS, "saxpy", "--grid", "0", "--block", "1"), "--grid: '0' holds a number below 1"),
+    "negative block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "-1"), "--block: '-1'"),
+    "4-D block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "1x1x1x1"), "--block: '1x1x1x1'"),
+    "open grid": (("run", KERNELS, "saxpy", "--grid", "4,", "--block", "1"), "--grid: '4,'"),
+    "shared": (("run", KERNELS, "saxpy", "--shared", "lots", *ARGUMENTS), "--shared: invalid number of bytes value: 'lots'"),
+    "negative shared": (("run", KERNELS, "saxpy", "--shared", "-4", *ARGUMENTS), "--shared: invalid number of bytes"),
+    "device": (("run", KERNELS, "saxpy", "--device", "first", *ARGUMENTS), "--device"),
+    "word": (("run", KERNELS, "saxpy", "three", *ARGUMENTS), "argument 'three' is no FILE.npy, number, zeros:SHAPE:DTYPE"),
+    "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is no FILE.npy"),
+    "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is no element type"),
+    "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is no element type"),
+    "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is no element type"),
+    "zeros of long double": (("run", KERNELS, "saxpy", "zeros:3:float128", *ARGUMENTS), "'float128' is no element type"),
+    "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is no element type"),
+    "zeros of nothing": (("run", KERNELS, "saxpy", "zeros::f4", *ARGUMENTS), "the shape in 'zeros::f4'"),
+    "negative shape": (("run", KERNELS, "saxpy", "zeros:-3:f4", *ARGUMENTS), "the shape in 'zeros:-3:f4'"),
+    "too large a shape": (("run", KERNELS, "saxpy", f"zeros:{2**40}x{2**40}:f4", *ARGUMENTS), "2**63"),
+    "65-D shape": (("run", KERNELS, "saxpy", f"zeros:{'x'.join('1' * 65)}:f4", *ARGUMENTS), "the shape in"),
+    "number of no type": (("run", KERNELS, "saxpy", "3:", *ARGUMENTS), "'' is no element type"),
+    "number too large": (("run", KERNELS, "saxpy", "300:uint8", *ARGUMENTS), "'300:uint8' does not fit uint8"),
+    "float in an int": (("run", KERNELS, "saxpy", "2.5:int32", *ARGUMENTS), "'2.5:int32' does not fit int32"),
+    "float too large": (("run", KERNELS, "saxpy", "1e39:float32", *ARGUMENTS), "'1e39:float32' does not fit float32"),
+    "half too large": (("run", KERNELS, "saxpy", "70000:float16", *ARGUMENTS), "'70000:float16' does not fit float16"),
+    "complex": (("run", KERNELS, "saxpy", "1:complex64", *ARGUMENTS), "a number cannot be complex64"),
+    "out without index": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "r.npy"), "give I=FILE.npy"),
+    "out of text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "y=r.npy"), "give I=FILE.npy"),
+    "out negative": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out=-1=r.npy"), "give I=FILE.npy"),
+    "out without file": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3="), "give I=FILE.npy"),
+    "out as text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=r.txt"), "ends in .npy"),
+    "out past the end": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "4=r.npy"), "there are 4 arguments, numbered from 0"),
+    "out of a number": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "1=r.npy"), "argument 1, '2.0', is no array"),
+    "out twice": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "2=r.npy", "--out", "3=./r.npy"), "written twice"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_command_line(cli, files, case):
+    words, finding = WRONG[case]
+    before = sorted(os.listdir())
+    status, out, err = cli(*words)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ") and finding in err and err.count("\n") == 1
+    assert sorted(os.listdir()) == before
+
+
+# -- files that cannot be: exit status 1, one line, before any driver is loaded
+
+BAD = {
+    "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
+    "CUDA C": (("run", "source.cu", "saxpy", *ARGUMENTS), "source.cu: the code is not PTX (no .version), cubin or fatbin: "
+                                                          "CUDA C must be compiled first (nvcc -ptx)"),
+    "text": (("run", "text.txt", "saxpy", *ARGUMENTS), "text.txt: the code is not PTX (no .version), cubin or fatbin"),
+    "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
+    "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (a NUL"),
+    "truncated cubin": (("run", "cut.cubin", "saxpy", *ARGUMENTS), "cut.cubin: a truncated cubin"),
+    "no kernel to list": (("run", "bare.ptx"), "bare.ptx: there is no .entry in this PTX"),
+    "fatbin to list": (("run", "fat.fatbin"), "fat.fatbin: a fatbin is compressed"),
+    "missing array": (("run", KERNELS, "saxpy", "missing.npy", *ARGUMENTS), "missing.npy"),
+    "pickle": (("run", KERNELS, "saxpy", "objects.npy", *ARGUMENTS), "objects.npy: holds pickled Python objects"),
+    "truncated": (("run", KERNELS, "saxpy", "short.npy", *ARGUMENTS), "short.npy: is truncated"),
+    "no folder for out": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=no/r.npy"), "no such folder"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file(cli, files, case):
+    words, finding = BAD[case]
+    before = sorted(os.listdir())
+    status, out, err = cli(*words)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: ") and finding in err and err.count("\n") == 1
+    assert sorted(os.listdir()) == before
+
+
+def test_debug_shows_the_traceback(files):
+    with pytest.raises(FileNotFoundError):
+        module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS])
+
+
+def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
+    def fail(*_):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(module("commands.demo"), "main", fail)
+    status, out, err = cli("demo")
+    assert status == 1 and err == "error: KeyError: 'lost' (unexpected: --debug shows where)\n"
+
+
+# -- numbers
+
+@pytest.mark.parametrize("text, value", [
+    ("3", 3), ("-3", -3), ("007", 7), ("0x10", 16), ("-0x10", -16), ("0b101", 5), ("1_000", 1000), ("2.5", 2.5), ("-1e-3", -0.001),
+    (".5", 0.5), ("inf", float("inf")), ("-inf", float("-inf")), ("0x1.8p1", 3.0), ("1e400", float("inf")),
+    (str(2**64), 2**64), ("3:int32", b"\3\0\0\0"), ("-1:int8", b"\xff"), ("1.5:float16", b"\0\x3e"), ("2:f8", bytes(7) + b"\x40"),
+    ("0xff:uint8", b"\xff"), ("1:bool", b"\1"), ("null", None),
+])
+def test_numbers(text, value):
+    found = module("commands.operands").parse(text)
+    assert found._value == value and type(found._value) is type(value) and not found.is_array
+
+
+def test_nan():
+    value = module("commands.operands").parse("nan")._value
+    assert value != value
+
+
+@pytest.mark.parametrize("words", [
+    ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan", "--grid", "2"],
+    ["--grid", "2", "-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"],
+    ["-3", "-1e-3", "--grid", "2", "-inf", "-.5", "-0x10", "-nan"],
+])
+def test_negative_numbers_are_arguments_wherever_options_stand(words):
+    options = module("commands.run")._parser().read(["f.ptx", "k", *words])
+    assert [word.strip() for word in options.arguments] == ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"]
+    assert options.grid == "2" and options.kernel == "k"
+
+
+# -- listing
+
+def test_listing(cli):
+    status, out, err = cli("run", KERNELS)
+    assert status == 0 and not err
+    lines = [line.split(None, 1) for line in out.splitlines()]
+    assert [words[0] for words in lines if not words[0].isdigit()] == [
+        "saxpy", "_Z6muladdxsPKiPx", "stencil", "histogram", "scale_half", "where", "overrun"]
+    assert out.startswith("saxpy\n   0  u32 ") and "   1  f32 " in out and "   2  u64, or a pointer " in out
+    assert "   0  2 bytes without a type " in out
+
+
+def test_listing_of_declared_pointers(cli, files):
+    Path("mine.ptx").write_text(module("commands.kernels").NOTHING)
+    assert cli("run", "mine.ptx") == (0, "store_42\n   0  pointer                     target\n", "")
+
+
+# -- no GPU
+
+def test_run_never_takes_the_emulator_by_itself(python, files):
+    words = ["run", KERNELS, "saxpy", "10", "2", str(files / "x.npy"), str(files / "y.npy"), "--grid=1", "--block=32",
+             f"--out=3={files / 'r.npy'}"]
+    result = python(NO_GPU, *words, env={"RAWCUDA_DRIVER": None})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ") and result.stderr.count("\n") == 2
+    assert "add --driver emulator" in result.stderr and "doctor tells what was tried" in result.stderr
+    assert not (files / "r.npy").exists()
+
+
+def test_demo_says_why_it_is_not_on_the_gpu(python):
+    result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
+    assert result.returncode == 0, result.stderr
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
+
+
+@pytest.mark.parametrize("words, variable", [(("--driver", "nvidia"), None), ((), "nvidia"), (("--driver", "/nowhere/libcuda.so.2"), None)])
+def test_demo_does_what_it_is_told(python, words, variable):
+    result = python(NO_GPU, "demo", *words, env={"RAWCUDA_DRIVER": variable})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ") and "/nowhere/libcuda.so" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_wrong_variable(python):
+    result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": "amd"})
+    assert result.returncode == 1 and "RAWCUDA_DRIVER is 'amd'" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_doctor_without_a_gpu(python):
+    result = python(NO_GPU, "doctor", env={"RAWCUDA_DRIVER": None})
+    assert result.returncode == 1 and not result.stderr
+    assert "/nowhere/libcuda.so.1  (the test says so)" in result.stdout
+    assert "cannot open shared object file" in result.stdout or sys.platform != "linux"
+    assert "No kernel ran" in result.stdout and "demo --driver emulator" in result.stdout
+    for what, _ in module("emulator").GAPS:
+        assert what.split()[0] in result.stdout
+    assert result.stdout.isascii()
+
+
+def test_a_library_that_is_no_driver(python, tmp_path):
+    (tmp_path / "libcuda.so.1").write_bytes(b"not a library")
+    result = python(["-m", NAME, "doctor", "--driver", "./libcuda.so.1"])
+    assert result.returncode == 1 and str(tmp_path / "libcuda.so.1") in result.stdout and not result.stderr
+
+
+# -- long work on the emulator
+
+SPIN = """
+.version 6.3
+.target sm_50
+.address_size 64
+.visible .entry spin(.param .u32 n)
+{
+    .reg .pred %p<2>;
+    .reg .b32  %r<3>;
+    ld.param.u32  %r1, [n];
+    mov.u32       %r2, 0;
+NEXT:
+    add.u32       %r2, %r2, 1;
+    setp.lt.u32   %p1, %r2, %r1;
+    @%p1 bra      NEXT;
+    ret;
+}
+"""
+
+
+@pytest.fixture
+def spin(tmp_path):
+    """Start `run` of a slow kernel, its standard error a terminal; return the process and the terminal."""
+    pty = pytest.importorskip("pty", reason="terminals of POSIX")
+    started = []
+
+    def start(blocks: int, turns: int):
+        (tmp_path / "spin.ptx").write_text(SPIN)
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", NAME, "run", str(tmp_path / "spin.ptx"), "spin", str(turns), "--driver", "emulator",
+             "--grid", str(blocks), "--block", "1"], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RAWCUDA_EMULATOR": "", "PYTHONDONTWRITEBYTECODE": "1"})
+        os.close(theirs)
+        started.append((process, ours))
+        return process, ours
+
+    yield start
+    for process, ours in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        os.close(ours)
+
+
+def read_terminal(ours: int) -> str:
+    """Read all that is there and will come, until the other side is closed."""
+    text = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:                                  # Linux says EIO at the end
+            piece = b""
+        if not piece:
+            return text.decode()
+        text += piece
+
+
+def test_long_work_shows_progress_and_clears_it(spin):
+    process, ours = spin(400, 80_000)
+    shown = read_terminal(ours)
+    assert process.wait() == 0
+    steps = re.findall(r"\rspin: (\d+) % of 400 blocks, \d+ s left", shown)
+    assert len(steps) >= 3 and list(map(int, steps)) == sorted(map(int, steps))
+    assert re.search(r"\r +\r$", shown)                 # nothing is left on the line
+    assert process.stdout.read().decode().splitlines()[1].startswith("spin: 400 blocks of 1 threads, ")
+
+
+def test_short_work_shows_nothing(spin):
+    process, ours = spin(4, 100)
+    assert read_terminal(ours) == "" and process.wait() == 0
+
+
+def test_ctrl_c_ends_quietly(spin):
+    process, ours = spin(2**30, 1000)
+    begun = os.read(ours, 65536)                         # the first progress: the kernel runs
+    assert b"spin:" in begun
+    process.send_signal(signal.SIGINT)
+    rest = read_terminal(ours)
+    assert process.wait(timeout=20) == 130
+    assert "Traceback" not in rest and "error" not in rest and re.search(r"\r +\r$", rest)
+    assert process.stdout.read() == b""
+
+
+def test_nobody_reads_the_output(python):
+    result = python("""
+        import os, subprocess, sys
+        from tests.subject import NAME
+        ours, theirs = os.pipe()
+        os.close(ours)
+        for words in (["doctor", "--driver", "emulator"], ["demo", "--driver", "emulator"], ["--help"]):
+            done = subprocess.run([sys.executable, "-m", NAME, *words], stdout=theirs, stderr=subprocess.PIPE)
+            assert (done.returncode, done.stderr) == (141, b""), done
+    """)
+    assert result.returncode == 0, result.stderr
+
+
+# -- the shipped PTX
+
+def shipped():
+    kernels = module("commands.kernels")
+    return {name: getattr(kernels, name) for name in kernels.__all__ if isinstance(getattr(kernels, name), str)}
+
+
+def test_shipped_ptx_is_what_every_driver_takes():
+    assert set(shipped()) == {"NOTHING", "VECTOR_ADD", "SAXPY", "MATRIX_PRODUCT"}
+    for text in shipped().values():
+        lines = text.splitlines()
+        assert lines[:3] == [".version 6.3", ".target sm_50", ".address_size 64"] and text.isascii()

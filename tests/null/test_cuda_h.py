@@ -1,0 +1,484 @@
+"""cuda_h against real headers, read by our own reader and by the C compiler; and the readers of its text.
+
+Each comparison is a function that returns the differences that it finds: none for cuda_h, and some for each of the wrong
+tables below, so that a comparison that sees nothing cannot pass.
+"""
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.null import header_reader
+from tests.null.header_reader import normal, parameters_of
+from tests.subject import FOLDER, module
+
+cuda_h = module("cuda_h")
+
+NEWEST = 13050                                           # the newest header that cuda_h was written from
+HEADERS = header_reader.find_headers()
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+# cudaTypedefs.h names these ABIs by an earlier version, but no header before 11.8 declares them.
+TYPEDEFS_EARLIER = {"cuLaunchKernelEx": 11060, "cuOccupancyMaxPotentialClusterSize": 11070,
+                    "cuOccupancyMaxActiveClusters": 11070}
+# Enumerators that are left out: ends of lists, which move, and what the newest header does not have any more.
+LEFT_OUT = re.compile(r"CU_(?!CTX_LMEM_RESIZE_TO).*_MAX$|CU_(JIT|LIBRARY)_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|.*_RESERVED_16$"
+                      r"|CU_TARGET_COMPUTE_(20|21|101[AF]?)$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$")
+# Members that were reserved bytes before.
+MEMBERS_SINCE = {
+    ("CUmemPoolProps", "maxSize"): 12020, ("CUmemPoolProps", "usage"): 12060,
+    ("CUmemPoolProps", "gpuDirectRDMACapable"): 13040,
+    ("CUlaunchAttributeValue", "memSyncDomainMap"): 12000, ("CUlaunchAttributeValue", "memSyncDomain"): 12000,
+    ("CUlaunchAttributeValue", "launchCompletionEvent"): 12030, ("CUlaunchAttributeValue", "deviceUpdatableKernelNode"): 12040,
+    ("CUlaunchAttributeValue", "sharedMemCarveout"): 12050, ("CUlaunchAttributeValue", "preferredClusterDim"): 12080,
+    ("CUlaunchAttributeValue", "nvlinkUtilCentricScheduling"): 13000,
+    ("CUlaunchAttributeValue", "portableClusterSizeMode"): 13020, ("CUlaunchAttributeValue", "sharedMemoryMode"): 13020,
+}
+STRUCTS_SINCE = {"CUlaunchAttributeValue": 11080, "CUlaunchAttribute": 11080, "CUlaunchConfig": 11080,
+                 "CUlaunchMemSyncDomainMap": 12000, "CUDA_GRAPH_INSTANTIATE_PARAMS": 12000,
+                 "CUgraphExecUpdateResultInfo": 12000, "CUgraphEdgeData": 12030}
+# Of these cuda_h says why they are left out.
+MEMBERS_LEFT_OUT = {"CUmemLocation": {"localized", "deviceId", "localityDomainId"}}
+
+
+@pytest.fixture(params=HEADERS or [None],
+                ids=lambda path: "none" if path is None else str(header_reader.read(path).version))
+def header(request):
+    """Every real cuda.h that there is."""
+    if request.param is None:
+        pytest.skip("there is no cuda.h here: pip install nvidia-cuda-runtime, or set CUDA_HOME or CUDA_HEADERS")
+    return header_reader.read(request.param)
+
+
+def number(version):
+    """(12, 4) is 12040."""
+    return version[0] * 1000 + version[1] * 10
+
+
+def table(text):
+    """Make Prototypes of C lines."""
+    return {prototype.name: prototype for prototype in (cuda_h.Prototype(*line.split("   // ")) for line in text.splitlines())}
+
+
+def lines():
+    """Every C line of cuda_h, as table() takes them."""
+    return "\n".join(f"{p.line}   // {p.since[0]}.{p.since[1]}  {p.doc}" for p in cuda_h.prototypes().values())
+
+
+def structures():
+    """Every structure and union of cuda_h."""
+    found = [getattr(cuda_h, name) for name in cuda_h.__all__]
+    return {kind.__name__: kind for kind in found
+            if isinstance(kind, type) and issubclass(kind, (ctypes.Structure, ctypes.Union))}
+
+
+# -- comparisons
+
+
+def prototype_differences(header, prototypes):
+    """Compare each parameter's type, constness and name, and the version that brought the symbol."""
+    for name, prototype in prototypes.items():
+        since, real = number(prototype.since), header.prototypes.get(name)
+        if real is None:
+            if since <= header.version <= NEWEST:
+                yield f"{name}: not in this header"
+            continue
+        if since > header.version:
+            yield f"{name}: in this header before {prototype.since}"
+        written = parameters_of(prototype.line[prototype.line.index("(") + 1:-2])
+        if written != real or not re.fullmatch(r"CUresult \w+\([^()]*\);", prototype.line):
+            yield f"{name}: {written} is really {real}"
+        named = header.since.get(name)
+        if named is not None and named != TYPEDEFS_EARLIER.get(name, since):
+            yield f"{name}: since {since} is really {named}"
+
+
+def versions(text):
+    """Return the version at which a header has each constant first, where cuda_h.ENUMS says so."""
+    found = re.findall(r"^(?:\s+|#define )(\w+) (?:= )?-?\d+,?   // (\d+)\.(\d+)(?:  |$)", text, re.M)
+    return {name: number((int(major), int(minor))) for name, major, minor in found}
+
+
+def constant_differences(header, text, enums, defines):
+    """Compare the values of enumerators and #defines, and that no enumerator is missing."""
+    since = versions(text)
+    for enum, members in {**enums, "#define": defines}.items():
+        real = header.defines if enum == "#define" else header.enums.get(enum, {})
+        for name, value in members.items():
+            if since.get(name, 0) > header.version:
+                if real.get(name) == value:
+                    yield f"{name}: in this header before {since[name]}"
+            elif name not in real:
+                if header.version <= NEWEST:
+                    yield f"{enum} {name}: not in this header"
+            elif real[name] != value:
+                yield f"{enum} {name}: {value} is really {real[name]}"
+        if enum != "#define" and header.version <= NEWEST:
+            yield from (f"{enum}: lacks {name}" for name in real if name not in members and not LEFT_OUT.match(name))
+
+
+def compile_and_run(header, tmp_path, statements):
+    """Run C statements that print numbers, with this header included; return the lines printed."""
+    source = tmp_path / "ask.c"
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <cuda.h>\nint main(void) {\n"
+                      + "\n".join(statements) + "\nreturn 0; }\n")
+    program = tmp_path / "ask"
+    done = subprocess.run([COMPILER, "-std=c11", "-I", str(header.path.parent), str(source), "-o", str(program)],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return subprocess.run([str(program)], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+
+
+def members(kind, prefix="", at=0):
+    """Yield (name, offset, size) of each member, and of what is in structures that have no name in the header."""
+    for name, member, *_ in kind._fields_:
+        field = getattr(kind, name)
+        yield prefix + name, at + field.offset, field.size
+        if issubclass(member, ctypes.Structure) and member.__name__.startswith("_"):
+            yield from members(member, f"{prefix}{name}.", at + field.offset)
+
+
+def layout_differences(header, kinds, tmp_path):
+    """Compare sizes and offsets as the C compiler gives them, and that no member is missing."""
+    expected, statements = [], []
+    for struct, kind in kinds.items():
+        if STRUCTS_SINCE.get(struct, 0) > header.version:
+            continue
+        if struct not in header.types:
+            yield f"{struct}: not in this header"
+            continue
+        expected.append((struct, ctypes.sizeof(kind)))
+        statements.append(f'printf("%zu\\n", sizeof({struct}));')
+        ours = set()
+        for name, offset, size in members(kind):
+            ours.update(name.split("."))
+            if MEMBERS_SINCE.get((struct, name.partition(".")[0]), 0) > header.version:
+                continue
+            if name.partition(".")[0] not in header.members(struct):
+                yield f"{struct}.{name}: not in this header"
+            elif (struct, name) != ("CUmemPoolProps", "reserved") or header.version >= 13040:
+                expected.append((f"{struct}.{name}", offset, size))
+                statements.append(f'printf("%zu %zu\\n", offsetof({struct}, {name}), sizeof((({struct} *)0)->{name}));')
+        if header.version <= NEWEST:
+            lacking = header.members(struct) - ours - MEMBERS_LEFT_OUT.get(struct, set())
+            yield from (f"{struct}: lacks {name}" for name in sorted(lacking))
+    for (name, *ours), line in zip(expected, compile_and_run(header, tmp_path, statements)):
+        real = [int(word) for word in line.split()]
+        if ours != real:
+            yield f"{name}: {ours} is really {real}"
+
+
+def width_differences(header, kinds, tmp_path):
+    """Compare the size and sign of each parameter type, and what each pointer points to, with the C compiler's."""
+    expected, statements = [], []
+    for text, kind in kinds.items():
+        if text.endswith("CUstreamAttrValue *") and header.version < 11080:
+            continue                                     # a union of its own then, of 32 bytes: ours has room for it
+        pointed = getattr(kind, "_type_", None) if issubclass(kind, ctypes._Pointer) else None
+        if pointed is not None:
+            expected.append((text, ctypes.sizeof(pointed), ctypes.sizeof(kind)))
+            statements.append(f'printf("%zu %zu\\n", sizeof(*({text})0), sizeof({text}));')
+        elif issubclass(kind, cuda_h.Integer):
+            expected.append((text, ctypes.sizeof(kind.machine), int(kind.low < 0)))
+            statements.append(f'printf("%zu %d\\n", sizeof({text}), ({text})-1 < ({text})1);')
+            bits = 8 * ctypes.sizeof(kind)
+            low, high = (-2**(bits - 1), 2**(bits - 1) - 1) if kind.low < 0 else (0, 2**bits - 1)
+            if (kind.low, kind.high, kind.machine(-1).value < 0) != (low, high, kind.low < 0):
+                yield f"{text}: not {kind.low} to {kind.high}"
+        else:
+            expected.append((text, ctypes.sizeof(kind)))
+            statements.append(f'printf("%zu\\n", sizeof({text}));')
+    for (name, *ours), line in zip(expected, compile_and_run(header, tmp_path, statements)):
+        real = [int(word) for word in line.split()]
+        if ours != real:
+            yield f"{name}: {ours} is really {real}"
+
+
+def parameter_types(prototypes, header):
+    """Return every type that parameters of the symbols in this header have, by its C text."""
+    return {kind_text: kind for name, prototype in prototypes.items() if name in header.prototypes
+            for (kind_text, _), (_, kind) in zip(parameters_of(prototype.line[prototype.line.index("(") + 1:-2]),
+                                                 prototype.parameters)}
+
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler here: sizes and offsets are not compared")
+
+
+# -- cuda_h against the headers
+
+
+def test_every_prototype_is_the_headers(header):
+    assert list(prototype_differences(header, cuda_h.prototypes())) == []
+
+
+def test_every_constant_is_the_headers(header):
+    enums = {name: cuda_h.enum(name) for name in re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M)}
+    assert list(constant_differences(header, cuda_h.ENUMS, enums, cuda_h.defines())) == []
+
+
+@needs_compiler
+def test_every_structure_is_laid_out_as_the_compiler_does(header, tmp_path):
+    assert list(layout_differences(header, structures(), tmp_path)) == []
+
+
+@needs_compiler
+def test_every_parameter_has_the_compilers_width_and_sign(header, tmp_path):
+    kinds = parameter_types(cuda_h.prototypes(), header)
+    assert len(kinds) > 60 and list(width_differences(header, kinds, tmp_path)) == []
+
+
+@needs_compiler
+def test_constants_have_the_compilers_values(header, tmp_path):
+    """The reader of headers evaluates enums by itself; here the compiler does."""
+    enums = [header.enums[name] for name in re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M) if name in header.enums]
+    values = {name: value for enum in [*enums, header.defines] for name, value in enum.items()}
+    del values["CUDA_VERSION"]
+    printed = compile_and_run(header, tmp_path, [f'printf("%d\\n", (int)(size_t){name});' for name in values])
+    assert {name: int(line) for name, line in zip(values, printed)} == values
+
+
+# -- the comparisons see what is wrong
+
+
+@pytest.mark.parametrize("right, wrong", [
+    ("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *", "cuMemcpyHtoD_v2(CUdeviceptr dstDevice, void *"),
+    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(size_t bytesize, CUdeviceptr *dptr)"),
+    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr, unsigned int bytesize)"),
+    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr, size_t size)"),
+    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr)"),
+    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr **dptr, size_t bytesize)"),
+    ("cuMemAlloc_v2(", "cuMemAlloc("), ("cuMemAlloc_v2(", "cuMemAlloc_v3("), ("cuCtxGetLimit(", "cuCtxGetLimits("),
+    ("cuCtxSynchronize(void)", "cuCtxSynchronize(CUcontext ctx)"),
+    ("// 11.2  usable by", "// 11.3  usable by"), ("// 11.3  look a", "// 99.0  look a"),
+])
+def test_a_wrong_prototype_is_seen(header, right, wrong):
+    assert lines().count(right) == 1
+    found = list(prototype_differences(header, table(lines().replace(right, wrong))))
+    assert found and len({line.partition(":")[0] for line in found}) == 1
+
+
+@pytest.mark.parametrize("enum, right, wrong", [
+    ("CUresult", "CUDA_ERROR_INVALID_VALUE = 1,", "CUDA_ERROR_INVALID_VALUE = 2,"),
+    ("CUresult", "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_INVALID_VALEU"),
+    ("CUresult", "    CUDA_ERROR_NOT_READY = 600,", ""),
+    ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 100,"),
+    ("CUmemorytype", "enum CUmemorytype", "enum CUmemoritype"),
+    ("#define", "#define CU_STREAM_LEGACY 1", "#define CU_STREAM_LEGACY 2"),
+    ("#define", "#define CU_STREAM_LEGACY", "#define CU_STREAM_LEGAZY"),
+])
+def test_a_wrong_constant_is_seen(header, monkeypatch, enum, right, wrong):
+    assert right in cuda_h.ENUMS
+    monkeypatch.setattr(cuda_h, "ENUMS", cuda_h.ENUMS.replace(right, wrong, 1))
+    monkeypatch.setattr(cuda_h, "_enums", {})
+    enums = {name: cuda_h.enum(name) for name in re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M)}
+    found = list(constant_differences(header, cuda_h.ENUMS, enums, cuda_h.defines()))
+    assert found and all(enum in line or "CUmemoritype" in line for line in found)
+
+
+def _with_fields(base, fields):
+    return type(base.__name__, (base.__base__,), {"_fields_": fields})
+
+
+@needs_compiler
+@pytest.mark.parametrize("name, change", [
+    ("CUDA_MEMCPY2D", lambda fields: [fields[1], fields[0], *fields[2:]]),                     # swapped
+    ("CUDA_MEMCPY2D", lambda fields: [(n, ctypes.c_uint if n == "Height" else t) for n, t in fields]),   # narrowed
+    ("CUDA_MEMCPY3D", lambda fields: fields[:-1]),                                             # one lacks
+    ("CUDA_MEMCPY3D", lambda fields: [("srcXinBytes", fields[0][1]), *fields[1:]]),            # misspelt
+    ("CUmemLocation", lambda fields: [*fields, ("more", ctypes.c_int)]),                       # one too many
+    ("CUmemAccessDesc", lambda fields: [("location", ctypes.c_uint), ("flags", ctypes.c_uint)]),
+])
+def test_a_wrong_structure_is_seen(header, tmp_path, name, change):
+    kind = getattr(cuda_h, name)
+    wrong = _with_fields(kind, change(kind._fields_))
+    assert list(layout_differences(header, {name: wrong}, tmp_path))
+
+
+@needs_compiler
+@pytest.mark.parametrize("text, like", [("size_t", "unsigned int"), ("int", "unsigned int"), ("CUdevice", "CUdeviceptr"),
+                                        ("size_t *", "int *"), ("CUmemLocation", "CUuuid")])
+def test_a_wrong_parameter_type_is_seen(header, tmp_path, text, like):
+    assert list(width_differences(header, {text: cuda_h._type_of(like)}, tmp_path))
+
+
+# -- the reader of headers, on a header small enough to see through
+
+SMALL = """
+#ifdef _WIN32
+#define CUDAAPI __stdcall
+#else
+#define CUDAAPI
+#endif
+#if defined(__CUDA_API_VERSION_INTERNAL) || defined(PER_THREAD)
+  #define __CUDA_API_PTSZ(api) api ## _ptsz
+#elif 0
+  #define __CUDA_API_PTSZ(api) wrong
+#else
+  #define __CUDA_API_PTSZ(api) api
+#endif
+#define CUDA_VERSION 12340  /* and so on */
+#define cuA  cuA_v2
+#define cuB  __CUDA_API_PTSZ(cuB_v3)
+#define CU_ONE ((CUthing)0x1)
+#define CU_TYPE CUthing
+typedef enum CUe_enum { E0, E1 = 1 << 2, /* E9, */ E2, E3 = (E1 | CU_ONE), E4 = -1, } CUe;
+typedef struct CUs_st { int a; union { int b[3]; struct { char c; } d; }; } CUs_v1;
+typedef CUs_v1 CUs;
+__CUDA_DEPRECATED CUresult CUDAAPI cuA(const   char*  *x, unsigned int y); // not CUresult CUDAAPI cuN(int n);
+CUresult CUDAAPI
+    cuB(void);
+#if defined(__CUDA_API_VERSION_INTERNAL)
+    #undef cuA
+    #undef cuB
+CUresult CUDAAPI cuA(int old);
+CUresult CUDAAPI cuB_v3(void);
+#endif
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "cuda.h").write_text(SMALL)
+    (tmp_path / "cudaTypedefs.h").write_text("\n".join(
+        f"typedef CUresult (CUDAAPI *PFN_cuA_{version})(int);" for version in ("v2000", "v12030", "v7000_ptsz")))
+    return header_reader.Header(tmp_path / "cuda.h")
+
+
+def test_the_reader_renames_as_the_preprocessor_does(small):
+    public = (("const char **", "x"), ("unsigned int", "y"))
+    assert small.prototypes == {"cuA_v2": public, "cuB_v3_ptsz": (), "cuB_v3": (), "cuA": (("int", "old"),)}
+    assert small.version == 12340 and small.since == {"cuA": 2000, "cuA_v2": 12030}
+
+
+def test_the_reader_evaluates_enums_and_defines(small):
+    assert small.enums == {"CUe": {"E0": 0, "E1": 4, "E2": 5, "E3": 5, "E4": -1}}
+    assert small.defines["CU_ONE"] == 1 and "CU_TYPE" not in small.defines
+
+
+def test_the_reader_names_members(small):
+    assert small.members("CUs") == small.members("CUs_v1") == {"a", "b", "c", "d"} and small.members("CUx") == set()
+
+
+def test_headers_are_found_where_the_environment_says(tmp_path, monkeypatch):
+    for name in ("one", "two", "toolkit/include", "none"):
+        (tmp_path / name).mkdir(parents=True)
+        if name != "none":
+            (tmp_path / name / "cuda.h").write_text(SMALL)
+    monkeypatch.setenv("CUDA_HEADERS", os.pathsep.join(str(tmp_path / name) for name in ("one", "none", "two", "one")))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
+    found = header_reader.find_headers()
+    assert found[:3] == [tmp_path / name / "cuda.h" for name in ("one", "two", "toolkit/include")]
+    assert len({path.resolve() for path in found}) == len(found)
+
+
+def test_types_are_written_in_one_way():
+    assert normal(" const  char* *") == "const char **" and normal("int*") == "int *"
+
+
+# -- the text and its readers
+
+
+def test_no_symbol_is_listed_twice():
+    assert len(re.findall(r"^CUresult ", cuda_h.PROTOTYPES, re.M)) == len(cuda_h.prototypes()) >= 140
+
+
+def test_every_prototype_has_a_text_and_a_version():
+    for name, prototype in cuda_h.prototypes().items():
+        assert prototype.name == name and prototype.doc and (2, 0) <= prototype.since <= (13, 5), prototype
+        assert "  " not in prototype.line and "//" not in prototype.line
+
+
+def test_a_prototype():
+    prototype = cuda_h.prototypes()["cuMemAllocAsync"]
+    assert prototype.line == "CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);"
+    assert [name for name, _ in prototype.parameters] == ["dptr", "bytesize", "hStream"]
+    assert prototype.parameters[2][1] is cuda_h.CUstream and prototype.since == (11, 2)
+    assert prototype.machine_types == (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    assert cuda_h.prototypes()["cuCtxSynchronize"].parameters == ()
+
+
+def test_what_is_said_to_be_seen_is_there():
+    """`see CUx` in a comment leads somewhere."""
+    names = set(re.findall(r"\bsee (CU\w+\*?)", cuda_h.PROTOTYPES + cuda_h.ENUMS))
+    known = set(re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M)) | set(cuda_h.__all__)
+    assert {name for name in names if not name.endswith("*")} <= known
+    assert all(any(name.startswith(star[:-1]) for name in cuda_h.defines()) for star in names if star.endswith("*"))
+
+
+def test_an_unknown_type_is_an_error():
+    with pytest.raises(KeyError, match="CUnothing"):
+        cuda_h.Prototype("CUresult cuX(CUnothing x);", "1.0  text").parameters
+
+
+def test_constants_are_attributes():
+    assert cuda_h.CUDA_ERROR_INVALID_VALUE == 1 and cuda_h.CU_STREAM_PER_THREAD == 2 and cuda_h.CU_DEVICE_CPU == -1
+    assert cuda_h.enum("CUmemorytype") == {"CU_MEMORYTYPE_HOST": 1, "CU_MEMORYTYPE_DEVICE": 2, "CU_MEMORYTYPE_ARRAY": 3,
+                                           "CU_MEMORYTYPE_UNIFIED": 4}
+    assert cuda_h.results()[700] == "CUDA_ERROR_ILLEGAL_ADDRESS" and cuda_h.results()[0] == "CUDA_SUCCESS"
+    assert {"CU_LIMIT_STACK_SIZE", "CU_MEMHOSTALLOC_PORTABLE", "CUstream", "prototypes"} <= set(dir(cuda_h))
+
+
+def test_an_attribute_that_is_none():
+    for name in ("CU_STREAM_LEGAZY", "CUresult", "nothing"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(cuda_h, name)
+    with pytest.raises(KeyError):
+        cuda_h.enum("CUnothing")
+
+
+def test_no_constant_has_two_values():
+    found = {}
+    for name in re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M):
+        for key, value in cuda_h.enum(name).items():
+            assert found.setdefault(key, value) == value
+    assert not set(found) & set(cuda_h.defines())
+
+
+def test_everything_public_is_there():
+    assert all(hasattr(cuda_h, name) for name in cuda_h.__all__) and len(set(cuda_h.__all__)) == len(cuda_h.__all__)
+    handles = {name for name, kind in vars(cuda_h).items() if isinstance(kind, type) and issubclass(kind, cuda_h.Handle)}
+    assert handles <= set(cuda_h.__all__)
+
+
+def fresh():
+    """Load cuda_h once more, as a module of its own that has read nothing yet."""
+    spec = importlib.util.spec_from_file_location("fresh_cuda_h", FOLDER / "cuda_h.py")
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+def test_many_threads_may_read_first():
+    copy, start, found = fresh(), threading.Barrier(8), []
+
+    def read():
+        start.wait()
+        signatures = {name: [kind for _, kind in p.parameters] for name, p in copy.prototypes().items()}
+        found.append((len(signatures), copy.CU_STREAM_LEGACY, signatures["cuLaunchKernel"][-1]))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        [thread.start() for thread in threads], [thread.join() for thread in threads]
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [(len(cuda_h.prototypes()), 1, ctypes.POINTER(ctypes.c_void_p))] * 8
+
+
+def test_import_needs_ctypes_only(python):
+    result = python(f"""
+        import ctypes, importlib.machinery, importlib.util, sys
+        spec = importlib.util.spec_from_file_location("alone", {str(FOLDER / "cuda_h.py")!r})
+        alone, before = importlib.util.module_from_spec(spec), set(sys.modules)
+        spec.loader.exec_module(alone)
+        alone.prototypes()["cuLaunchKernel"].parameters, alone.CU_STREAM_LEGACY
+        print(*sorted(set(sys.modules) - before - {{"__future__"}}))
+    """, flags=("-S",))
+    assert (result.returncode, result.stdout.strip()) == (0, ""), result

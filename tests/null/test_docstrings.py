@@ -1,0 +1,163 @@
+"""Docstrings say what is so: their form, and each driver function, exception and example in them.
+
+    First line, imperative for a function.
+
+    label   text, further lines indented as the text is; a label is one of LABELS or a name of the definition's own
+"""
+from __future__ import annotations
+
+import ast
+import pydoc
+import re
+from typing import Iterator, NamedTuple, Union
+
+import pytest
+
+from tests.conftest import Python
+from tests.null.test_layers import PATHS, TREES, is_type_checking
+from tests.subject import module, rawcuda
+
+LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source"}
+LABEL = re.compile(r"(\w[\w ]*?) {2,}(?=\S)")
+NOT_IMPERATIVE = re.compile(r"[A-Z]\w*[^s\W]s|[A-Z]\w*ing|This|The|A|An", re.A)     # Returns, Returning; not Pass, Process
+DefinitionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
+
+
+class Definition(NamedTuple):
+    """A public function, method or class, with its module, place and docstring."""
+
+    module: str
+    place: str
+    node: DefinitionNode
+    text: str
+
+    @property
+    def own_names(self) -> set[str]:
+        """Return its parameters' names; a class has those of its methods, and what it assigns and defines."""
+        names = set()
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.arg):
+                names.add(node.arg)
+            elif isinstance(self.node, ast.ClassDef) and isinstance(node, ast.Attribute):
+                names.add(node.attr)
+            elif isinstance(self.node, ast.ClassDef) and isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(self.node, ast.ClassDef) and isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names.add(node.value)                     # __slots__
+            elif isinstance(self.node, ast.ClassDef) and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                names.add(node.name)
+        return names
+
+    def labelled(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each label with its lines, the indentation of the first taken from all."""
+        label, lines, column = "", [], 0
+        for line in self.text.splitlines()[1:] + ["end"]:
+            if line.startswith(" ") or not line:
+                lines.append(line[column:] if not line[:column].strip() else line)
+                continue
+            if label:
+                yield label, lines
+            found = LABEL.match(line)
+            label, column, lines = (found[1], found.end(), [line[found.end():]]) if found else ("", 0, [])
+
+
+def definitions() -> Iterator[Definition]:
+    """Yield every public definition, in modules and classes; what is inside a function is nobody else's."""
+    def walk(name: str, body: list[ast.stmt]) -> Iterator[Definition]:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                is_setter = any(ast.unparse(decorator).endswith((".setter", ".deleter")) for decorator in node.decorator_list)
+                if not node.name.startswith("_") and not is_setter:
+                    yield Definition(name, f"{PATHS[name]}:{node.lineno} {node.name}", node, ast.get_docstring(node) or "")
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    yield from walk(name, node.body)
+            elif isinstance(node, ast.If) and not is_type_checking(node):
+                yield from walk(name, node.body + node.orelse)
+
+    for name, tree in TREES.items():
+        yield from walk(name, tree.body)
+
+
+DEFINITIONS = list(definitions())
+
+
+def fail_with(wrong: list[str]) -> None:
+    """Fail if anything is wrong, a line each."""
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_definitions() -> None:
+    assert len(DEFINITIONS) > 200 and any(label == "calls" for each in DEFINITIONS for label, _ in each.labelled())
+
+
+@pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "façade")
+def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
+    text = ast.get_docstring(TREES[name]) or ""
+    assert text, f"{PATHS[name]} has no docstring"
+    first, *rest = text.splitlines()
+    assert first.endswith((".", "?", "!")), f"{PATHS[name]}: the first line is a sentence: {first}"
+    is_small = len(TREES[name].body) < 5
+    assert is_small or any(line.startswith("Read next ") for line in rest), f"{PATHS[name]} does not say what to read next"
+
+
+def test_every_public_definition_has_a_first_line() -> None:
+    fail_with([f"{each.place}: the first line is a sentence: {each.text.splitlines()[:1]}" for each in DEFINITIONS
+               if not re.match(r"\S.*[.;:?!]$", (each.text.splitlines() or [""])[0])])
+
+
+def test_a_function_says_what_to_do() -> None:
+    fail_with([f"{each.place}: not imperative: {each.text.splitlines()[0]}" for each in DEFINITIONS
+               if each.text and not isinstance(each.node, ast.ClassDef) and NOT_IMPERATIVE.fullmatch(each.text.split()[0])])
+
+
+def test_labels_are_known() -> None:
+    fail_with([f"{each.place}: {word!r} is no label and none of its own names" for each in DEFINITIONS
+               for label, _ in each.labelled() if label not in LABELS for word in label.split() if word not in each.own_names])
+
+
+def test_what_is_called_is_in_the_table_of_prototypes() -> None:
+    table = module("cuda_h").prototypes()
+    wrong = []
+    for each in DEFINITIONS:
+        for label, lines in each.labelled():
+            if label == "calls":
+                names = re.findall(r"\bcu[A-Z]\w*", " ".join(lines))
+                wrong += [f"{each.place}: calls {name}, which is not in PROTOTYPES" for name in names if name not in table]
+                wrong += [] if names else [f"{each.place}: calls nothing that is a driver function: {lines}"]
+    fail_with(wrong)
+
+
+def is_exception(name: str, home: str) -> bool:
+    """Tell whether a name is an exception where a module's docstring names it."""
+    inside = module(home) if home else rawcuda
+    found = getattr(inside, name, None) or getattr(module("errors"), name, None) or pydoc.locate(name)
+    return isinstance(found, type) and issubclass(found, BaseException)
+
+
+def test_what_is_raised_exists() -> None:
+    """An exception of the module itself, of errors.py, or a built-in one."""
+    wrong = []
+    for each in DEFINITIONS:
+        for label, lines in each.labelled():
+            if label == "raises":
+                for line in lines:
+                    name = re.match(r"[\w.]+", line)         # None in what continues a text, which is indented further
+                    if name and not is_exception(name[0], each.module):
+                        wrong.append(f"{each.place}: raises {name[0]}, which is no exception")
+    fail_with(wrong)
+
+
+def test_examples_run(python: Python) -> None:
+    """On the emulator, each module's in its own process's turn; none is left out because it fails to import."""
+    names = [name for name, tree in TREES.items() if ">>>" in PATHS[name].read_text("utf-8") and not name.endswith("__main__")]
+    result = python("""
+        import doctest, sys
+        from tests.subject import module, rawcuda
+        failed = 0
+        for name in sys.argv[1:]:
+            each = module(name) if name else rawcuda
+            outcome = doctest.testmod(each, optionflags=doctest.ELLIPSIS)
+            failed += outcome.failed
+        sys.exit(bool(failed))
+    """, *names, env={"RAWCUDA_DRIVER": "emulator"})
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,236 @@
+"""The call: binding, checking, wording, choosing. The library is a fake: real cu* functions are tests/driver's."""
+import ctypes
+import sys
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+driver, errors, cuda_h = module("driver"), module("errors"), module("cuda_h")
+
+
+class Fake:
+    """A library of one function that answers what it is told, for every symbol but those that are missing."""
+
+    def __init__(self, answer=0, missing=()):
+        self.answer, self.missing, self.seen = answer, missing, []
+
+        def serve():
+            self.seen.append("called")
+            return self.answer
+
+        self._thunk = ctypes.CFUNCTYPE(ctypes.c_int)(serve)
+
+    def address(self, symbol):
+        if symbol in self.missing or symbol.startswith("cuGetError"):
+            return None
+        return ctypes.cast(self._thunk, ctypes.c_void_p).value
+
+
+@pytest.fixture
+def fake():
+    return Fake()
+
+
+@pytest.fixture
+def loaded(fake):
+    return driver.Driver(fake)
+
+
+def test_a_function_is_bound_once_and_documented(loaded):
+    function = loaded.cuMemFree_v2
+    assert loaded.cuMemFree_v2 is function and function.__name__ == "cuMemFree_v2"
+    assert function.__doc__.startswith("CUresult cuMemFree_v2(CUdeviceptr dptr);")
+    assert function(0) is None
+    assert "cuMemFree_v2" in dir(loaded)
+
+
+def test_unknown_names_are_attribute_errors(loaded):
+    with pytest.raises(AttributeError, match="not in the table"):
+        loaded.cuNoSuchThing
+    with pytest.raises(AttributeError):
+        loaded.something
+    assert not hasattr(loaded, "__array_interface__")
+
+
+def test_a_missing_symbol_says_what_has_it():
+    loaded = driver.Driver(Fake(missing=("cuLaunchKernelEx",)))
+    assert not loaded.has("cuLaunchKernelEx") and loaded.has("cuLaunchKernel")
+    with pytest.raises(errors.SymbolNotFound, match=r"came with CUDA 11\.8") as raised:
+        loaded.cuLaunchKernelEx
+    assert raised.value.symbol == "cuLaunchKernelEx" and raised.value.since == (11, 8) and isinstance(raised.value, NotImplementedError)
+
+
+@pytest.mark.parametrize("call, arguments, kind, words", [
+    ("cuMemFree_v2", (), TypeError, r"takes 1 arguments \(dptr\), not 0"),
+    ("cuMemFree_v2", (1, 2), TypeError, "not 2"),
+    ("cuMemFree_v2", ("1",), TypeError, r"cuMemFree_v2\(\): dptr"),
+    ("cuMemFree_v2", (-1,), ValueError, r"cuMemFree_v2\(\): dptr.*-1"),
+    ("cuMemFree_v2", (2**64,), ValueError, "dptr"),
+    ("cuMemFree_v2", (1.0,), TypeError, "dptr"),
+    ("cuMemFree_v2", (True,), TypeError, "dptr"),
+    ("cuStreamSynchronize", (5,), TypeError, "hStream"),
+    ("cuStreamSynchronize", ("5",), TypeError, "hStream")])
+def test_bad_c_arguments_never_reach_the_driver(fake, loaded, call, arguments, kind, words):
+    with pytest.raises(kind, match=words):
+        getattr(loaded, call)(*arguments)
+    assert not fake.seen
+
+
+def test_a_handle_of_another_kind_is_refused(fake, loaded):
+    with pytest.raises(TypeError, match="CUevent"):
+        loaded.cuStreamSynchronize(cuda_h.CUevent(5))
+    assert not fake.seen
+    loaded.cuStreamSynchronize(cuda_h.CUstream(5))
+    loaded.cuStreamSynchronize(None)
+
+
+def test_a_failure_names_call_arguments_code_and_remedy():
+    loaded = driver.Driver(Fake(answer=1))
+    with pytest.raises(errors.InvalidUse) as raised:
+        loaded.cuMemsetD8_v2(2**49, 7, 16)
+    assert str(raised.value).startswith("cuMemsetD8_v2(dstDevice=0x2000000000000, uc=7, N=16): CUDA_ERROR_INVALID_VALUE (1): ")
+
+
+def test_queries_answer(fake, loaded):
+    assert loaded.cuStreamQuery(None) is True
+    fake.answer = 600
+    assert loaded.cuStreamQuery(None) is False and loaded.cuEventQuery(None) is False
+    with pytest.raises(errors.CudaError):
+        loaded.cuStreamSynchronize(None)
+    fake.answer = 700
+    with pytest.raises(errors.ContextLost):
+        loaded.cuStreamQuery(None)
+
+
+def test_a_librarys_own_report_is_added(fake, loaded):
+    fake.answer, fake.explain = 700, lambda code: f"report on {code}"
+    with pytest.raises(errors.ContextLost, match="\nreport on 700"):
+        loaded.cuCtxSynchronize()
+
+
+def test_tracing(fake, loaded):
+    events = []
+    with rawcuda.trace(events.append):
+        loaded.cuMemFree_v2(5)
+        fake.answer = 1
+        with pytest.raises(errors.InvalidUse):
+            loaded.cuMemFree_v2(6)
+    loaded.cuDriverGetVersion
+    assert [(event.name, event.arguments, event.result) for event in events] == [
+        ("cuMemFree_v2", {"dptr": "5"}, "CUDA_SUCCESS"), ("cuMemFree_v2", {"dptr": "6"}, "CUDA_ERROR_INVALID_VALUE")]
+    assert all(event.elapsed_ns > 0 for event in events) and "cuMemFree_v2(dptr=5) -> CUDA_SUCCESS" in str(events[0])
+
+
+def test_a_trace_prints_or_calls_and_refuses_the_rest(loaded, capsys, tmp_path):
+    with rawcuda.trace():
+        loaded.cuCtxSynchronize()
+    assert "cuCtxSynchronize() -> CUDA_SUCCESS" in capsys.readouterr().err
+    with open(tmp_path / "log", "w") as log, rawcuda.trace(log):
+        loaded.cuCtxSynchronize()
+    assert "cuCtxSynchronize" in (tmp_path / "log").read_text()
+    with pytest.raises(TypeError, match="a function, a text file or None"):
+        with rawcuda.trace(5):
+            pass
+    assert module("tracing").listeners == []
+
+
+def test_a_listener_that_fails_disturbs_nothing(loaded, capsys):
+    def fail(event):
+        raise KeyError("mine")
+
+    with rawcuda.trace(fail):
+        assert loaded.cuCtxSynchronize() is None
+    assert "KeyError: 'mine'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["emu", "libcuda.so.1", "./libcuda.so", ""])
+def test_use_refuses_names_that_are_none(name, monkeypatch):
+    monkeypatch.setattr(driver, "_current", None)
+    with pytest.raises(ValueError, match="absolute path"):
+        driver.use(name)
+
+
+def test_use_refuses_what_is_no_library(monkeypatch):
+    monkeypatch.setattr(driver, "_current", None)
+    with pytest.raises(TypeError, match="address"):
+        driver.use(object())
+
+
+# -- choosing, each in a process of its own
+
+NO_DRIVER = {"RAWCUDA_DRIVER": None, "LD_LIBRARY_PATH": None}
+
+
+def test_no_driver_lists_each_place_and_names_the_emulator(python):
+    result = python("""
+        from tests.subject import rawcuda, module
+        module("locate").libcuda = lambda: [("libnothere.so.1", "the first reason"), ("/no/where/libcuda.so.1", "the second")]
+        try:
+            rawcuda.Device(0)
+        except rawcuda.DriverNotFound as error:
+            assert isinstance(error, OSError)
+            print(error)
+            print(len(error.tried), error.tried[1][:2], bool(error.tried[1][2]))
+    """, env=NO_DRIVER)
+    assert result.returncode == 0, result.stderr
+    assert "libnothere.so.1  (the first reason): " in result.stdout and "use('emulator')" in result.stdout
+    assert "2 ('/no/where/libcuda.so.1', 'the second') True" in result.stdout
+
+
+def test_an_absolute_path(python):
+    result = python("""
+        from tests.subject import rawcuda
+        rawcuda.use("/no/where/libmine.so")
+        try:
+            rawcuda.cu
+        except rawcuda.DriverNotFound as error:
+            print(error)
+    """, env=NO_DRIVER)
+    assert "/no/where/libmine.so  (the path that was chosen)" in result.stdout, result.stderr
+
+
+def test_the_emulator_from_inside_and_outside(python):
+    name = "print(rawcuda.Device(0).name)"
+    inside = python(f"from tests.subject import rawcuda; rawcuda.use('emulator'); {name}", env=NO_DRIVER)
+    outside = python(f"from tests.subject import rawcuda; {name}", env={"RAWCUDA_DRIVER": "emulator"})
+    assert "emulator" in inside.stdout and inside.stdout == outside.stdout, inside.stderr + outside.stderr
+
+
+def test_the_environment_is_ignored_under_e(python):
+    result = python("""
+        import sys
+        sys.path[:0] = sys.argv[1:]
+        from tests.subject import rawcuda, module
+        module("locate").libcuda = lambda: []
+        try:
+            rawcuda.Device(0)
+        except rawcuda.DriverNotFound:
+            print("ignored")
+    """, *sys.path, env={"RAWCUDA_DRIVER": "emulator"}, flags=("-E",))
+    assert result.stdout == "ignored\n", result.stderr
+
+
+def test_a_name_outside_that_is_none(python):
+    result = python("""
+        from tests.subject import rawcuda
+        try:
+            rawcuda.Device(0)
+        except rawcuda.DriverNotFound as error:
+            print(error)
+    """, env={"RAWCUDA_DRIVER": "emu"})
+    assert "RAWCUDA_DRIVER is 'emu': set it to 'nvidia', 'emulator' or an absolute path" in result.stdout
+
+
+def test_choosing_too_late(python):
+    result = python("""
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        rawcuda.devices()
+        for late in ("nvidia", "emulator"):
+            try:
+                rawcuda.use(late)
+            except RuntimeError as error:
+                print(error)
+    """)
+    assert result.stdout.count("in use already: choose before the first call") == 2, result.stderr

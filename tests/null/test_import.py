@@ -1,0 +1,156 @@
+"""Importing has no effect: no library, no NumPy, no environment read, nothing changed, nothing registered; and it is quick."""
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import Python
+from tests.null.test_layers import PATHS
+from tests.subject import NAME, ROOT, rawcuda
+
+# Watch what a statement does to the process; `before` is taken when ctypes is there already.
+WATCH = """
+    import atexit, ctypes, importlib, os, signal, sys, sysconfig, threading
+
+    ROOT, NAME = sys.argv[1:3]
+    sys.path.insert(0, ROOT)
+    events, reads = [], []
+
+    class Watched(type(os.environ)):
+        def __getitem__(self, key):
+            reads.append(key)
+            return super().__getitem__(key)
+        def __contains__(self, key):
+            reads.append(key)
+            return super().__contains__(key)
+        def __iter__(self):
+            reads.append("all of it")
+            return super().__iter__()
+    os.environ.__class__ = Watched
+
+    def hook(event, arguments):
+        if event == "ctypes.dlopen" and arguments[0] is not None or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork",
+                     "os.register_at_fork", "subprocess.Popen", "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
+                or event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
+            events.append((event, arguments))
+    sys.addaudithook(hook)
+
+    def state():
+        api = ctypes.pythonapi
+        own = {name: (function.argtypes, function.restype) for name, function in vars(api).items() if name.startswith("Py")}
+        maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
+        return {
+            "shared libraries": {line.split()[-1] for line in maps.splitlines() if ".so" in line},
+            "sys.path": list(sys.path),
+            "environment": dict(os.environ._data),
+            "ctypes.pythonapi": own,
+            "atexit": atexit._ncallbacks(),
+            "threads": threading.active_count(),
+            "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, list(sys.meta_path), list(sys.path_hooks)),
+            "Ctrl-C": signal.getsignal(signal.SIGINT),
+            "NumPy": "numpy" in sys.modules,
+        }
+
+    standard = sysconfig.get_path("platstdlib"), sysconfig.get_path("stdlib")
+    before, modules = state(), set(sys.modules)
+    del events[:], reads[:]
+"""
+
+
+def test_importing_the_package_changes_nothing(python: Python) -> None:
+    result = python(WATCH + """
+    importlib.import_module(NAME)
+    seen, read, added = list(events), list(reads), sorted(set(sys.modules) - modules)
+    after = state()
+    assert not seen and not read, (seen, read)
+    assert after == before, {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+    parents = NAME.count(".")                        # a vendored copy brings in the packages that it lies in
+    print(len(added) - parents, *added)
+    """, str(ROOT), NAME)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout.split()[0]) <= 12, result.stdout
+
+
+def test_importing_every_module_loads_no_library(python: Python) -> None:
+    """What every module may bring in is the standard library's own compiled modules, and nothing else."""
+    names = [name for name in PATHS if not name.endswith("__main__")]
+    result = python(WATCH + """
+    for name in sys.argv[3:]:
+        importlib.import_module(NAME + "." + name)
+    seen, read = list(events), list(reads)
+    files = [getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - modules]
+    strangers = [path for path in files if path and (not path.startswith((ROOT, *standard)) or "site-packages" in path)]
+    after = state()
+    libraries = {path for path in after.pop("shared libraries") - before.pop("shared libraries") if "lib-dynload" not in path}
+    assert not seen and not read, (seen, read)
+    assert not strangers, strangers
+    print(*sorted(libraries))
+    assert after == before, {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+    """, str(ROOT), NAME, *filter(None, names))
+    assert result.returncode == 0, result.stderr
+    assert all(is_of_the_standard_library(path) for path in result.stdout.split()), result.stdout
+
+
+def is_of_the_standard_library(path: str) -> bool:
+    """Tell whether a library is one that a compiled module of the standard library needs (libcrypto for hashlib, say)."""
+    return not any(word in path for word in ("cuda", "nvidia", "numpy", str(ROOT)))
+
+
+def test_the_facade_loads_a_module_only_when_a_name_of_it_is_used(python: Python) -> None:
+    result = python("""
+        import sys
+        from tests.subject import NAME, rawcuda
+        loaded = lambda: {name[len(NAME) + 1:] for name in sys.modules if name.startswith(NAME + ".")}
+        assert loaded() == set(), loaded()
+        rawcuda.CudaError
+        assert loaded() == {"errors"}, loaded()
+    """)
+    assert result.returncode == 0, result.stderr
+
+
+def test_dir_and_all_are_complete(python: Python) -> None:
+    result = python("""
+        from tests.subject import rawcuda
+        public = set(rawcuda.__all__)
+        assert len(public) == len(rawcuda.__all__), "a name twice"
+        assert public <= set(dir(rawcuda)), public - set(dir(rawcuda))
+        for name in public:
+            getattr(rawcuda, name)
+        namespace = {}
+        exec(f"from {rawcuda.__name__} import *", namespace)
+        assert public <= set(namespace), public - set(namespace)
+    """, env={"RAWCUDA_DRIVER": "emulator"})
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        rawcuda.no_such_name
+    assert not hasattr(rawcuda, "numpy")
+
+
+def test_how_long_an_import_takes(python: Python, capsys: "pytest.CaptureFixture[str]") -> None:
+    """Told, not asserted: machines differ."""
+    result = python("""
+        import subprocess, sys, time
+        from tests.subject import NAME, ROOT
+        def best(statement):
+            code = f"import sys, time; sys.path.insert(0, {str(ROOT)!r}); start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
+            run = lambda: float(subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True).stdout)
+            return min(run() for _ in range(7))
+        alone, both = best("import ctypes"), best(f"import ctypes, {NAME}")
+        print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {(both - alone) * 1e3:.1f} ms more, {both / alone:.2f} times")
+    """, check=True)
+    with capsys.disabled():
+        print("\n" + result.stdout.strip())
+
+
+def test_types_are_strictly_right() -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed")
+    result = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", NAME], cwd=ROOT, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert result.returncode == 0, result.stdout

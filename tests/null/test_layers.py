@@ -1,0 +1,218 @@
+"""The house: which room may enter which, what a room may bring in from outside, and how big and well named it is.
+
+Read with `ast`, so nothing is imported for it. Imports for type checking do not count: they are only names.
+"""
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+import pytest
+
+from tests.subject import FOLDER, NAME, rawcuda
+
+FLOORS = (
+    "errors owned tracing dtypes layout locate image signature npy description",
+    "cuda_h cpython callback dlpack",
+    "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
+    "protocols.dlpack protocols.dlpack_c_exchange",
+    "device stream memory transfer arguments launch kernel",
+    "strided",
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
+
+# Within a floor, and upwards: who may enter whom, and why.  "late" is an import inside a function.
+SAME_FLOOR = {
+    "owned": {"errors": "a closed handle raises Closed"},
+    "dtypes": {"errors": "an unknown dtype is a ProtocolError"},
+    "signature": {"errors": "PTX that cannot be read is a PtxError"},
+    "npy": {"errors": "a file that cannot be read is a ProtocolError", "dtypes": "a header names a dtype",
+            "layout": "a header gives a shape"},
+    "callback": {"cpython": "callbacks are made with CPython's own functions"},
+    "dlpack": {"cpython": "capsules are CPython's", "callback": "deleters are called by C"},
+    "protocols.buffer": {"protocols.pep3118": "a buffer's format is PEP 3118 text"},
+    "protocols.cuda_array_interface": {"protocols.array_interface": "it is the same dictionary, with a few keys more"},
+    "stream": {"device": "a stream lives in a device's context"},
+    "memory": {"device": "memory lives in a device's context", "stream": "stream-ordered memory names its stream"},
+    "transfer": {"device": "a copy needs a context", "stream": "a copy has its place in a stream"},
+    "arguments": {"device": "whose memory it is, is checked", "memory": "a Memory is passed by its address"},
+    "launch": {"arguments": "arguments are converted", "device": "a launch needs a context", "stream": "it has its place in a stream"},
+    "kernel": {"arguments": "parameters are declared", "device": "a module lives in a device's context",
+               "launch": "Kernel.configure makes a Launch", "memory": "a module's variables are Memory"},
+}
+LATE = {
+    "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
+    "device": {"stream": "Device.stream() and event() reach up", "memory": "Device.allocate() reaches up",
+               "kernel": "Device.load() reaches up", "strided": "Device.empty() and upload() reach up"},
+    "memory": {"strided": "as an array, memory is a view of uint8"},
+    "arguments": {"strided": "any exporter may be an argument, and is viewed"},
+    "protocols.array_interface": {"protocols.buffer": "an interface without data has it in the object's buffer"},
+    "strided": {"device": "device memory is reached only when it is touched", "stream": "likewise", "memory": "likewise",
+                "transfer": "likewise", "kernel": "likewise"},
+    "commands.doctor": {"emulator": "doctor prints what the emulator lacks"},
+}
+NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
+MOST_LINES = 550
+UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
+
+
+class Import(NamedTuple):
+    """One import: "" is the façade, a name with a leading "/" is from outside the package."""
+
+    target: str
+    late: bool
+    line: int
+
+
+def name_of(path: Path) -> str:
+    """Return a module's name inside the package: "protocols.buffer", "" for the façade."""
+    parts = path.relative_to(FOLDER).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {name_of(path): path for path in sorted(FOLDER.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_bytes()) for name, path in PATHS.items()}
+every_module = pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "façade")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Tell whether a node is `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports(name: str) -> Iterator[Import]:
+    """Yield a module's imports, with what is relative made absolute inside the package."""
+    home = name.split(".") if PATHS[name].name == "__init__.py" else name.split(".")[:-1]
+
+    def walk(node: ast.AST, late: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            yield from (Import("/" + alias.name, late, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield Import("/" + str(node.module), late, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            folder = [part for part in home if part][:len([part for part in home if part]) - node.level + 1]
+            origin = ".".join(folder + ([node.module] if node.module else []))
+            for alias in node.names:              # "from . import x" is the module x, or the name x of the package itself
+                inner = f"{origin}.{alias.name}".lstrip(".")
+                yield Import(inner if inner in PATHS else origin, late, node.lineno)
+        for child in ast.iter_child_nodes(node):
+            if is_type_checking(node) and child in node.body:
+                continue
+            yield from walk(child, late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+
+    return walk(TREES[name], False)
+
+
+def side_room(name: str) -> str:
+    """Return the side room that a module is in, or ""."""
+    first = name.partition(".")[0]
+    return first if first in ("emulator", "commands", "__main__") else ""
+
+
+def refusal(name: str, entered: Import) -> str:
+    """Say why a module may not import another; "" when it may."""
+    target = entered.target
+    room, entered_room = side_room(name), side_room(target)
+    if entered.late and target in LATE.get(name, {}):
+        return ""
+    if name == "":
+        return "" if entered.late else "the façade imports only late, when a name of it is used"
+    if room == "emulator":
+        return "" if entered_room == "emulator" else "the emulator stands on its own"
+    if room:                                      # the command line and what it is made of use everything but the emulator
+        return "" if entered_room != "emulator" else "the emulator is chosen through the façade"
+    if name not in FLOOR:
+        return "this module is on no floor: give it one in FLOORS"
+    if entered_room:
+        return "nothing imports a side room"
+    if target in FLOOR and FLOOR[target] < FLOOR[name] or target in SAME_FLOOR.get(name, {}):
+        return ""
+    return f"floor {FLOOR[name]} may not import {target or 'the façade'}" + (f" of floor {FLOOR[target]}" if target in FLOOR else "")
+
+
+@every_module
+def test_a_module_imports_only_from_below(name: str) -> None:
+    wrong = [f"{PATHS[name]}:{entered.line}: {entered.target or 'façade'}: {why}"
+             for entered in imports(name) if not entered.target.startswith("/") for why in [refusal(name, entered)] if why]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_permission_is_used() -> None:
+    used = {(name, entered.target) for name in PATHS for entered in imports(name)}
+    stale = [f"{name} -> {target}" for table in (SAME_FLOOR, LATE) for name, targets in table.items()
+             for target in targets if (name, target) not in used]
+    stale += [f"{room} is on a floor, and is not there" for room in FLOOR if room not in PATHS]
+    assert not stale, stale
+
+
+def test_imports_are_relative_or_of_the_standard_library() -> None:
+    if sys.version_info < (3, 10):
+        pytest.skip("sys.stdlib_module_names came with 3.10; newer Pythons run this")
+    allowed = {*sys.stdlib_module_names, *NOT_YET_STANDARD}
+    wrong = [f"{PATHS[name]}:{entered.line}: {entered.target[1:]}" for name in PATHS for entered in imports(name)
+             if entered.target.startswith("/") and entered.target[1:].partition(".")[0] not in allowed]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("word", sorted({"rawcuda", NAME, NAME.rpartition(".")[2]} - {"gpu"}))
+def test_the_package_does_not_know_its_own_name(word: str) -> None:
+    found = [f"{path}:{number}: {line.strip()}" for path in FOLDER.rglob("*") if path.suffix in (".py", ".ptx")
+             for number, line in enumerate(path.read_text("utf-8").splitlines(), 1) if word in line]
+    assert not found, "\n".join(found)
+
+
+@every_module
+def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
+    """It only defines, or calls a function of its own that fills a table; what those do is watched in test_import.py."""
+    own = {node.name for node in TREES[name].body if isinstance(node, ast.FunctionDef)}
+    wrong = [f"{PATHS[name]}:{node.lineno}: {ast.unparse(node)}" for node in TREES[name].body
+             if isinstance(node, (ast.With, ast.While))
+             or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) not in own]
+    assert not wrong, "\n".join(wrong)
+
+
+@every_module
+def test_a_room_can_be_held_in_the_head(name: str) -> None:
+    if name != "cuda_h":
+        lines = len(PATHS[name].read_text("utf-8").splitlines())
+        assert lines < MOST_LINES, f"{PATHS[name]} has {lines} lines: it is more than one idea"
+
+
+@every_module
+def test_a_public_module_says_what_is_public(name: str) -> None:
+    if name.rpartition(".")[2].startswith("_") or side_room(name) and "." in name:     # private, or inside a side room
+        return
+    listed = [node for node in TREES[name].body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    is_empty = all(isinstance(node, (ast.Expr, ast.ImportFrom)) for node in TREES[name].body)
+    assert listed or is_empty, f"{PATHS[name]} has no __all__"
+
+
+@every_module
+def test_names_say_something(name: str) -> None:
+    parts = set(name.split("."))
+    assert not parts & UNSAYING_NAMES, f"{name}: say what is in it"
+    assert not parts & set(rawcuda.__all__) or "." in name, f"{name}: a module would hide the public name"
+
+
+VERSION, TARGET = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.M), re.compile(r"^\s*\.target\s+(\S+)", re.M)
+
+
+def shipped_ptx() -> Iterator[tuple[str, str]]:
+    """Yield every PTX text of the package, in files and in strings, with its place."""
+    for path in FOLDER.rglob("*.ptx"):
+        yield str(path), path.read_text("utf-8")
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and VERSION.search(node.value):
+                yield f"{PATHS[name]}:{node.lineno}", node.value
+
+
+def test_every_driver_since_11_4_takes_the_ptx() -> None:
+    texts = list(shipped_ptx())
+    assert texts, "no PTX found in the package: this test looks in the wrong place"
+    for place, text in texts:
+        assert all((int(major), int(minor)) <= (6, 3) for major, minor in VERSION.findall(text)), f"{place}: .version above 6.3"
+        assert set(TARGET.findall(text)) == {"sm_50"}, f"{place}: .target is not sm_50"

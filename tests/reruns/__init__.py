@@ -1,0 +1,1 @@
+"""Tests that run other tests again: in other modes, on other Pythons."""

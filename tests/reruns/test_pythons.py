@@ -1,0 +1,52 @@
+"""null/ and driver/ again, on every Python of this machine but the one that runs this, each in an environment of its own."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, Optional
+
+import pytest
+
+from tests.conftest import Rerun
+
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+THIS = "{}.{}".format(*sys.version_info[:2])
+
+
+def candidates(version: str) -> Iterator[Path]:
+    """Yield where a Python of this version may be: the PATH, the system's folders, pyenv's, uv's."""
+    home = Path.home()
+    for folder in (*os.environ.get("PATH", "").split(os.pathsep), "/usr/bin", "/usr/local/bin"):
+        if os.path.isabs(folder):
+            yield Path(folder, f"python{version}")
+    for root, pattern in (
+            (Path(os.environ.get("PYENV_ROOT") or home / ".pyenv"), f"versions/{version}*/bin/python{version}"),
+            (Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python"), f"cpython-{version}*/bin/python{version}")):
+        yield from sorted(root.glob(pattern), reverse=True)
+
+
+def works(python: Path, version: str) -> bool:
+    """Tell whether this is a Python that can make an environment; pyenv's shims, for one, may stand for nothing."""
+    check = f"import ctypes, ensurepip, ssl, sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+    try:
+        return subprocess.run([python, "-c", check], timeout=60, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def found(version: str) -> Optional[Path]:
+    """Return the first Python of this version that works, or None."""
+    return next((python for python in candidates(version) if python.is_file() and works(python, version)), None)
+
+
+PYTHONS = {version: python for version in VERSIONS if version != THIS for python in [found(version)] if python is not None}
+NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
+    modes = ["--modes"] if version == NEWEST else []
+    output = rerun([str(PYTHONS[version]), "-m", "tests", "null", "driver", *modes], timeout=1800)
+    assert f"-- Python {version}." in output

@@ -1,0 +1,1 @@
+"""The package under another name, and two copies of it at once."""
