@@ -54,8 +54,10 @@ _TABLE = (
     ("float6_e2m3fn", 15, 6, None, None, "b8"),
     ("float6_e3m2fn", 16, 6, None, None, "b8"),
     ("float4_e2m1fn", 17, 4, None, None, "b8"),
+    ("int1", 0, 1, None, None, "b8"),
     ("int2", 0, 2, None, None, "b8"),
     ("int4", 0, 4, None, None, "b8"),
+    ("uint1", 1, 1, None, None, "b8"),
     ("uint2", 1, 2, None, None, "b8"),
     ("uint4", 1, 4, None, None, "b8"),
 )
@@ -153,6 +155,7 @@ _fill()
 _PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 _ALIASES = {"half": "float16", "single": "float32", "float": "float64", "double": "float64", "int": "int64",
             "longdouble": "float128", "complex": "complex128", "byte": "int8", "uint": "uint64"}
+_NUMPY = {"bool_": "bool", "longdouble": "float128", "clongdouble": "complex256"}      # names of scalar types, not of dtypes
 
 
 def of(spec: object) -> DType:
@@ -172,7 +175,7 @@ def of(spec: object) -> DType:
         base, x, lanes = spec.rpartition("x")
         if x and lanes.isdigit() and base in _BY_NAME:
             return _BY_NAME[base].with_lanes(int(lanes))
-        if spec[:1] in "<>=|biufcmMSUV" and any(letter.isdigit() for letter in spec):
+        if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
             return from_typestr(spec)
         raise TypeError(f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'")
     if isinstance(spec, type) and spec in _PYTHON:
@@ -190,10 +193,9 @@ def _from_attributes(spec: object) -> Optional[DType]:
     if not isinstance(name, str):
         name = str(spec).rpartition(".")[2]              # torch.float32
     typestr = getattr(spec, "str", None)                 # numpy.dtype('>f4').str: the order counts
-    if isinstance(typestr, str) and typestr[1:2] != "V":
-        return from_typestr(typestr)
-    if name in _BY_NAME:
-        return _BY_NAME[name]
+    swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
+    if not swapped and (name in _BY_NAME or name in _NUMPY):
+        return _BY_NAME[_NUMPY.get(name, name)]
     if isinstance(typestr, str):
         descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
         return from_typestr(typestr, descr)
@@ -274,7 +276,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: Optional[li
         raise _refuse(protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them")
     if kind == "t":
         raise _refuse(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
-    if kind not in ("m", "M", "S", "U", "V", "a") or not digits.isdigit() or len(digits) > 18:
+    if kind not in ("m", "M", "S", "U", "V", "a") and rest not in ("f1", "W4") or not digits.isdigit() or len(digits) > 18:
         raise _refuse(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
     if bracket and (kind not in "mM" or not unit.endswith("]")):
@@ -290,6 +292,8 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: Optional[li
         return opaque(name, 8, ORDER + rest, "")
     if kind == "U":
         return opaque(ORDER + rest, size, ORDER + rest, f"{digits}w")
+    if rest in ("f1", "W4"):                             # ml_dtypes since 0.6, where each may be one of two types
+        kind = "V"
     if kind in "Sa":
         return opaque(f"|S{digits}", size, f"|S{digits}", f"{digits}s")
     return opaque(f"|V{digits}", size, f"|V{digits}", "")
@@ -355,7 +359,7 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
         text = _numpy_name(inner, nbytes)
     else:
         dtype = from_typestr(kind, protocol=protocol)
-        nbytes, text = dtype.itemsize, repr(dtype.typestr.lstrip("|"))
+        nbytes, text = dtype.itemsize, repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
     padding = label == "" and not shape and text.startswith("'V")
     for extent in shape:
         nbytes *= extent

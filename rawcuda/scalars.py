@@ -75,8 +75,8 @@ def _small_code(name: str, value: float) -> int:
             raise ValueError(f"{name} has no NaN")
         return half if style == "fnuz" else next(c for c in range(half - 1, -1, -1) if isnan(_table(name)[c]))
     sign = 0 if unsigned or copysign(1.0, value) > 0 else half
-    if unsigned and value < 0:
-        raise ValueError(f"{name} has no negative numbers: {value!r}")
+    if unsigned and value <= 0:
+        raise ValueError(f"{name} has neither zero nor negative numbers: {value!r}")
     magnitudes = [v for v in _table(name)[:half] if not isnan(v) and not isinf(v)]
     largest, size = magnitudes[-1], abs(value)
     step = largest - magnitudes[-2] if not unsigned else largest

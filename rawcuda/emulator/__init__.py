@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
-def _variable() -> str:
-    """Name the environment variable: the package's own name, upper case, and _EMULATOR."""
-    return f"{__name__.split('.')[-2].upper()}_EMULATOR"
+_VARIABLE = "RAWCUDA_EMULATOR"                   # the same for a copy under another name, as that of the driver
 
 
 class Emulator:
@@ -53,12 +51,11 @@ class Emulator:
 
     @classmethod
     def from_environment(cls) -> Emulator:
-        """Make an emulator as the environment says: `lazy`, `random=7`, `devices=2`, `dump`, with commas between.
+        """Make an emulator as RAWCUDA_EMULATOR says: `lazy`, `random=7`, `devices=2`, `dump`, with commas between.
 
         raises  ValueError  something else
         """
-        name = _variable()
-        text = "" if sys.flags.ignore_environment else os.environ.get(name, "")
+        text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, dump = "eager", 0, 1, False
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -71,7 +68,7 @@ class Emulator:
             elif word == "dump":
                 dump = True
             else:
-                raise ValueError(f"{name}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump")
+                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump")
         return cls(mode, seed, devices, dump=dump)
 
     def address(self, symbol: str) -> Optional[int]:

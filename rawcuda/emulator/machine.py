@@ -48,11 +48,12 @@ class Thread:
 class Pool:
     """A memory pool of one device: attributes, and what is allocated from it."""
 
-    __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default")
+    __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default", "counted")
 
     def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
         self.handle = 0
         self.device, self.maximum, self.default = device, maximum, default
+        self.counted = not default               # as something that the user must destroy
         self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
         self.used = self.used_high = 0
         self.access: dict[int, int] = {device.ordinal: 3}
@@ -332,7 +333,7 @@ class Machine:
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += not getattr(thing, "default", False)
+                counts[kind] += getattr(thing, "counted", True)
         return counts
 
 

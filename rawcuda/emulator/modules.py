@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from .attributes import ATTRIBUTES
+from .attributes import ATTRIBUTES, FUNCTION
 from .codes import Refused
 from .devices import DRIVER_VERSION
 from .images import image_at, image_of_file
@@ -46,24 +46,31 @@ class Function:
     @property
     def max_threads(self) -> int:
         """Return the most threads that a block of this kernel may have."""
+        if self.entry.required_block is not None:
+            x, y, z = self.entry.required_block
+            return x * y * z
         return min(self.entry.max_threads or ATTRIBUTES[1], ATTRIBUTES[1])
 
     def attributes(self) -> dict[int, int]:
-        """Return every CUfunction_attribute."""
+        """Return every CUfunction_attribute.
+
+        PTX_VERSION is the architecture that the PTX is for, as drivers answer it, whatever the header says.
+        """
         code = self.entry
-        return {**dict.fromkeys(range(16), 0), 0: self.max_threads, 1: code.static_shared, 2: code.constant_bytes,
-                3: code.local_bytes, 4: code.registers, 5: code.ptx_version, 6: ATTRIBUTES[75] * 10 + ATTRIBUTES[76], **self.settings}
+        return {**dict.fromkeys(FUNCTION, 0), 0: self.max_threads, 1: code.static_shared, 2: code.constant_bytes,
+                3: code.local_bytes, 4: code.registers, 5: code.target, 6: ATTRIBUTES[75] * 10 + ATTRIBUTES[76], **self.settings}
 
 
 class Module:
     """A loaded module: its code, and a Function for each of its kernels, made when it is asked for."""
 
-    __slots__ = ("handle", "context", "code", "functions", "machine")
+    __slots__ = ("handle", "context", "code", "functions", "machine", "counted")
 
     def __init__(self, machine: Machine, context: Context, code: Code) -> None:
         self.handle = 0
         self.machine, self.context, self.code = machine, context, code
         self.functions: dict[str, Function] = {}
+        self.counted = True                      # as something that the user must unload
         for variable in code.variables.values():
             machine.name_variable(variable, context)
 
@@ -95,6 +102,7 @@ class Library:
     def __init__(self, module: Module) -> None:
         self.handle = 0
         self.module, self.context = module, module.context
+        module.counted = False                   # the library unloads it
 
     def close(self) -> None:
         """Unload."""

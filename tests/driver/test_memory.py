@@ -89,7 +89,8 @@ def test_detach_and_borrow(device):
     borrowed = memory_module.Memory.borrow(device, address, 8)
     borrowed.copy_from(b"12345678")
     borrowed.close()
-    rawcuda.cu.cuMemFree_v2(address)
+    with device.current():
+        rawcuda.cu.cuMemFree_v2(address)
     with pytest.raises(ValueError):
         memory_module.Memory.borrow(device, -1, 8)
     with pytest.raises(ValueError):
@@ -116,9 +117,11 @@ def test_pitched_copies(device):
         assert whole == b"".join(source[row * 6:row * 6 + 6] + b"\xff" * 10 for row in range(4))
         transfer.copy_2d(back.ptr, 6, memory.ptr, 16, 6, 4, target_kind="host", source_kind="device", **common)
         assert keep[2] == source
-        transfer.fill_2d(memory.ptr + 1, 16, 0x0201, 2, 2, 3, **common)
+        transfer.fill_2d(memory.ptr + 2, 16, 0x0201, 2, 2, 3, **common)
         memory.copy_to(whole)
-        assert whole[1:5] == b"\1\2\1\2" and whole[17:21] == b"\1\2\1\2" and whole[49:53] == source[19:23]
+        assert whole[2:6] == whole[18:22] == whole[34:38] == b"\1\2\1\2" and whole[50:54] == source[20:24]
+        with pytest.raises(errors.InvalidUse, match="cuMemsetD2D16Async"):
+            transfer.fill_2d(memory.ptr + 1, 16, 0, 2, 2, 3, **common)     # not aligned to its elements
         transfer.copy_3d(memory.ptr, 8, 2, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common)
         memory.copy_to(whole)
         assert whole[:6] == source[:6] and whole[8:14] == source[6:12] and whole[16:22] == source[12:18]

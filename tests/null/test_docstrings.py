@@ -90,7 +90,7 @@ def test_there_are_definitions() -> None:
     assert len(DEFINITIONS) > 200 and any(label == "calls" for each in DEFINITIONS for label, _ in each.labelled())
 
 
-@pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "façade")
+@pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "facade")
 def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     text = ast.get_docstring(TREES[name]) or ""
     assert text, f"{PATHS[name]} has no docstring"

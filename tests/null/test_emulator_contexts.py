@@ -272,7 +272,7 @@ def test_what_is_asked_of_an_emulator():
 ])
 def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
     emulator = module("emulator")
-    monkeypatch.setenv(f"{NAME.rpartition('.')[2].upper()}_EMULATOR", text)
+    monkeypatch.setenv("RAWCUDA_EMULATOR", text)
     made = emulator.Emulator.from_environment()
     assert (made.mode, made.seed, len(made._machine.devices), made._machine.dump) == (mode, seed, devices, dump)
 
@@ -280,7 +280,7 @@ def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
 @pytest.mark.parametrize("text", ["quick", "devices=two", "random=x", "lazy=1", "devices=0"])
 def test_the_environment_is_read_strictly(monkeypatch, text):
     emulator = module("emulator")
-    monkeypatch.setenv(f"{NAME.rpartition('.')[2].upper()}_EMULATOR", text)
+    monkeypatch.setenv("RAWCUDA_EMULATOR", text)
     with pytest.raises(ValueError, match="devices"):
         emulator.Emulator.from_environment()
 

@@ -33,10 +33,11 @@ WATCH = """
 
     def hook(event, arguments):
         if event == "ctypes.dlopen" and arguments[0] is not None or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork",
-                     "os.register_at_fork", "subprocess.Popen", "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
+                     "subprocess.Popen", "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
                 or event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
             events.append((event, arguments))
     sys.addaudithook(hook)
+    os.register_at_fork = lambda **functions: events.append(("os.register_at_fork", functions))
 
     def state():
         api = ctypes.pythonapi

@@ -75,7 +75,7 @@ def name_of(path: Path) -> str:
 
 PATHS = {name_of(path): path for path in sorted(FOLDER.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_bytes()) for name, path in PATHS.items()}
-every_module = pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "façade")
+every_module = pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "facade")
 
 
 def is_type_checking(node: ast.AST) -> bool:

@@ -1,0 +1,20 @@
+"""PTX, executed: text to Python source, compiled, and run thread by thread.
+
+The way through, each step a room of its own:
+
+    lexer -> parser (declare, syntax) -> forms, opcodes (what is legal, what it means)
+          -> flow, registers (what can be known) -> translate (emit, access, data, control)
+          -> program (compiled, loaded) -> machine, scheduler, warps (running) -> report (what went wrong)
+
+Arithmetic is in integers, rounding and half. A new opcode is a row in opcodes.py or opcodes_float.py.
+
+source  PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
+"""
+
+from __future__ import annotations
+
+from .machine import Limits
+from .program import Code, Entry, load
+from .rejected import Rejected
+
+__all__ = ["Code", "Entry", "Limits", "Rejected", "load"]

@@ -4,7 +4,7 @@ An initialiser may hold numbers, floats, names of functions and variables, `gene
 byte of an address, `0xff00(name)`. It is kept as (offset, value, width) and turned to bytes when addresses are known.
 
 source  PTX ISA, "Variables", "Initializers", "Constant Expressions"
-next    parser.py
+Read next parser.py
 """
 
 from __future__ import annotations
@@ -205,17 +205,19 @@ def _integer_in_range(tokens: Tokens) -> int:
 def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> Variable:
     """Read a variable: what follows `.global` and its like, up to but not including the `;`, `,` or `)`."""
     line = tokens.line()
-    alignment, type, managed, vector = 0, "", False, 1
+    alignment, type, managed, vector, pointer = 0, "", False, 1, False
     while tokens.text[:1] == "." and tokens.kind == WORD:
         word = tokens.text
         if word == ".align":
             tokens.advance()
-            alignment = _integer(tokens)
-            if not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
-                raise tokens.fail(f"Alignment {alignment} is not a power of two")
+            asked = _integer(tokens)
+            if not 0 < asked <= 1 << 20 or asked & (asked - 1):
+                raise tokens.fail(f"Alignment {asked} is not a power of two")
+            alignment = alignment if pointer else asked  # behind .ptr it is that of what is pointed to
         elif word == ".attribute":
             managed = _attributes(tokens) or managed
         elif word == ".ptr":
+            pointer = True
             tokens.advance()
             if tokens.text in (".global", ".const", ".shared", ".local", ".param", ".generic"):
                 tokens.advance()

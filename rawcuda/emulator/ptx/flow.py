@@ -12,7 +12,7 @@ Flow that has no such shape (a loop with two entries), or that nests too deeply 
 one loop: slower, always possible.
 
 source  the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
-next    translate.py, which writes the plan down
+Read next translate.py, which writes the plan down
 """
 
 from __future__ import annotations

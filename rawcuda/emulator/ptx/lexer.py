@@ -5,7 +5,7 @@ almost nobody does. Comments, white space and preprocessor line marks vanish her
 text until `syntax` reads it digit by digit with int().
 
 source  PTX ISA, "Syntax": comments, identifiers, constants
-next    parser.py
+Read next parser.py
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the opcode table. Names are resolved here, except those after `bra` and `call`, 
 Nothing recurses with the depth of the text.
 
 source  PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
-next    syntax.py for what comes out; forms.py for how an instruction is judged
+Read next syntax.py for what comes out; forms.py for how an instruction is judged
 """
 
 from __future__ import annotations

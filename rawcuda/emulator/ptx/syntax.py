@@ -4,7 +4,7 @@ Types are PTX' own words without the dot ("u32", "f64", "pred"). A register carr
 for reports, and the one it has in the generated Python, which contains nothing of the text but checked letters.
 
 source  PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
-next    parser.py, which makes these; registers.py and translate.py, which read them
+Read next parser.py, which makes these; registers.py and translate.py, which read them
 """
 
 from __future__ import annotations

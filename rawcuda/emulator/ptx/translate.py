@@ -11,7 +11,7 @@
     def functions(L):                      # device functions: once a launch
         def f3_dot(T, p0_x, p1_y): ...
 
-next    flow.py for how blocks nest; module.py for what happens to the text
+Read next flow.py for how blocks nest; module.py for what happens to the text
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Writer(ControlEmitter):
         self.shared: dict[int, int] = {}
         self.shared_size = 0
         self.uniform: set[int] = set()
+        self._todo: list[Callable[[], None]] = []  # what is still to be written, last first
         if function.entry:
             self.shared, self.shared_size = unit.shared_layout(prepared)
             self.uniform = uniform(function, judged, self.late)
@@ -133,12 +134,13 @@ class Writer(ControlEmitter):
             self._nested(plan)
 
     def _nested(self, plan: Plan) -> None:
-        stack: list[Callable[[], None]] = [lambda: self._block(plan, 0, stack)]
+        stack = self._todo
+        self._block(plan, 0)
         while stack:
             stack.pop()()
 
-    def _block(self, plan: Plan, number: int, stack: list[Callable[[], None]]) -> None:
-        """Write a block, and put what follows it on the stack."""
+    def _block(self, plan: Plan, number: int) -> None:
+        """Write a block, and put what follows it on the stack of what is to be done."""
         outer = self.indent
         block = plan.blocks[number]
         guarded = number in plan.numbered
@@ -157,19 +159,19 @@ class Writer(ControlEmitter):
             self.write(instruction)
         self._leave_block(plan, block, todo)
         for following in plan.inside[number]:
-            todo.append(self._later(plan, following, inner, stack))
+            todo.append(self._later(plan, following, inner))
         if number in plan.loops:
             relays = plan.relays.get(number, {})
             todo.append(lambda: self._relay(relays, level))
         for following in plan.after[number]:
-            todo.append(self._later(plan, following, level, stack))
+            todo.append(self._later(plan, following, level))
         todo.append(lambda: setattr(self, "indent", outer))
-        stack.extend(reversed(todo))
+        self._todo.extend(reversed(todo))
 
-    def _later(self, plan: Plan, number: int, indent: int, stack: list[Callable[[], None]]) -> Callable[[], None]:
+    def _later(self, plan: Plan, number: int, indent: int) -> Callable[[], None]:
         def write() -> None:
             self.indent = indent
-            self._block(plan, number, stack)
+            self._block(plan, number)
 
         return write
 
@@ -248,13 +250,11 @@ class Writer(ControlEmitter):
         """Write the way from a block to one target: the target itself where it is nested here, else a jump."""
         line = self.line
         if plan.is_inline(block.number, target):
-            stack: list[Callable[[], None]] = []
 
             def nested() -> None:
                 self.indent, self.line = indent, line
-                self._block(plan, target, self._stack)
+                self._block(plan, target)
 
-            del stack
             todo.append(nested)
             return
 

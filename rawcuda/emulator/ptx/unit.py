@@ -1,7 +1,7 @@
 """What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
 
 source  PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
-next    translate.py
+Read next translate.py
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ class Prepared:
 class Unit:
     """A module under translation."""
 
+    BUILTINS = BUILTINS
     WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
     def __init__(self, module: Module, addresses: dict[str, int]) -> None:
         self.module = module
         self.addresses = addresses  # of global and const variables
         self.prepared: dict[str, Prepared] = {}
-        self.shared_names: dict[str, int] = {}
+        self.shared_variables: list[Variable] = []  # those that device functions name, whose place the kernel decides
         self._slots: dict[int, str] = {}
         for function in module.functions.values():
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
@@ -72,6 +73,12 @@ class Unit:
             number = len(self._slots)
             name = self._slots[id(variable)] = python_name("p", variable.name, number, False)
         return name
+
+    def shared_number(self, variable: Variable) -> int:
+        """Give a shared variable that a device function names its number in Launch.shared_at."""
+        if variable not in self.shared_variables:
+            self.shared_variables.append(variable)
+        return self.shared_variables.index(variable)
 
     # -- judging
 

@@ -1,0 +1,222 @@
+"""Half precision: float16 and bfloat16, one or two to a register, as bits.
+
+Operands become Python floats, which hold every one of them exactly; sums, differences and products are then exact or
+safely rounded in double (53 >= 2 * 11 + 2), and are rounded once to the half format. FMA goes through ratios.
+
+source  PTX ISA, "Half Precision Floating Point Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
+Read next rounding.py
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from math import copysign, inf
+
+from .rounding import (
+    float_of_32, maximum, maximum_nan, minimum, minimum_nan, power_of_two, round_ratio, signs_multiplied,
+    to_integer_value,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+__all__ = [
+    "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min", "half_mul", "half_sub",
+    "half_tanh", "to_half", "to_integer",
+]  # fmt: skip
+
+# name: bits of precision, smallest normal exponent, largest exponent, bits of fraction
+_FORMATS = {"f16": (11, -14, 15, 10), "bf16": (8, -126, 127, 7)}
+_NAN = 0x7FFF
+
+
+def from_half(type: str, bits: int) -> float:
+    """Give the number that 16 bits stand for."""
+    if type == "bf16":
+        return float_of_32(bits << 16)
+    return float(struct.unpack("<e", struct.pack("<H", bits))[0])
+
+
+def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
+    """Round a number to 16 bits.
+
+    shape   source: the type of value (a half's bits are taken as bits); flags: of sat, relu, satfinite
+    """
+    if source in _FORMATS:
+        value = from_half(source, int(value))
+    if value != value:
+        return 0 if "relu" not in flags and flags[:4] == "sat" and "satfinite" not in flags else _NAN
+    if flags:
+        if "relu" in flags and value < 0.0:
+            return 0
+        if flags.split(",")[0] == "sat":
+            value = min(max(value, 0.0), 1.0)
+    bits = _encode(type, value, mode)
+    if "satfinite" in flags and bits & 0x7FFF == _infinity(type):
+        bits -= 1
+    return bits
+
+
+def _infinity(type: str) -> int:
+    return 0x7C00 if type == "f16" else 0x7F80
+
+
+def _encode(type: str, value: float, mode: str) -> int:
+    if type == "f16" and mode == "rn" and abs(value) < 65520.0:
+        return int(struct.unpack("<H", struct.pack("<e", value))[0])
+    sign = 0x8000 if copysign(1.0, value) < 0.0 else 0
+    if math.isinf(value):
+        return sign | _infinity(type)
+    if not value:
+        return sign
+    top, bottom = (value, 1) if isinstance(value, int) else value.as_integer_ratio()
+    return _of_ratio(type, top, bottom, mode, sign)
+
+
+def _of_ratio(type: str, top: int, bottom: int, mode: str, sign: int) -> int:
+    precision, least, most, fraction = _FORMATS[type]
+    significand, exponent = round_ratio(top, bottom, precision, least, mode)
+    size = abs(significand)
+    if not size:
+        return sign
+    if size.bit_length() + exponent - 1 > most:
+        away = mode == "rn" or mode == ("rm" if sign else "rp")
+        return sign | (_infinity(type) if away else _infinity(type) - 1)
+    if size.bit_length() < precision:
+        if exponent == least - fraction:
+            return sign | size  # subnormal
+        shift = precision - size.bit_length()
+        shift = min(shift, exponent - (least - fraction))
+        size <<= shift
+        exponent -= shift
+        if size.bit_length() < precision:
+            return sign | size
+    elif size.bit_length() > precision:
+        size >>= 1
+        exponent += 1
+    return sign | (exponent + fraction - least + 1 << fraction) + size - (1 << fraction)
+
+
+def _each(type: str, flags: str, operation: Callable[..., int], *operands: int) -> int:
+    """Apply an operation to the one number in a register, or to both."""
+    words = flags.split(",") if flags else []
+    single = type[:-2] if type[-2:] == "x2" else type
+    if single == type:
+        return _one(single, words, operation, [x & 0xFFFF for x in operands])
+    low = _one(single, words, operation, [x & 0xFFFF for x in operands])
+    return _one(single, words, operation, [x >> 16 for x in operands]) << 16 | low
+
+
+def _one(type: str, words: list[str], operation: Callable[..., int], operands: list[int]) -> int:
+    if "ftz" in words:
+        operands = [_flush(type, bits) for bits in operands]
+    bits = operation(type, words, *operands)
+    if bits & 0x7FFF > _infinity(type):
+        bits = 0 if "sat" in words else _NAN
+    elif words:
+        if "ftz" in words:
+            bits = _flush(type, bits)
+        if "sat" in words:
+            bits = 0 if bits & 0x8000 else min(bits, 0x3C00 if type == "f16" else 0x3F80)
+        if "relu" in words and bits & 0x8000:
+            bits = 0
+    return bits
+
+
+def _flush(type: str, bits: int) -> int:
+    return bits & 0x8000 if bits & _infinity(type) == 0 else bits
+
+
+def _computed(type: str, value: float) -> int:
+    return _NAN if value != value else _encode(type, value, "rn")
+
+
+def half_add(type: str, flags: str, a: int, b: int) -> int:
+    """Add."""
+    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) + from_half(t, y)), a, b)
+
+
+def half_sub(type: str, flags: str, a: int, b: int) -> int:
+    """Subtract."""
+    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) - from_half(t, y)), a, b)
+
+
+def half_mul(type: str, flags: str, a: int, b: int) -> int:
+    """Multiply."""
+    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) * from_half(t, y)), a, b)
+
+
+def half_fma(type: str, flags: str, a: int, b: int, c: int) -> int:
+    """Multiply and add with one rounding."""
+    return _each(type, flags, _fma, a, b, c)
+
+
+def _fma(type: str, words: list[str], a: int, b: int, c: int) -> int:
+    x, y, z = from_half(type, a), from_half(type, b), from_half(type, c)
+    if "oob" in words and _NAN in (a, b):
+        return 0
+    value = x * y + z
+    if value != value or math.isinf(value) or not value:
+        return _computed(type, value)
+    (p, q), (r, s), (t, u) = x.as_integer_ratio(), y.as_integer_ratio(), z.as_integer_ratio()
+    top = p * r * u + t * q * s
+    return _of_ratio(type, top, q * s * u, "rn", 0x8000 if top < 0 else 0)
+
+
+def half_min(type: str, flags: str, a: int, b: int) -> int:
+    """Give the smaller."""
+    return _each(type, flags, lambda t, w, x, y: _extreme(t, w, minimum, minimum_nan, x, y), a, b)
+
+
+def half_max(type: str, flags: str, a: int, b: int) -> int:
+    """Give the larger."""
+    return _each(type, flags, lambda t, w, x, y: _extreme(t, w, maximum, maximum_nan, x, y), a, b)
+
+
+def _extreme(
+    type: str, words: list[str], plain: Callable[[float, float], float], strict: Callable[[float, float], float], a: int, b: int
+) -> int:
+    x, y = from_half(type, a), from_half(type, b)
+    pick = strict if "NaN" in words else plain
+    if "xorsign" in words:
+        return _computed(type, signs_multiplied(pick(abs(x), abs(y)), x, y))
+    return _computed(type, pick(x, y))
+
+
+def half_ex2(type: str, flags: str, a: int) -> int:
+    """Give 2 ** a."""
+    return _each(type, flags, lambda t, w, x: _computed(t, power_of_two(from_half(t, x))), a)
+
+
+def half_tanh(type: str, flags: str, a: int) -> int:
+    """Give tanh(a)."""
+    return _each(type, flags, lambda t, w, x: _computed(t, math.tanh(from_half(t, x))), a)
+
+
+def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
+    """Compare, with the orders and non-orders of setp."""
+    x, y = from_half(type, a), from_half(type, b)
+    unordered = x != x or y != y
+    if cmp in ("num", "nan"):
+        return unordered == (cmp == "nan")
+    if unordered:
+        return cmp[-1] == "u"
+    word = cmp.rstrip("u")
+    return {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[word]
+
+
+def to_integer(type: str, value: float, mode: str, to: str) -> int:
+    """Convert a float to an integer type, held to its range; a NaN is 0."""
+    if type in _FORMATS:
+        value = from_half(type, int(value))
+    if value != value:
+        return 0
+    bits = int(to[1:])
+    low, high = (0, (1 << bits) - 1) if to[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if value in (inf, -inf):
+        return high if value > 0.0 else low
+    return min(max(to_integer_value(value, mode), low), high)
+
+

@@ -1,0 +1,182 @@
+"""Integer arithmetic that is more than one Python operator: what the opcode table's expressions call.
+
+Every integer is canonical: unsigned, cut to its register's width. Functions take and give such integers unless their
+name says signed.
+
+source  PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+__all__ = [
+    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field", "permute",
+    "remainder", "reverse", "sign_extend", "signed24", "signed_field", "signed_halves", "zero_extend",
+]  # fmt: skip
+
+M32 = 0xFFFFFFFF
+
+
+def clamp(value: int, low: int, high: int) -> int:
+    """Hold a value between two limits."""
+    return low if value < low else high if value > high else value
+
+
+def divide(a: int, b: int) -> int:
+    """Divide signed integers, cutting towards zero; by zero gives all ones."""
+    if b == 0:
+        return -1
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def remainder(a: int, b: int) -> int:
+    """Give what a signed division leaves, with the dividend's sign; by zero leaves the dividend."""
+    if b == 0:
+        return a
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def signed24(value: int) -> int:
+    """Read the low 24 bits as a signed integer."""
+    return (value & 0xFFFFFF ^ 0x800000) - 0x800000
+
+
+def _signed(value: int, bits: int) -> int:
+    half = 1 << bits - 1
+    return (value & (1 << bits) - 1 ^ half) - half
+
+
+def reverse(value: int, bits: int) -> int:
+    """Put the bits in the opposite order."""
+    return int(f"{value:0{bits}b}"[::-1], 2)
+
+
+def find_bit(value: int, bits: int, shiftamt: str) -> int:
+    """Find the highest set bit, or with shiftamt how far it must move left; all ones if there is none."""
+    if not value:
+        return M32
+    place = value.bit_length() - 1
+    return bits - 1 - place if shiftamt else place
+
+
+def find_nth(value: int, start: int, offset: int) -> int:
+    """Find the offset-th set bit from bit start on, upwards or downwards (fns)."""
+    offset = _signed(offset, 32)
+    if start > 31:
+        return M32
+    if offset == 0:
+        return start if value >> start & 1 else M32
+    step, left = (1, offset) if offset > 0 else (-1, -offset)
+    place = start
+    while 0 <= place < 32:
+        if value >> place & 1:
+            left -= 1
+            if not left:
+                return place
+        place += step
+    return M32
+
+
+def signed_field(value: int, start: int, length: int, bits: int) -> int:
+    """Cut out a bit field and extend its sign; beyond the top the sign bit repeats (bfe.s32, bfe.s64)."""
+    if not length:
+        return 0
+    wide = _signed(value, bits) >> min(start, bits)
+    return _signed(wide, length) if length < bits else wide
+
+
+def insert_field(field: int, into: int, start: int, length: int, bits: int) -> int:
+    """Put the low bits of one number into another (bfi)."""
+    if start >= bits:
+        return into
+    cover = (1 << min(length, bits)) - 1 << start & (1 << bits) - 1
+    return into & ~cover | field << start & cover
+
+
+def bit_mask(start: int, length: int, mode: str) -> int:
+    """Make a run of ones (bmsk)."""
+    if mode == "wrap":
+        start, length = start & 31, length & 31
+    if start > 31 or not length:
+        return 0
+    return (1 << min(length, 32)) - 1 << start & M32
+
+
+def zero_extend(value: int, length: int, mode: str) -> int:
+    """Keep the low bits (szext.u32)."""
+    length = length & 31 if mode == "wrap" else min(length, 32)
+    return value & (1 << length) - 1
+
+
+def sign_extend(value: int, length: int, mode: str) -> int:
+    """Keep the low bits and repeat the topmost of them (szext.s32)."""
+    length = length & 31 if mode == "wrap" else min(length, 32)
+    return _signed(value, length) & M32 if length else 0
+
+
+def funnel(a: int, b: int, amount: int, direction: str, mode: str) -> int:
+    """Shift the 64 bits b:a and keep the upper (left) or the lower (right) half (shf)."""
+    amount = min(amount, 32) if mode == "clamp" else amount & 31
+    both = b << 32 | a
+    return (both << amount >> 32 if direction == "l" else both >> amount) & M32
+
+
+def permute(a: int, b: int, selector: int, mode: str) -> int:
+    """Pick four bytes of b:a (prmt)."""
+    source = (b << 32 | a).to_bytes(8, "little")
+    if mode:
+        low = selector & 3
+        return int.from_bytes(bytes(source[at] for at in _PICKS[mode][low]), "little")
+    made = 0
+    for place in range(4):
+        pick = selector >> 4 * place & 15
+        byte = source[pick & 7]
+        if pick & 8:
+            byte = 0xFF if byte & 0x80 else 0
+        made |= byte << 8 * place
+    return made
+
+
+_PICKS = {
+    "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
+    "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
+    "rc8": [(0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)],
+    "ecl": [(0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)],
+    "ecr": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)],
+    "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
+}
+
+
+def halves(pick: Callable[[int, int], int], a: int, b: int) -> int:
+    """Apply a function to both unsigned halves."""
+    return pick(a >> 16, b >> 16) << 16 | pick(a & 0xFFFF, b & 0xFFFF)
+
+
+def signed_halves(pick: Callable[[int, int], int], a: int, b: int, relu: str) -> int:
+    """Apply a function to both signed halves."""
+    made = 0
+    for shift in (0, 16):
+        value = pick(_signed(a >> shift, 16), _signed(b >> shift, 16))
+        made |= (max(value, 0) if relu else value) % 65536 << shift
+    return made
+
+
+def dot4(a: int, b: int, first: str, second: str) -> int:
+    """Multiply four bytes with four bytes and add (dp4a)."""
+    return sum(_part(a, 8 * at, 8, first) * _part(b, 8 * at, 8, second) for at in range(4))
+
+
+def dot2(a: int, b: int, first: str, second: str, half: str) -> int:
+    """Multiply two 16-bit numbers with two of four bytes and add (dp2a)."""
+    start = 16 if half == "hi" else 0
+    return sum(_part(a, 16 * at, 16, first) * _part(b, start + 8 * at, 8, second) for at in range(2))
+
+
+def _part(value: int, start: int, bits: int, type: str) -> int:
+    part = value >> start & (1 << bits) - 1
+    return _signed(part, bits) if type[0] == "s" else part

@@ -1,0 +1,356 @@
+"""A loaded module: its variables in memory, its functions compiled, its kernels ready to run.
+
+source  PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import sys
+import time
+
+from ..space import Allocation, Fault, Space
+from . import half, integers, rounding
+from .emit import Line
+from .machine import Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack
+from .parser import parse
+from .rejected import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, UNSUPPORTED_VERSION, Rejected
+from .report import explain
+from .scheduler import Team, run_plainly
+from .syntax import Function, Module, Symbol, Variable
+from .translate import Translated, translate
+from .unit import Unit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["Code", "Entry", "load"]
+
+# what each driver's PTX compiler knows: driver version -> newest .version
+_VERSIONS = (
+    (13010, (9, 1)), (13000, (9, 0)), (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)),
+    (12030, (8, 3)), (12020, (8, 2)), (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)),
+    (11050, (7, 5)), (11040, (7, 4)), (0, (7, 3)),
+)  # fmt: skip
+_SECONDS_BETWEEN_PROGRESS = 0.1
+_serial = itertools.count(1)
+
+
+class Entry:
+    """One kernel: what the driver tells about it, and how it is run."""
+
+    def __init__(self, code: Code, function: Function, translated: Translated) -> None:
+        self._code = code
+        self._translated = translated
+        self.name = function.name
+        self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
+        self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
+        self.static_shared = translated.shared_size
+        self.local_bytes = sum(t.frame_size for t in code._translated if t.prepared.function.name in translated.prepared.reaches)
+        self.constant_bytes = sum(v.size for v in code._module.variables.values() if v.space == "const")
+        self.registers = min(255, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
+        limits = function.limits
+        required = limits.get("reqntid")
+        self.required_block = _three(required) if required else None
+        self.max_threads = 1024
+        for bound in (required, limits.get("maxntid")):
+            if bound:
+                x, y, z = _three(bound)
+                self.max_threads = min(self.max_threads, x * y * z)
+        self.ptx_version = code.ptx_version
+        self.target = code.target
+        self.variable_names = list(code.variables)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+    def run(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_shared: int,
+        parameters: bytes,
+        *,
+        progress: Progress | None = None,
+        cooperative: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        """Run the kernel over a grid, to its end.
+
+        shape   parameters: parameter_bytes bytes, as PTX lays them out
+        raises  Fault   whatever the kernel did that memory or the machine forbids
+        """
+        code = self._code
+        launch = Launch(
+            self.name, grid, block, bytes(parameters), self.static_shared, dynamic_shared, code.space, limits or Limits()
+        )
+        launch.number = next(_serial)
+        code.prepare(launch, self._translated)
+        clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
+        launch.after_refill = clock.look if progress is not None else None
+        kernel = code.functions[self._translated.prepared.function.python]
+        try:
+            if self._translated.blocking:
+                _run_together(kernel, launch, clock, cooperative)
+            else:
+                _run_apart(kernel, launch, clock)
+        except Exception as reason:
+            raise explain(reason, launch, code.filename, code.lines) from reason
+        finally:
+            launch.close()
+            if launch.output:
+                sys.stdout.write("".join(launch.output))
+                sys.stdout.flush()
+
+
+class _Clock:
+    """Tells progress, now and then."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress = progress
+        self.total = total
+        self.done = 0
+        self._last = time.monotonic()
+
+    def step(self) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.look()
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if self.progress is not None and now - self._last > _SECONDS_BETWEEN_PROGRESS:
+            self._last = now
+            self.progress(self.done, self.total)
+
+
+def _blocks(launch: Launch) -> Any:
+    for z in range(launch.gz):
+        for y in range(launch.gy):
+            for x in range(launch.gx):
+                yield Block(launch, x, y, z)
+
+
+def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
+    for block in _blocks(launch):
+        launch.block = block
+        run_plainly(kernel(launch, block), block)
+        clock.step()
+
+
+def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, cooperative: bool) -> None:
+    """Run blocks in order; one that waits for another is put aside, and those after it get their turn."""
+    aside: list[Team] = []
+    for block in _blocks(launch):
+        launch.block = block
+        team = Team(kernel(launch, block), block)
+        if team.run():
+            clock.step()
+            aside = _again(aside, launch, clock) if aside else aside
+        else:
+            aside.append(team)
+    while aside:
+        aside = _again(aside, launch, clock)
+
+
+def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:
+    still = []
+    before = clock.done
+    for team in aside:
+        launch.block = team.block
+        if team.run():
+            clock.step()
+        else:
+            still.append(team)
+    if clock.done > before:
+        for team in still:
+            team.idle_rounds = 0
+    return still
+
+
+class Code:
+    """A loaded module."""
+
+    def __init__(self, text: str, module: Module, space: Space) -> None:
+        self.space = space
+        self._module = module
+        self._text = text
+        self.ptx_version = module.version[0] * 10 + module.version[1]
+        self.target = module.architecture[0] * 10 + module.architecture[1]
+        self.variables: dict[str, Allocation] = {}
+        self.info = ""
+        try:
+            self._allocate()
+            self._compile()
+        except BaseException:
+            self.unload()
+            raise
+        self.entries = {
+            t.prepared.function.name: Entry(self, t.prepared.function, t)
+            for t in self._translated
+            if t.prepared.function.entry
+        }
+        self.info = "".join(
+            f"ptxas info    : Compiling entry function '{name}' for 'sm_{self.target}'\n"
+            f"ptxas info    : Used {entry.registers} registers, {entry.static_shared} bytes smem\n"
+            for name, entry in self.entries.items()
+        )
+
+    def _allocate(self) -> None:
+        space = self.space
+        for variable in self._module.variables.values():
+            if variable.space == "shared":
+                continue
+            if variable.linkage == "extern":
+                continue
+            label = f".{variable.space} {variable.name}"
+            size = max(variable.size, 1)
+            try:
+                if variable.managed:
+                    made = space.allocate_host(size, kind="managed", label=label)
+                    made.data[:] = bytes(size)
+                else:
+                    made = space.allocate(
+                        size, kind="variable", alignment=max(variable.alignment, 16), label=label, poison=False
+                    )
+            except Fault as reason:
+                raise Rejected.at(variable.line, reason.report, OUT_OF_MEMORY) from None
+            self.variables[variable.name] = made
+
+    def _compile(self) -> None:
+        unit = Unit(self._module, {name: made.base for name, made in self.variables.items()})
+        for variable in self._module.variables.values():
+            self._initialise(unit, variable)
+        self._unit = unit
+        self._translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
+        lines: list[Line] = []
+        for translated in self._translated:
+            if translated.prepared.function.entry:
+                lines += translated.lines
+        lines.append(Line(0, "def functions(L):", 1, None))
+        lines.append(Line(1, "made = {}", 1, None))
+        for translated in self._translated:
+            if not translated.prepared.function.entry:
+                lines += translated.lines
+        lines.append(Line(1, "return made", 1, None))
+        self.lines = lines
+        self.source = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
+        self.filename = f"<ptx {next(_serial)}>"
+        names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
+        names.update(_NAMES)
+        exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
+        self.functions = names
+        linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
+
+    def _initialise(self, unit: Unit, variable: Variable) -> None:
+        made = self.variables.get(variable.name)
+        if made is None:
+            return
+        for offset, value, width in variable.initial:
+            if isinstance(value, Symbol):
+                value = self._address(unit, value, variable)
+            made.data[offset : offset + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+
+    def _address(self, unit: Unit, symbol: Symbol, variable: Variable) -> int:
+        target = symbol.target
+        if isinstance(target, Function):
+            address = unit.code_address(target) + symbol.offset
+        elif target.name in self.variables:
+            address = self.variables[target.name].base + symbol.offset
+        else:
+            raise Rejected.at(variable.line, f"Initial value of '{variable.name[:80]}' is no constant address")
+        if symbol.mask:
+            shift = (symbol.mask & -symbol.mask).bit_length() - 1
+            address = (address & symbol.mask) >> shift
+        return address
+
+    def prepare(self, launch: Launch, kernel: Translated) -> None:
+        """Give a launch its device functions and the places of shared variables."""
+        if len(self._translated) > len(self._module.functions) or any(
+            not t.prepared.function.entry for t in self._translated
+        ):
+            launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
+            launch.functions.update(self.functions["functions"](launch))
+            for translated in self._translated:
+                function = translated.prepared.function
+                launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
+
+    def unload(self) -> None:
+        """Free the module's variables, and forget its source."""
+        for made in self.variables.values():
+            if made.alive:
+                self.space.free(made.base)
+        linecache.cache.pop(getattr(self, "filename", ""), None)
+
+
+_BUILTINS = {
+    name: __builtins__[name] if isinstance(__builtins__, dict) else getattr(__builtins__, name)
+    for name in ("abs", "bin", "bytearray", "bytes", "float", "len", "max", "min", "sum")
+}
+_NAMES: dict[str, Any] = {
+    "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
+    "unpack": unpack,
+}  # fmt: skip
+for _room in (integers, half, rounding):
+    _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
+_NAMES.update(sqrt=rounding.math.sqrt, tanh=rounding.math.tanh, copysign=rounding.copysign)
+
+
+def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*values, 1, 1, 1)[:3]
+    return x, y, z
+
+
+def load(
+    image: bytes, space: Space, *, architecture: tuple[int, int] = (9, 0), driver_version: int = 13000
+) -> Code:
+    """Load a module: parse, judge and compile all of it.
+
+    raises  Rejected   with the log that the JIT compiler would give
+    """
+    text = _text(image)
+    module = parse(text)
+    newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
+    if module.version > newest:
+        major, minor = module.version
+        raise Rejected.at(
+            1,
+            f"Unsupported .version {major}.{minor}; current version is '{newest[0]}.{newest[1]}'",
+            UNSUPPORTED_VERSION,
+        )
+    if module.architecture > architecture:
+        raise Rejected(
+            NO_BINARY_FOR_GPU,
+            f"ptxas fatal   : Program with .target '{module.target}' cannot be compiled to architecture "
+            f"'sm_{architecture[0]}{architecture[1]}'",
+        )
+    try:
+        return Code(text, module, space)
+    except RecursionError:
+        raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
+
+
+_PTX = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*\.(?:version|file|pragma)\b", re.DOTALL)
+
+
+def _text(image: bytes) -> str:
+    """Tell PTX from the rest: binaries cannot run here, and what is neither is no image."""
+    if image[:4] == b"\x7fELF":
+        raise Rejected(NO_BINARY_FOR_GPU, "A cubin holds machine code, which is not emulated: load the PTX instead")
+    if image[:4] == b"\x50\xed\x55\xba":
+        raise Rejected(NO_BINARY_FOR_GPU, "A fatbin is not unpacked here: load the PTX instead")
+    raw = bytes(image).split(b"\0", 1)[0]
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Rejected(INVALID_IMAGE, "The image is neither PTX text nor a cubin") from None
+    if not text.strip():
+        raise Rejected(INVALID_IMAGE, "The image is empty")
+    if ".version" not in text and ".target" not in text:
+        raise Rejected(INVALID_IMAGE, "The image is neither PTX text nor a cubin")
+    return text

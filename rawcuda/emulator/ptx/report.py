@@ -1,0 +1,81 @@
+"""From an exception in generated code to a report that a person can act on.
+
+Nothing is kept while a kernel runs: the traceback knows the generated line, the line knows its PTX line and which
+register held the address, and the frame knows the registers and the thread.
+
+Read next program.py, which makes the line tables
+"""
+
+from __future__ import annotations
+
+from ..space import Fault
+from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, Launch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    from .emit import Line
+
+__all__ = ["explain"]
+
+
+def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line]) -> Fault:
+    """Make the fault of a launch from whatever stopped it."""
+    found = _innermost(reason.__traceback__, filename)
+    if isinstance(reason, Fault):
+        code, text = reason.code, reason.report
+    elif isinstance(reason, RecursionError):
+        code, text = LAUNCH_FAILED, "stack overflow: device functions call each other too deeply"
+    else:
+        code, text = _translated(reason, found, launch, lines)
+    where = [f"kernel {launch.name}"]
+    if found is not None:
+        frame, number = found
+        line = lines[number - 1]
+        where.insert(0, f"ptx line {line.line}")
+        verb = f"invalid {line.note.verb} of {line.note.width} bytes of {line.note.space} memory: " if line.note else ""
+        text = verb + text
+    if launch.block is not None:
+        block = launch.block
+        where.append(f"block ({block.x}, {block.y}, {block.z})")
+        if block.running is not None:
+            t = int(str(block.running))
+            where.append(f"thread ({t % launch.nx}, {t // launch.nx % launch.ny}, {t // launch.nx // launch.ny})")
+    return Fault(code, f"{text}\n    at {', '.join(where)}")
+
+
+def _innermost(trace: TracebackType | None, filename: str) -> tuple[FrameType, int] | None:
+    found = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            found = trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def _translated(
+    reason: BaseException, found: tuple[FrameType, int] | None, launch: Launch, lines: list[Line]
+) -> tuple[int, str]:
+    """Say what a Python exception means: an access past a view's end, or into one that was freed meanwhile."""
+    note = lines[found[1] - 1].note if found is not None else None
+    if note is not None and found is not None:
+        address = _address(found[0], note.register) + note.offset
+        if isinstance(reason, IndexError) and note.space == "shared":
+            size = launch.shared_bytes
+            return ILLEGAL_ADDRESS, (
+                f"shared address {address:#x}: {address + note.width - size} bytes past the end of the block's {size} bytes"
+            )
+        if isinstance(reason, ValueError) and "released" in str(reason):
+            return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)
+    return LAUNCH_FAILED, f"the emulator itself failed: {type(reason).__name__}: {reason}"
+
+
+def _address(frame: FrameType, register: str) -> int:
+    if not register:
+        return 0
+    if register.isdecimal() or register[:2] == "0x":
+        return int(register, 0)
+    value: Any = frame.f_locals.get(register, 0)
+    return int(value)

@@ -1,0 +1,277 @@
+"""Shapes and strides: NumPy is the oracle, over random layouts of every kind."""
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.subject import module
+
+layout = module("layout")
+
+
+def random_array(numpy, seed):
+    """Make an array of a random layout: 0 to 5 dimensions, gaps, reversals, broadcasts, transposes, empty and single extents."""
+    choose = random.Random(seed)
+    shape = [choose.choice((0, 1, 1, 2, 3, 4, 5) if choose.random() < 0.3 else (1, 2, 3, 4)) for _ in range(choose.randrange(6))]
+    array = numpy.arange(int(numpy.prod(shape)), dtype=choose.choice(("u1", "i2", "f4", "f8", "c16"))).reshape(shape)
+    for _ in range(choose.randrange(4)):
+        step = choose.randrange(5)
+        if step == 0 and array.ndim:
+            array = array.transpose(choose.sample(range(array.ndim), array.ndim))
+        elif step == 1 and array.ndim:
+            array = array[tuple(slice(None, None, choose.choice((1, -1, 2, -2))) for _ in range(array.ndim))]
+        elif step == 2 and array.ndim < 5:
+            array = numpy.broadcast_to(array, (choose.choice((0, 1, 3)), *array.shape))
+        elif step == 3 and array.ndim:
+            array = array[..., choose.randrange(3):]
+        else:
+            array = numpy.expand_dims(array, choose.randrange(array.ndim + 1))
+    return array, choose
+
+
+ROUNDS = 400
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_contiguity_extent_and_size_as_numpy_has_them(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, _ = random_array(numpy, (seed, n).__hash__())
+        assert layout.is_c_contiguous(a.shape, a.strides, a.itemsize) == a.flags.c_contiguous, (a.shape, a.strides)
+        assert layout.is_f_contiguous(a.shape, a.strides, a.itemsize) == a.flags.f_contiguous, (a.shape, a.strides)
+        assert layout.size(a.shape) == a.size
+        low, high = numpy.lib.array_utils.byte_bounds(a) if hasattr(numpy.lib, "array_utils") else numpy.byte_bounds(a)
+        if a.size:
+            at = a.__array_interface__["data"][0]
+            assert layout.extent(a.shape, a.strides, a.itemsize) == (low - at, high - at)
+        else:
+            assert layout.extent(a.shape, a.strides, a.itemsize) == (0, 0)
+        if a.flags.c_contiguous and a.size and 1 not in a.shape:
+            assert layout.c_strides(a.shape, a.itemsize) == a.strides
+            assert layout.f_strides(a.shape[::-1], a.itemsize) == a.T.strides
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reshape_agrees_with_numpy_on_what_needs_a_copy(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, choose = random_array(numpy, (seed, n, 1).__hash__())
+        wanted = factors(choose, a.size)
+        shape, strides = layout.reshape(a.shape, a.strides, wanted, a.itemsize)
+        theirs = a.reshape(wanted)
+        assert shape == theirs.shape
+        if a.size:
+            assert (strides is None) == (not numpy.shares_memory(theirs, a)), (a.shape, a.strides, wanted)
+        if strides is not None and a.size:
+            assert numpy.array_equal(numpy.lib.stride_tricks.as_strided(a, shape, strides), theirs)
+
+
+def factors(choose, count):
+    """Choose a shape of as many elements, sometimes with a -1."""
+    shape = []
+    while count > 1:
+        n = choose.choice([k for k in range(1, count + 1) if count % k == 0])
+        shape.append(n)
+        count //= n
+    shape = shape + [count] * (count == 0) + [1] * choose.randrange(2)
+    choose.shuffle(shape)
+    if shape and choose.random() < 0.3 and 0 not in shape:
+        shape[choose.randrange(len(shape))] = -1
+    return tuple(shape)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_indexing_as_numpy_does_it(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, choose = random_array(numpy, (seed, n, 2).__hash__())
+        key = random_key(choose, a.ndim)
+        try:
+            theirs = a[key]
+        except IndexError as error:
+            with pytest.raises(IndexError) as mine:
+                layout.select(a.shape, a.strides, key)
+            assert "too many" in str(error) and "too many" in str(mine.value) or str(error).rstrip(")") in str(mine.value), (error, mine.value)
+            continue
+        offset, shape, strides = layout.select(a.shape, a.strides, key)
+        assert shape == numpy.shape(theirs), (a.shape, key)
+        if numpy.size(theirs):
+            flat = numpy.lib.stride_tricks.as_strided(a, (1,) * a.ndim)
+            base = numpy.ndarray(shape, a.dtype, numpy.lib.stride_tricks.as_strided(flat, (), ()).data if False else whole(numpy, a), start(a) + offset, strides)
+            assert numpy.array_equal(base, theirs), (a.shape, a.strides, key)
+
+
+def whole(numpy, a):
+    """Return the bytes that an array lies in, from its lowest address on."""
+    low, high = layout.extent(a.shape, a.strides, a.itemsize)
+    import ctypes
+    kept = (ctypes.c_char * (high - low)).from_address(a.__array_interface__["data"][0] + low)
+    return kept
+
+
+def start(a):
+    return -layout.extent(a.shape, a.strides, a.itemsize)[0]
+
+
+def random_key(choose, ndim):
+    parts = []
+    for _ in range(choose.randrange(ndim + 2)):
+        kind = choose.randrange(6)
+        if kind == 0:
+            parts.append(None)
+        elif kind == 1 and ... not in parts:
+            parts.append(...)
+        elif kind <= 3:
+            parts.append(choose.randrange(-5, 5))
+        else:
+            parts.append(slice(*(choose.choice((None, -7, -2, -1, 0, 1, 2, 7)) for _ in range(2)), choose.choice((None, -2, -1, 1, 2, 3))))
+    return parts[0] if len(parts) == 1 and choose.random() < 0.5 else tuple(parts)
+
+
+@pytest.mark.parametrize("key, words", [
+    (1.0, "only integers"), ("a", "only integers"), ([0, 1], "only integers"), (True, "mask"), ((..., ...), "single ellipsis"),
+    ((0, 0, 0), "too many indices"), (3, "index 3 is out of bounds for axis 0 with size 3"), ((0, -5), "out of bounds for axis 1"),
+])
+def test_indices_that_a_view_has_not(key, words):
+    with pytest.raises(IndexError, match=words):
+        layout.select((3, 4), (16, 4), key)
+
+
+def test_too_many_new_dimensions():
+    assert len(layout.select((2,), (4,), (None,) * 63)[1]) == 64
+    with pytest.raises(IndexError, match="64"):
+        layout.select((2,), (4,), (None,) * 64)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_broadcast_as_numpy_does_it(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, choose = random_array(numpy, (seed, n, 3).__hash__())
+        wanted = tuple(choose.choice((k, k, 2, 3, 0) if k != 1 else (1, 2, 0)) for k in (1,) * choose.randrange(3) + a.shape)
+        try:
+            theirs = numpy.broadcast_to(a, wanted)
+        except ValueError:
+            with pytest.raises(ValueError, match="cannot broadcast"):
+                layout.broadcast(a.shape, a.strides, wanted)
+            continue
+        strides = layout.broadcast(a.shape, a.strides, wanted)
+        if theirs.size:
+            assert [s for s, k in zip(strides, wanted) if k > 1] == [s for s, k in zip(theirs.strides, wanted) if k > 1]
+        b, _ = random_array(numpy, (seed, n, 4).__hash__())
+        try:
+            both = numpy.broadcast_shapes(a.shape, b.shape)
+        except ValueError:
+            with pytest.raises(ValueError):
+                layout.broadcast_shape(a.shape, b.shape)
+        else:
+            assert layout.broadcast_shape(a.shape, b.shape) == both
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coalescing_pairs_the_same_elements(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, choose = random_array(numpy, (seed, n, 5).__hash__())
+        b = numpy.empty(a.shape, "f8")
+        if b.ndim:
+            b = b.transpose(choose.sample(range(b.ndim), b.ndim)).copy().transpose(numpy.argsort(choose.sample(range(b.ndim), b.ndim)))
+            if b.shape != a.shape:
+                b = numpy.empty(a.shape, "f8", order=choose.choice("CF"))
+        shape, (to, of), (to_offset, of_offset) = layout.coalesce(b.shape, b.strides, a.strides)
+        assert pairs(shape, to, of, to_offset, of_offset) == pairs(a.shape, b.strides, a.strides, 0, 0)
+        assert all(s >= 0 for s in to) and list(to) == sorted(to, reverse=True) and (1 not in shape)
+
+
+def pairs(shape, first, second, first_at, second_at):
+    """Return the set of (offset, offset) that a walk over two operands meets."""
+    if 0 in shape:
+        return set()
+    found = [(first_at, second_at)]
+    for n, one, two in zip(shape, first, second):
+        found = [(x + k * one, y + k * two) for x, y in found for k in range(n)]
+    return set(found)
+
+
+def test_coalescing_leaves_no_dimension_where_none_is_needed():
+    assert layout.coalesce((2, 3, 4), (48, 16, 4), (48, 16, 4)) == ((24,), ((4,), (4,)), (0, 0))
+    assert layout.coalesce((2, 3, 4), (48, 16, 4), (4, 8, 24)) == ((2, 3, 4), ((48, 16, 4), (4, 8, 24)), (0, 0))
+    assert layout.coalesce((4, 3), (4, 16), (4, 16)) == ((12,), ((4,), (4,)), (0, 0))
+    assert layout.coalesce((5,), (-4,), (-4,)) == ((5,), ((4,), (4,)), (-16, -16))
+    assert layout.coalesce((1, 1), (7, 9), (1, 2)) == ((), ((), ()), (0, 0))
+    assert layout.coalesce((3, 0), (0, 4), (4, 4))[0] == (0,)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repeats_never_misses_a_shared_byte(seed):
+    numpy = pytest.importorskip("numpy")
+    for n in range(ROUNDS):
+        a, choose = random_array(numpy, (seed, n, 6).__hash__())
+        strides = tuple(choose.choice((s, s, 0, 1, 3, a.itemsize)) for s in a.strides)
+        seen = sorted(at for at, _ in [(x, 0) for x in offsets(a.shape, strides)])
+        shared = any(later - earlier < a.itemsize for earlier, later in zip(seen, seen[1:]))
+        assert not shared or layout.repeats(a.shape, strides, a.itemsize), (a.shape, strides, a.itemsize)
+    assert not layout.repeats((3, 4), (16, 4), 4) and not layout.repeats((3, 4), (-16, 4), 4) and not layout.repeats((0, 3), (0, 0), 4)
+    assert layout.repeats((3,), (0,), 4) and layout.repeats((3, 4), (4, 4), 4) and layout.repeats((2,), (2,), 4)
+
+
+def offsets(shape, strides):
+    found = [0]
+    for n, stride in zip(shape, strides):
+        found = [x + k * stride for x in found for k in range(n)]
+    return found
+
+
+def test_overlaps():
+    assert layout.overlaps(100, (0, 10), 109, (0, 4)) and not layout.overlaps(100, (0, 10), 110, (0, 4))
+    assert layout.overlaps(100, (-8, 4), 93, (0, 1)) and not layout.overlaps(100, (0, 0), 100, (0, 4))
+
+
+# -- sizes are 64-bit
+
+def test_nothing_wraps_past_32_bits():
+    assert layout.size((2**20, 2**20)) == 2**40
+    assert layout.c_strides((2**20, 2**20, 3), 8) == (24 * 2**20, 24, 8)
+    assert layout.extent((2**33, 2), (16, 8), 8) == (0, (2**33 - 1) * 16 + 16)
+    assert layout.select((2**40,), (8,), -1) == ((2**40 - 1) * 8, (), ())
+    assert layout.select((2**40,), (8,), slice(2**35, None, 2**20)) == (2**38, (2**20 - 2**15,), (2**23,))
+
+
+def test_1_26_what_no_memory_could_hold():
+    assert layout.checked_size((2**60,), 4) == 2**60
+    for shape in ((2**61,), (2**32, 2**32), (0, 2**63), (2**31, 2**31, 2**31, 0)):
+        with pytest.raises(ValueError, match="2\\*\\*63"):
+            layout.checked_size(shape, 4)
+
+
+@pytest.mark.parametrize("shape, result", [(3, (3,)), ((), ()), ([2, 3], (2, 3)), (range(3), (0, 1, 2)), ((True,), (1,))])
+def test_as_shape(shape, result):
+    assert layout.as_shape(shape) == result and all(type(n) is int for n in layout.as_shape(shape))
+
+
+@pytest.mark.parametrize("shape, error", [("33", TypeError), (None, TypeError), (2.0, TypeError), ((2.0,), TypeError), ((-1,), ValueError),
+                                          (-1, ValueError), ((1,) * 65, ValueError), (("a",), TypeError)])
+def test_as_shape_refuses(shape, error):
+    with pytest.raises(error):
+        layout.as_shape(shape)
+
+
+# -- axes
+
+def test_axes_as_numpy_names_them():
+    assert layout.move_axes(3, None) == (2, 1, 0) and layout.move_axes(3, (0, -1, 1)) == (0, 2, 1) and layout.move_axes(0, ()) == ()
+    for axes, error in (((0, 0), ValueError), ((0,), ValueError), ((0, 2), IndexError), ((0, -3), IndexError)):
+        with pytest.raises(error):
+            layout.move_axes(2, axes)
+    assert layout.squeeze((1, 3, 1), (7, 4, 9)) == ((3,), (4,)) and layout.squeeze((1, 3, 1), (7, 4, 9), -1) == ((1, 3), (7, 4))
+    assert layout.squeeze((1, 3, 1), (7, 4, 9), (0, 2)) == ((3,), (4,)) and layout.squeeze((), ()) == ((), ())
+    for axis, error in ((1, ValueError), (3, IndexError)):
+        with pytest.raises(error):
+            layout.squeeze((1, 3, 1), (7, 4, 9), axis)
+
+
+@pytest.mark.parametrize("shape, wanted", [((4,), (-1, -1)), ((4,), (3,)), ((4,), (-1, 3)), ((0,), (-1, 0)), ((4,), (-2, 2)), ((0, 3), (1,))])
+def test_reshape_refuses(shape, wanted):
+    with pytest.raises(ValueError):
+        layout.reshape(shape, layout.c_strides(shape, 4), wanted, 4)
