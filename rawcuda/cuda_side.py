@@ -10,6 +10,7 @@ import ctypes
 
 from . import driver
 from .description import Description, place
+from .device import AnyContext
 from .errors import CudaError, ProtocolError
 from .protocols.cuda_array_interface import UNORDERED
 from .protocols.dlpack import CudaSide
@@ -32,7 +33,8 @@ def _attribute(address: int, which: int) -> "Optional[int]":
     """
     value = ctypes.c_uint64()
     try:
-        driver.current().cuPointerGetAttribute(ctypes.byref(value), which, address)
+        with AnyContext():
+            driver.current().cuPointerGetAttribute(ctypes.byref(value), which, address)
     except CudaError as error:
         if error.code == 1:                              # CUDA_ERROR_INVALID_VALUE: not memory of this driver's
             return None

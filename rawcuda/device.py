@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .strided import StridedView
     from .stream import Event, Stream
 
-__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "Current", "Unnoticed", "reaches", "release"]
+__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "AnyContext", "Current", "Unnoticed", "reaches", "release"]
 
 
 class PrimaryContext:
@@ -344,6 +344,28 @@ def _attribute_number(name: str) -> int:
         near = difflib.get_close_matches(full, table, 3, 0.5)
         raise ValueError(f"no device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
     return table[full]
+
+
+class AnyContext(Current):
+    """Have some context current for the length of a with block, for calls that need one and do not care which.
+
+    An address says itself which device it is of; but the driver answers only to a thread that has a context.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        with _contexts_lock:
+            held = [primary for primary in _contexts.values() if primary._handle is not None]
+        super().__init__(held[0] if held else Device(0).primary)
+
+    def __enter__(self) -> None:
+        now = cuda_h.CUcontext()
+        self._context.driver.cuCtxGetCurrent(ctypes.byref(now))
+        if now.value is None:
+            if self._context._handle is None:
+                self._context.hold()                     # kept: what asks for addresses will soon use them
+            super().__enter__()
 
 
 def _count() -> int:

@@ -39,10 +39,10 @@ def size(shape: Iterable[int]) -> int:
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises TypeError."""
     if hasattr(shape, "__index__"):
-        return (_index(shape),)
+        return (int(_index(shape)),)
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple([_index(n) for n in shape])
+    out: Ints = tuple([int(_index(n)) for n in shape])       # (True is its own index before 3.10)
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out

@@ -148,7 +148,8 @@ class Progress:
         self._put(f"{self._what}: {100 * done // max(total, 1)} % of {total} blocks{left}")
 
     def _put(self, text: str) -> None:
-        self._stream.write("\r" + text.ljust(self._width) + ("\r" if not text else ""))
+        before, self._width = self._width, max(self._width, len(text))       # first: Ctrl-C may come while we write
+        self._stream.write("\r" + text.ljust(before) + ("\r" if not text else ""))
         self._stream.flush()
         self._width = len(text)
 

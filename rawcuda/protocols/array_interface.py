@@ -62,7 +62,7 @@ def _ints(protocol: str, field: str, value: Any) -> Ints:
         except TypeError:
             refuse(protocol, field, value, "is a tuple of ints")
     try:
-        return tuple([index(n) for n in value])
+        return tuple([int(index(n)) for n in value])
     except TypeError:
         refuse(protocol, field, value, "is a tuple of ints")
 

@@ -56,7 +56,7 @@ def test_the_log_of_a_bad_module_names_the_line(client):
 
 @pytest.mark.parametrize("room", [1, 2, 10])
 def test_a_log_is_cut_to_its_buffer(client, room):
-    code, _, _, error, size, _ = _load_with_logs(client, b"no PTX at all", room)
+    code, _, _, error, size, _ = _load_with_logs(client, HEAD.encode() + b"no more PTX", room)
     assert code == 218
     assert size == room - 1 == len(error.value)          # and nothing lies past the final zero
 

@@ -1,0 +1,153 @@
+"""Exporters made by hand: DLPack tensors whose every field can be wrong, and objects that show one dict or another.
+
+Nothing of the package under test makes them, so that it cannot agree with itself by mistake.
+"""
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from typing import Any, Optional
+
+_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
+_new = _api["PyCapsule_New"]
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_get_name = _api["PyCapsule_GetName"]
+_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_name_at = _api["PyCapsule_GetName"]
+_name_at.restype, _name_at.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+NAMES = {name: ctypes.create_string_buffer(name) for name in (b"dltensor", b"dltensor_versioned", b"used_dltensor",
+                                                               b"used_dltensor_versioned", b"something_else")}
+
+
+def capsule(pointer: int, name: Optional[bytes], destructor: int = 0) -> Any:
+    """Make a PyCapsule."""
+    return _new(pointer, ctypes.cast(NAMES[name], ctypes.c_char_p) if name is not None else None, destructor or None)
+
+
+def name_of(thing: Any) -> Optional[bytes]:
+    """Return a capsule's name."""
+    name: Optional[bytes] = _get_name(thing)
+    return name
+
+
+class Tensor:
+    """A managed tensor in memory of its own, and how often it was freed.
+
+    Any field may be given as it should not be. `shape` and `strides` may be None (a null pointer) or an int (an address).
+    Once deleted, the struct is overwritten, so that whoever reads it later reads rubbish.
+    """
+
+    def __init__(self, data: Any = None, *, shape: Any = (2, 3), strides: Any = None, dtype: "tuple[int, int, int]" = (2, 32, 1),
+                 device: "tuple[int, int]" = (1, 0), version: "Optional[tuple[int, int]]" = (1, 3), flags: int = 0, byte_offset: int = 0,
+                 ndim: "Optional[int]" = None, null_deleter: bool = False) -> None:
+        self.values = (ctypes.c_float * 24)(*range(24))
+        self.freed = 0
+        address = ctypes.addressof(self.values) if data is None else data
+        self._keep: "list[Any]" = []
+        head = self._head(address, device, ndim if ndim is not None else len(shape), dtype, self._pointer(shape), self._pointer(strides),
+                          byte_offset)
+        self._deleter = _DELETER(self._delete)
+        deleter = 0 if null_deleter else ctypes.cast(self._deleter, ctypes.c_void_p).value
+        if version is None:
+            raw = head + struct.pack("=QQ", 0, deleter)
+        else:
+            raw = struct.pack("=IIQQQ", *version, 0, deleter, flags) + head
+        self.versioned = version is not None
+        self.struct = ctypes.create_string_buffer(raw, len(raw))
+
+    def _pointer(self, numbers: Any) -> int:
+        if numbers is None or isinstance(numbers, int):
+            return numbers or 0
+        made = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+        self._keep.append(made)
+        return ctypes.addressof(made)
+
+    @staticmethod
+    def _head(address: int, device: "tuple[int, int]", ndim: int, dtype: "tuple[int, int, int]", shape: int, strides: int,
+              byte_offset: int) -> bytes:
+        return struct.pack("=QiiiBBHQQQ", address, *device, ndim, *dtype, shape, strides, byte_offset)
+
+    @property
+    def address(self) -> int:
+        """Return the struct's address."""
+        return ctypes.addressof(self.struct)
+
+    def _delete(self, address: int) -> None:
+        assert address == self.address
+        self.freed += 1
+        ctypes.memset(self.address, 0xEE, len(self.struct))
+        for numbers in self._keep:
+            ctypes.memset(numbers, 0xEE, ctypes.sizeof(numbers))
+
+    def capsule(self, name: "Optional[bytes]" = None) -> Any:
+        """Make the capsule of this tensor; dropped under its first name it frees the tensor, as the specification has it."""
+        right = b"dltensor_versioned" if self.versioned else b"dltensor"
+        name = right if name is None else name
+
+        def destroy(address: int) -> None:
+            if _name_at(address) == right:
+                self._delete(self.address)
+
+        made = _DESTRUCTOR(destroy)
+        _immortal.append(made)
+        return capsule(self.address, name, ctypes.cast(made, ctypes.c_void_p).value or 0)
+
+
+_immortal: "list[Any]" = []                              # a capsule may outlive what made it
+
+
+class Exporter:
+    """Offer one tensor by `__dlpack__`, and note how it was asked.
+
+    knows     the keywords that it understands; others raise TypeError, as a signature without them would
+    says      what __dlpack_device__ returns; None: the tensor's own; a missing method: False
+    """
+
+    def __init__(self, tensor: Tensor, *, knows: "tuple[str, ...]" = ("stream", "max_version", "dl_device", "copy"),
+                 says: Any = None, raises: "dict[Any, Exception] | None" = None, capsule: Any = None) -> None:
+        self.tensor, self.knows, self.says, self.raises, self.asked = tensor, knows, says, raises or {}, []
+        self.given = capsule
+        if says is not False:
+            self.__dlpack_device__ = self._device
+
+    def _device(self) -> Any:
+        if self.says is not None:
+            return self.says
+        start = 32 if self.tensor.versioned else 0
+        return struct.unpack_from("=ii", self.tensor.struct, start + 8)
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.asked.append(keywords)
+        for word in keywords:
+            if word not in self.knows:
+                raise TypeError(f"__dlpack__() got an unexpected keyword argument '{word}'")
+        error = self.raises.get("max_version" in keywords) or self.raises.get(keywords.get("stream", "none"))
+        if error is not None:
+            raise error
+        return self.tensor.capsule() if self.given is None else self.given
+
+
+class Shows:
+    """Show dicts (or whatever is given) as the attributes of the array interfaces; an exception is raised when it is read."""
+
+    def __init__(self, cuda: Any = None, host: Any = None) -> None:
+        self.cuda, self.host, self.reads = cuda, host, 0
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self._show(self.cuda)
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self._show(self.host)
+
+    def _show(self, what: Any) -> Any:
+        if what is None:
+            raise AttributeError("not for this array")
+        self.reads += 1
+        if isinstance(what, Exception):
+            raise what
+        return what
