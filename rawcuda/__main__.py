@@ -31,7 +31,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _dispatch(words)
-        sys.stdout.flush()
+        print(end="", flush=True)                # a broken pipe shows here, not after we have gone
         return status
     except KeyboardInterrupt:
         return 130

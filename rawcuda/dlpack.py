@@ -269,21 +269,25 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
     units     strides count elements, and are written always: null ones are legal but not everywhere read
     owner     what keeps the memory alive until the deleter has run
     """
-    return _new_capsule(*_export(data, device, dtype, shape, strides, owner, versioned, flags)) if not _swept() else \
-        _export_swept(data, device, dtype, shape, strides, owner, versioned, flags)
-
-
-def _swept() -> bool:
-    return (_exports or _begin()).sweeps
-
-
-def _export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any,
-            versioned: bool, flags: int) -> "tuple[int, int, Optional[int]]":
-    """Write the struct and enter it as out; return what PyCapsule_New takes."""
     exports = _exports or _begin()
+    if exports.sweeps:
+        sweep()
+    address = _write(exports, data, device, dtype, shape, strides, owner, versioned, flags)
+    try:
+        capsule = _new_capsule(address, ctypes.addressof(_VERSIONED if versioned else _LEGACY), exports.destructor)
+    except BaseException:
+        del outstanding[address]
+        raise
+    if exports.sweeps:
+        outstanding[address] = (*outstanding[address][:3], (capsule, ctypes.c_uint64.from_address(address).value))
+    return capsule
+
+
+def _write(exports: _Exports, data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any,
+           versioned: bool, flags: int) -> int:
+    """Write the struct, enter it as out, and return its address."""
     ndim = len(shape)
     start = 80 if versioned else 64
-    # In place of create_string_buffer, which would make a type for each length anew: lengths here are few.
     struct = (ctypes.c_char * (start + 16 * ndim))()
     address = ctypes.addressof(struct)
     numbers = address + start
@@ -300,7 +304,7 @@ def _export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], sha
     outstanding[address] = entry
     if exports.ended:
         immortal(entry)
-    return address, ctypes.addressof(_VERSIONED if versioned else _LEGACY), exports.destructor
+    return address
 
 
 # -- where no callback is safe: deleters that only mark, and a sweep at the next export
@@ -313,15 +317,6 @@ def _marking_function() -> int:
     libc = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.CDLL("ucrtbase", winmode=0x800)
     function = libc["_time64" if sys.platform == "win32" else "time"]
     return ctypes.cast(function, _pointer).value or 0
-
-
-def _export_swept(*what: Any) -> Any:
-    sweep()
-    address, name, _ = _export(*what)
-    capsule = _new_capsule(address, name, None)
-    entry = outstanding[address]
-    outstanding[address] = (*entry[:3], (capsule, ctypes.c_uint64.from_address(address).value))
-    return capsule
 
 
 def sweep() -> int:

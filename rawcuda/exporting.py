@@ -50,12 +50,12 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     """
     device = dlpack_device(view)
     versioned = _is_versioned(max_version)
-    wanted = device if dl_device is None else _pair(dl_device)
+    wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
         refuse("dlpack", "copy", copy, "is True, False or None")
-    needs_copy = wanted != device and not (wanted[0] == 1 and device[0] == 3)
-    if needs_copy and (wanted[0] != 1 or copy is False):
-        why = "would need a copy, which copy=False forbids" if wanted[0] == 1 else "is not where the memory is; copy it there first"
+    needs_copy = wanted != device and not (wanted == (1, 0) and device[0] == 3)
+    if needs_copy and (wanted != (1, 0) or copy is False):
+        why = "would need a copy, which copy=False forbids" if wanted == (1, 0) else "is not where the memory is; copy it there first"
         refuse("dlpack", "dl_device", wanted, why)
     flags, source = 0, view
     if needs_copy or copy:
@@ -75,19 +75,15 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
 def _is_versioned(max_version: Any) -> bool:
     if max_version is None:
         return False
-    try:
-        major, _ = max_version
-        return int(major) >= 1
-    except (TypeError, ValueError):
-        refuse("dlpack", "max_version", max_version, "is None or a pair of ints, (major, minor)")
+    return _pair("max_version", max_version)[0] >= 1
 
 
-def _pair(dl_device: Any) -> tuple[int, int]:
-    try:
-        type_, id_ = dl_device
-        return int(type_), int(id_)
-    except (TypeError, ValueError):
-        refuse("dlpack", "dl_device", dl_device, "is None or a pair of ints, (type, id)")
+def _pair(field: str, value: Any) -> tuple[int, int]:
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        first, second = value
+        if hasattr(first, "__index__") and hasattr(second, "__index__"):
+            return first.__index__(), second.__index__()
+    refuse("dlpack", field, value, "is None or a pair of ints")
 
 
 def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Optional
 
-__all__ = ["PACKAGE", "PROGRAM", "Refusal", "NoGpu", "Parser", "choose", "chosen_by", "connect", "first_line", "is_emulator",
-           "Progress", "show_progress"]
+__all__ = ["PACKAGE", "PROGRAM", "VARIABLE", "Refusal", "NoGpu", "Parser", "add_driver", "choose", "chosen_by", "connect", "reason",
+           "first_line", "is_emulator", "Progress", "show_progress"]
 
 PACKAGE = __name__.partition(".commands")[0]     # whatever a copy of this package is called
 PROGRAM = f"python3 -m {PACKAGE}"

@@ -96,7 +96,7 @@ def _driver(option: Optional[str]) -> tuple[Optional[driver.Driver], str]:
     asked = chosen_by(option)
     _section("driver")
     _fact("chosen by", asked or f"nothing, so the GPU's (--driver or {VARIABLE} choose another)")
-    if asked.partition(" ")[0] in ("", "--driver nvidia") or asked.endswith("nvidia"):
+    if asked in ("", "--driver nvidia", f"{VARIABLE}=nvidia"):
         _tries()
     _fact("kernel module", _kernel_module())
     try:
@@ -189,7 +189,8 @@ def _run_kernel(device: Device) -> str:
         end = time.perf_counter()
     if int.from_bytes(result, sys.byteorder) != 42:
         raise AssertionError(f"the kernel should have stored 42, and {result.hex()} was read back")
-    return f"ran: 42 was stored and read back (context and code {(loading - begin) * 1000:.1f} ms, run {(end - loading) * 1000:.2f} ms)"
+    return (f"ran: 42 was stored and read back (context and code {(loading - begin) * 1000:.1f} ms, "
+            f"run {(end - loading) * 1000:.2f} ms)")
 
 
 # -- what else is there

@@ -113,7 +113,7 @@ def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM
     """
     parts = text.strip().replace("x", ",").split(",")
     if not all(part.isascii() and part.isdigit() for part in parts) or len(parts) > most:
-        raise Refusal(f"{what}: {text.strip()!r} is not a number, or {most if most < 9 else 'several'} at most joined by x, such as 16x16")
+        raise Refusal(f"{what}: {text.strip()!r} is neither a number nor up to {most} joined by x, such as 16x16")
     numbers = tuple(map(int, parts))
     if min(numbers) < least:
         raise Refusal(f"{what}: {text.strip()!r} holds a number below {least}")

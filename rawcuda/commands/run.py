@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
         return _list(options.file, kind, data)
     for name in ("grid", "block"):
         if getattr(options, name) is None:
-            raise Refusal(f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}? such as --{name} 256")
+            raise Refusal(f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}, "
+                          f"such as --{name} 256")
     grid, block = (operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
     arrays = [operands.parse(text) for text in options.arguments]
     return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
@@ -154,7 +155,7 @@ def _run(options: argparse.Namespace, code: bytes, grid: tuple[int, ...], block:
             elapsed = end.elapsed_ms(since=start)
             show_progress(loaded, None)
         print(first_line(loaded, chosen_by(options.driver)))
-        print(f"{options.kernel}: {_times(grid)} blocks of {_times(block)} threads, {elapsed:.3f} ms")
+        print(f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms")
         _write(values, outputs)
     return 0
 

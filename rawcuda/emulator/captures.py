@@ -92,6 +92,7 @@ class Capture:
         self.graph = Graph()
         self.valid, self.over = True, False
         self.frontier: dict[Stream, tuple[int, ...]] = {}
+        machine.captures.add(self)
         self.enter(origin, ())
 
     def enter(self, stream: Stream, after: tuple[int, ...]) -> None:
@@ -106,6 +107,9 @@ class Capture:
             stream.capture = None
             stream.context.captures -= stream.blocking
         self.frontier.pop(stream, None)
+        if not self.frontier:
+            self.over = True
+            self.machine.captures.discard(self)
 
     def add(self, stream: Stream, run: Callable[[], None], name: str, kind: int) -> None:
         """Make a node of work that a stream is given."""
@@ -161,7 +165,6 @@ class Capture:
         joined = self._reaching(self.frontier[self.origin])
         for stream in list(self.frontier):
             self.leave(stream)
-        self.over = True
         if not self.valid:
             return None
         if not unjoined <= joined:

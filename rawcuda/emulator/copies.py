@@ -115,7 +115,7 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
     """Queue a copy, and wait for it where the driver would."""
     queues = machine.queues
     if waits:
-        stream.context.refuse_unsafe()
+        machine.refuse_unsafe()
     if source.is_pageable and stream.capture is None:    # a graph reads its host memory each time it is launched
         if waits:
             for earlier in queues.pending(stream):

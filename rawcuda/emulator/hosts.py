@@ -70,10 +70,9 @@ class HostThread:
     def _run(self, work: Work) -> None:
         """Run a piece of work in the calling thread, with the lock open and calls refused."""
         before, self.ident = self.ident, threading.get_ident()
-        self._machine.lock.release()
         try:
-            work.run()
+            with self._machine.unlocked():
+                work.run()
         finally:
-            self._machine.lock.acquire()
             self.ident = before
         self._machine.queues.finish_host(work)

@@ -24,11 +24,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional, TypeVar
 
+    from .captures import Capture
     from .space import Allocation
 
     T = TypeVar("T")
 
-__all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
+__all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding", "Unlocked"]
 
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56                       # non-canonical on x86-64, unmapped on arm64
@@ -149,15 +150,13 @@ class Context:
         raise Refused(906, "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
                            "capturing. Capture in a non-blocking stream, or give the work a stream of its own.")
 
-    def refuse_unsafe(self) -> None:
-        """Refuse a call that may synchronise, if that could disturb a capture that is going on."""
-        for stream in self.streams.values():
-            if stream.capture is not None:
-                stream.capture.refuse_unsafe(self.machine.thread())
-
     def close(self) -> None:
         """Finish all work, and give back everything that was made here."""
         machine = self.machine
+        for stream in list(self.streams.values()):
+            if stream.capture is not None:
+                stream.capture.invalidate()
+                stream.capture.leave(stream)
         machine.queues.complete_context(self)
         for handle, thing in list(self.owned.items()):
             machine.handles.pop(handle, None)
@@ -178,7 +177,7 @@ class Machine:
 
     def __init__(self, mode: str, seed: int, devices: int, progress: Optional[Callable[[int, int], None]],
                  dump: bool) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()            # a collection inside a call may run a __del__ that calls
         self.pid = 0                             # 0 until cuInit
         self.created_in = os.getpid()
         self.counter = itertools.count(1)
@@ -192,9 +191,14 @@ class Machine:
         self.queues = Queues(self, mode, seed)
         self.space = Space()
         self.address: Callable[[str], Optional[int]]             # the emulator's own, for cuGetProcAddress
+        self.captures: set[Capture] = set()      # those that are going on
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
+
+    def unlocked(self) -> Unlocked:
+        """Return a with block in which other threads may call."""
+        return Unlocked(self)
 
     # -- handles
 
@@ -266,6 +270,11 @@ class Machine:
             raise Refused(event.context.state)
         return event
 
+    def refuse_unsafe(self) -> None:
+        """Refuse a call that may synchronise, if that could disturb a capture that is going on."""
+        for capture in tuple(self.captures):
+            capture.refuse_unsafe(self.thread())
+
     # -- memory
 
     def hold(self, allocation: Allocation, context: Context, flavour: str, *, flags: int = 0,
@@ -335,6 +344,26 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+class Unlocked:
+    """A with block that opens the machine's lock, and surely has it again at its end."""
+
+    __slots__ = ("_machine",)
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def __enter__(self) -> None:
+        self._machine.lock.release()
+
+    def __exit__(self, *exception: object) -> None:
+        lock = self._machine.lock
+        while not lock._is_owned():              # type: ignore[attr-defined]
+            try:
+                lock.acquire()
+            except KeyboardInterrupt:            # it came while waiting, or just after: the loop knows which
+                self._machine.interrupt.defer()
 
 
 _DUMMY = getattr(threading, "_DummyThread", None)

@@ -22,7 +22,7 @@ def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int 
     """Make device memory if the device has room for it."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
-    context.refuse_unsafe()
+    machine.refuse_unsafe()
     free = TOTAL_MEMORY - context.device.used
     if nbytes > free:
         raise Refused(2, f"{nbytes} bytes wanted, {free} of {TOTAL_MEMORY} free")
@@ -53,7 +53,7 @@ def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
 
 def _free(machine: Machine, address: int, *flavours: str) -> None:
     context = machine.context()
-    context.refuse_unsafe()
+    machine.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
     machine.queues.complete_context(holding.context)
@@ -121,7 +121,7 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
     context = machine.context()
     if not nbytes or flags not in (1, 2):
         raise Refused(1)
-    context.refuse_unsafe()
+    machine.refuse_unsafe()
     allocation = machine.space.allocate_host(nbytes, kind="managed")
     machine.hold(allocation, context, "managed", flags=flags)
     put_u64(address, allocation.base)
@@ -142,7 +142,7 @@ def host_alloc(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     context = machine.context()
     if not nbytes or flags & ~7:
         raise Refused(1)
-    context.refuse_unsafe()
+    machine.refuse_unsafe()
     allocation = machine.space.allocate_host(nbytes, kind="pinned")
     machine.hold(allocation, context, "pinned", flags=flags | 2)
     put_u64(address, allocation.base)

@@ -143,6 +143,7 @@ class Options:
 
 
 def load_module(machine: Machine, image: bytes, options: Options) -> Module:
+    """Compile an image into a module of the current context, and write the logs; the module has no handle yet."""
     from .ptx import Rejected, load              # only here: programs that load no kernel need no compiler
     context = machine.context()
     begun = time.perf_counter()
@@ -195,6 +196,7 @@ def load_fat_binary(machine: Machine, address: int, image: int) -> None:
 
 
 def read_file(name: int) -> bytes:
+    """Read the image in a file."""
     try:
         with open(text(name), "rb") as file:
             return image_of_file(file.read())
@@ -239,6 +241,7 @@ def get_function(machine: Machine, address: int, handle: int, name: int) -> None
 
 
 def put_variable(module: Module, address: int, size: int, name: int) -> None:
+    """Write where a module's variable lies, and its size."""
     if not address and not size:
         raise Refused(1)
     variable = module.code.variables.get(text(name))
@@ -264,6 +267,7 @@ def function_count(machine: Machine, address: int, handle: int) -> None:
 
 
 def enumerate_into(module: Module, address: int, count: int) -> None:
+    """Write the handles of a module's kernels, as many as fit."""
     if not count:
         return
     out(address)
@@ -286,6 +290,7 @@ def loading_mode(machine: Machine, address: int) -> None:
 # -- functions
 
 def function_at(machine: Machine, handle: int) -> Function:
+    """Return the function for a handle."""
     machine.context()
     function = machine.get(Function, handle)
     function.module.context.check()
@@ -340,6 +345,7 @@ def function_module(machine: Machine, address: int, handle: int) -> None:
 
 
 def put_name(address: int, function: Function) -> None:
+    """Write the address of a kernel's name."""
     put_u64(address, ctypes.cast(ctypes.c_char_p(function.name), ctypes.c_void_p).value or 0)
 
 
@@ -351,6 +357,7 @@ def function_name(machine: Machine, address: int, handle: int) -> None:
 
 
 def put_parameter(function: Function, index: int, offset: int, size: int) -> None:
+    """Write offset and size of a parameter; the size may be left out."""
     parameters = function.entry.parameters
     if not 0 <= index < len(parameters):
         raise Refused(1)

@@ -95,7 +95,7 @@ class Queues:
 
     def __init__(self, machine: Machine, mode: str, seed: int) -> None:
         self.mode = mode
-        self._machine, self._lock = machine, machine.lock
+        self._machine = machine
         self._random = random.Random(seed)
         self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
@@ -215,9 +215,9 @@ class Queues:
             if ready:
                 return self._random.choice(ready)
         while True:
-            head = work.stream.queue[0]
             if work.stream.running is not None:
                 return None
+            head = work.stream.queue[0]
             for other in head.after:
                 if not other.done:
                     work = other
@@ -263,12 +263,9 @@ class Queues:
             self.finish(work)
 
     def _run_unlocked(self, work: Work) -> None:
-        self._lock.release()
-        try:
+        with self._machine.unlocked():
             with self._kernels:
                 work.run()
-        finally:
-            self._lock.acquire()
 
     def finish(self, work: Work) -> None:
         """Mark work as done, and tell those who wait."""

@@ -13,7 +13,7 @@ Three habits make mistakes show early:
 
 It is not a memory model: there is one thread, and each store is seen at once.
 
-Read next ptx/machine.py, which reads and writes through this; ptx/access.py, which writes the code that does.
+Read next    ptx/machine.py, which reads and writes through this; ptx/access.py, which writes the code that does.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What it is   `entry`, which declares an entry point by its C line, and `serve`, 
 How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
              None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
              One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
-             to find its emulator. All are kept for ever, in `_immortal`: the address of a collected thunk silently calls
+             to find its emulator. All are kept for ever, beyond the end of the interpreter, too: the address of a collected thunk silently calls
              whatever thunk was made next, and nobody can tell who still holds an address.
              The signatures are written here and not taken from the table that clients use: a mistake there would be made
              twice and never seen. Tests compare both with cuda.h.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 import threading
 import _thread
 
@@ -119,14 +120,19 @@ def entry(line: str, *, free: bool = False, since: int = 11000) -> "Callable[[F]
     return declare
 
 
-_immortal: "list[Any]" = []
-
-
 def serve(machine: "Machine", served: Entry) -> int:
     """Make a C function of an entry point, for ever, and return its address."""
     thunk = served.prototype()(_wrap(machine, served))
-    _immortal.append(thunk)
+    _keep_for_ever(thunk)
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
+
+
+def _keep_for_ever(thing: "Any") -> None:
+    """Hold a reference that nothing ever gives back: a list of thunks would be emptied when the interpreter ends."""
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=getattr(sys, "dllhandle"))
+    retain = api["Py_IncRef"]                    # a binding of our own: ctypes.pythonapi's is everybody's
+    retain.argtypes, retain.restype = [ctypes.py_object], None
+    retain(thing)
 
 
 def _wrap(machine: "Machine", served: Entry) -> "Callable[..., int]":

@@ -237,8 +237,10 @@ def _ask(ask: "Callable[..., Any]", stream: "dict[str, Any]") -> Any:
             raise
         try:
             return ask(**stream)
+        except BufferError as answer:                    # to a question that an older exporter did understand
+            raise (answer if isinstance(refusal, TypeError) else refusal) from None
         except Exception:
-            raise refusal from None
+            raise refusal from None                      # it was no matter of keywords
 
 
 def _compare_devices(said: "tuple[int, int]", made: Description) -> None:

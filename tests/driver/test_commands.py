@@ -55,7 +55,7 @@ def test_saxpy(cli, numbers):
     numpy.save("x.npy", x)
     numpy.save("y.npy", y)
     said = ran(cli("run", KERNELS, "saxpy", 1000, "2.5", "x.npy", "y.npy", "--grid", 4, "--block", 256, "--out", "3=out.npy"))
-    assert re.fullmatch(r"On .*\.\nsaxpy: 4 blocks of 256 threads, \d+\.\d{3} ms\nout\.npy: float32 \(1000,\)\n", said)
+    assert re.fullmatch(r"On .*\.\nsaxpy: grid 4, block 256, \d+\.\d{3} ms\nout\.npy: float32 \(1000,\)\n", said)
     out = numpy.load("out.npy")
     assert out.dtype == "f4" and (out == numpy.float32(2.5) * x + y).all()
     assert (numpy.load("y.npy") == y).all()                              # the input is as it was
@@ -247,6 +247,16 @@ def test_doctor(cli):
     for fact in (f"{NAME} {rawcuda.__version__}", "Python", "driver\n", "entry points", "device 0\n", "primary context",
                  "current in this thread: none", rawcuda.Device(0).name, "ptxas", "nvrtc", "what the emulator does not do"):
         assert fact in out
+
+
+def test_what_is_said_of_a_real_driver(cli, monkeypatch):
+    """Take whatever driver is there for a GPU's: the words about one must be made without failing."""
+    for name in ("commands.console", "commands.doctor"):
+        monkeypatch.setattr(module(name), "is_emulator", lambda loaded: False)
+    device, said = rawcuda.Device(0), module("commands.console").first_line(rawcuda.cu)
+    assert re.fullmatch(rf"On {re.escape(device.name)}, compute capability \d+\.\d, driver for CUDA \d+\.\d\.", said)
+    out = ran(cli("doctor"))
+    assert "mapped file " in out and "A kernel ran on the GPU" in out
 
 
 def test_doctor_tells_of_a_kernel_that_does_nothing(cli, monkeypatch):

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -242,8 +243,10 @@ def test_run_never_takes_the_emulator_by_itself(python, files):
 
 
 def test_demo_says_why_it_is_not_on_the_gpu(python):
+    start = time.monotonic()
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
+    assert time.monotonic() - start < 5                  # some 0.5 s, with everything else idle
     first = result.stdout.splitlines()[0]
     assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
 
@@ -275,6 +278,27 @@ def test_a_library_that_is_no_driver(python, tmp_path):
     (tmp_path / "libcuda.so.1").write_bytes(b"not a library")
     result = python(["-m", NAME, "doctor", "--driver", "./libcuda.so.1"])
     assert result.returncode == 1 and str(tmp_path / "libcuda.so.1") in result.stdout and not result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script stands for ptxas")
+def test_doctor_finds_compilers(python, tmp_path):
+    (tmp_path / "toolkit" / "bin").mkdir(parents=True)
+    (tmp_path / "toolkit" / "lib64").mkdir()
+    ptxas, nvrtc = tmp_path / "toolkit" / "bin" / "ptxas", tmp_path / "toolkit" / "lib64" / "libnvrtc.so.12"
+    ptxas.write_text("#!/bin/sh\necho Cuda compilation tools, release 12.4, V12.4.99\n")
+    ptxas.chmod(0o755)
+    nvrtc.write_bytes(b"not a library")
+    out = python(NO_GPU, "doctor", env={"RAWCUDA_DRIVER": None, "CUDA_HOME": str(tmp_path / "toolkit")}).stdout
+    assert f"{ptxas}  12.4  (the environment's CUDA_HOME)" in out
+    assert re.search(rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out)     # the loader's words
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts stand for ptxas")
+@pytest.mark.parametrize("script, finding", [("#!/bin/sh\nexit 3\n", "unknown version"), ("#!/nowhere/sh\n", "No such file")])
+def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
+    (tmp_path / "ptxas").write_text(script)
+    (tmp_path / "ptxas").chmod(0o755)
+    assert finding in module("commands.doctor")._ptxas_version(str(tmp_path / "ptxas"))
 
 
 # -- long work on the emulator
@@ -343,7 +367,7 @@ def test_long_work_shows_progress_and_clears_it(spin):
     steps = re.findall(r"\rspin: (\d+) % of 400 blocks, \d+ s left", shown)
     assert len(steps) >= 3 and list(map(int, steps)) == sorted(map(int, steps))
     assert re.search(r"\r +\r$", shown)                 # nothing is left on the line
-    assert process.stdout.read().decode().splitlines()[1].startswith("spin: 400 blocks of 1 threads, ")
+    assert process.stdout.read().decode().splitlines()[1].startswith("spin: grid 400, block 1, ")
 
 
 def test_short_work_shows_nothing(spin):
@@ -368,7 +392,8 @@ def test_nobody_reads_the_output(python):
         from tests.subject import NAME
         ours, theirs = os.pipe()
         os.close(ours)
-        for words in (["doctor", "--driver", "emulator"], ["demo", "--driver", "emulator"], ["--help"]):
+        for words in (["doctor", "--driver", "emulator"], ["demo", "--driver", "emulator"],
+                      ["demo", "--trace", "--driver", "emulator"], ["--help"]):
             done = subprocess.run([sys.executable, "-m", NAME, *words], stdout=theirs, stderr=subprocess.PIPE)
             assert (done.returncode, done.stderr) == (141, b""), done
     """)

@@ -6,6 +6,7 @@ import glob
 import re
 import site
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_an_installed_header_says_the_same():
                for path in glob.glob(folder + "/**/dlpack*.h", recursive=True)]
     read = 0
     for path in headers:
-        text = open(path, encoding="utf-8", errors="replace").read()
+        text = Path(path).read_text("utf-8", "replace")
         if "DLPACK_MAJOR_VERSION 1" not in text:
             continue
         read += 1

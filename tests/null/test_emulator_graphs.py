@@ -343,3 +343,14 @@ def test_the_number_of_a_capture(client):
     _end(client, stream)
     client.do("cuStreamGetCaptureInfo_v2", stream, status, 0, 0, 0, 0)
     assert status.value == 0
+
+
+def test_a_context_that_goes_takes_its_captures_along():
+    client = Client(devices=2)
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    _begin(client)
+    client.do("cuCtxPushCurrent_v2", second)
+    assert client.code("cuMemAlloc_v2", OUT, 16) == 900         # a capture of this thread in any context
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert client.code("cuMemAlloc_v2", OUT, 16) == 0
+    assert not client.emulator.kept_exceptions

@@ -11,7 +11,7 @@ element 0 less the instruction's offset, and the view's length. The check is the
 
 Shared memory is one view a block, and its own bounds are the check; a thread's local frame likewise.
 
-Read next machine.py, which has `reach` and its like
+Read next    machine.py, which has `reach` and its like
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Output is kept until the launch ends, as on a GPU, and goes to Python's stdout.
 
-source  CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
+source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A thread that has to wait yields what it waits for, and is sent the outcome:
     x = yield 'shfl', 'down', mask, value, 16, 31, line
     yield 'bar', 0, 0, line
 
-Read next scheduler.py, which answers
+Read next    scheduler.py, which answers
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Instructions that compute: the general case of a row, and the few whose text is no plain expression.
 
-Read next integers.py, rounding.py, half.py: the functions that the expressions call
+Read next    integers.py, rounding.py, half.py: the functions that the expressions call
 """
 
 from __future__ import annotations

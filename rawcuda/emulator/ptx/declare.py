@@ -3,8 +3,8 @@
 An initialiser may hold numbers, floats, names of functions and variables, `generic(name)`, and a mask that takes one
 byte of an address, `0xff00(name)`. It is kept as (offset, value, width) and turned to bytes when addresses are known.
 
-source  PTX ISA, "Variables", "Initializers", "Constant Expressions"
-Read next parser.py
+source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
+Read next    parser.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Everything that reaches the generated text is an integer, a float that we wrote 
 `python_name`, or a word of this package. Each line remembers its PTX line, and, where it touches memory, a note that
 tells a fault report which register held the address.
 
-Read next access.py, data.py, control.py: the instructions; translate.py: the frame around them
+Read next    access.py, data.py, control.py: the instructions; translate.py: the frame around them
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ is a loop, and what lies behind it follows. A jump is then one of
 Flow that has no such shape (a loop with two entries), or that nests too deeply for Python, becomes numbered blocks in
 one loop: slower, always possible.
 
-source  the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
-Read next translate.py, which writes the plan down
+source       the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
+Read next    translate.py, which writes the plan down
 """
 
 from __future__ import annotations

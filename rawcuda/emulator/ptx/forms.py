@@ -18,8 +18,8 @@ The opcode table is rows of five columns, one row a form of an opcode:
 
 The same row is the validator: what fits no row, or whose operands have other classes, is rejected as ptxas would.
 
-source  PTX ISA, "Instruction Set"; "Operand Type Checking"
-Read next the tables: opcodes.py
+source       PTX ISA, "Instruction Set"; "Operand Type Checking"
+Read next    the tables: opcodes.py
 """
 
 from __future__ import annotations

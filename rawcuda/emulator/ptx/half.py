@@ -3,8 +3,8 @@
 Operands become Python floats, which hold every one of them exactly; sums, differences and products are then exact or
 safely rounded in double (53 >= 2 * 11 + 2), and are rounded once to the half format. FMA goes through ratios.
 
-source  PTX ISA, "Half Precision Floating Point Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
-Read next rounding.py
+source       PTX ISA, "Half Precision Floating Point Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
+Read next    rounding.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every integer is canonical: unsigned, cut to its register's width. Functions take and give such integers unless their
 name says signed.
 
-source  PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
+source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A token is a kind and its text; where it stands is an offset, and the line is lo
 almost nobody does. Comments, white space and preprocessor line marks vanish here. Nothing is evaluated: a number stays
 text until `syntax` reads it digit by digit with int().
 
-source  PTX ISA, "Syntax": comments, identifiers, constants
-Read next parser.py
+source       PTX ISA, "Syntax": comments, identifiers, constants
+Read next    parser.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOKEN_LIMIT = 8_000_000  # some 60 MB of text: more is not a kernel but an attac
 _TOKEN = re.compile(
     r"""
       (?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )
-    | (?P<word> [.%A-Za-z_$] [\w$.%]* (?: :: [\w$.]+ )* )
+    | (?P<word> \. [A-Za-z_] \w* | [%A-Za-z_$] [\w$.%]* (?: :: [\w$.]+ )* )
     | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
                 | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | [0-9]+U?\b )
     | (?P<string> "(?:[^"\\\n]|\\.)*" )

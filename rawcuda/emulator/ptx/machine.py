@@ -3,7 +3,7 @@
 The generated code asks here only when its own cache of the last allocation does not answer, so these functions may be
 thorough. A refusal is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next scheduler.py runs the threads of a block; access.py writes the code that calls this
+Read next    scheduler.py runs the threads of a block; access.py writes the code that calls this
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One row a form; forms.py says how to read one. `{a}` is an operand as unsigned integer (or float), `{sa}` as signed,
 `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. Whatever else a value names stands in integers.py.
 
-source  PTX ISA, "Instruction Set"
+source       PTX ISA, "Instruction Set"
 """
 
 from __future__ import annotations

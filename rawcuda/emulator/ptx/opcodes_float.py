@@ -4,7 +4,7 @@
 FMA (rounding.py says why); directed roundings and everything in half precision are left to rounding.py and half.py.
 Approximations are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
 
-source  PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"
+source       PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"
 """
 
 from __future__ import annotations

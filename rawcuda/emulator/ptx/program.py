@@ -1,6 +1,6 @@
 """A loaded module: its variables in memory, its functions compiled, its kernels ready to run.
 
-source  PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
+source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
 """
 
 from __future__ import annotations

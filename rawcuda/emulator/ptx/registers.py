@@ -6,7 +6,7 @@
 - Which may be read before they are written. That is legal PTX with an undefined result; they start as poison.
 - Which are the same for all threads of a block. They are computed once a block.
 
-Read next translate.py
+Read next    translate.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nothing is kept while a kernel runs: the traceback knows the generated line, the line knows its PTX line and which
 register held the address, and the frame knows the registers and the thread.
 
-Read next program.py, which makes the line tables
+Read next    program.py, which makes the line tables
 """
 
 from __future__ import annotations

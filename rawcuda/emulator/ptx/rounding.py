@@ -8,9 +8,9 @@ most 25 bits, and splitting at 25 bits gives it back unchanged), and the error o
 
 Directed roundings and every odd case go through integers: a result is a ratio, and `round_ratio` rounds ratios.
 
-source  S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA and
+source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA and
         correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point Instructions"
-Read next half.py
+Read next    half.py
 """
 
 from __future__ import annotations

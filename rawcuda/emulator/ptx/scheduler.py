@@ -5,8 +5,8 @@ served (shuffles, votes), then barriers, and last those who ask which threads ar
 That is independent thread scheduling as the ISA allows it, in the order least kind to programs: a missing barrier gives
 wrong numbers every time, and who waits for a thread that never comes is reported, not hung.
 
-source  PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next warps.py, which computes what the lanes of a warp get
+source       PTX ISA, "Parallel Synchronization and Communication Instructions"
+Read next    warps.py, which computes what the lanes of a warp get
 """
 
 from __future__ import annotations

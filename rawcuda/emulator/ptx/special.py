@@ -3,7 +3,7 @@
 Each row is a Python expression over what the generated code has at hand: `tx ty tz t` (the thread's index and its
 linear number), `B` the block, `L` the launch. A value that is the same for a whole block is computed once a block.
 
-source  PTX ISA, "Special Registers"
+source       PTX ISA, "Special Registers"
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     for number in range(8):
         row(f"pm{number}", "u32", "0")
         row(f"pm{number}_64", "u64", "0")
-    row("reserved_smem_offset_begin", "b32", "0")
-    row("reserved_smem_offset_end", "b32", "0")
-    row("reserved_smem_offset_cap", "b32", "0")
+    for word in ("begin", "end", "cap", "0", "1"):
+        row(f"reserved_smem_offset_{word}", "b32", "0")
     return rows
 
 

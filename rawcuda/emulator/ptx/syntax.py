@@ -3,8 +3,8 @@
 Types are PTX' own words without the dot ("u32", "f64", "pred"). A register carries two names: the one in the text,
 for reports, and the one it has in the generated Python, which contains nothing of the text but checked letters.
 
-source  PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
-Read next parser.py, which makes these; registers.py and translate.py, which read them
+source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
+Read next    parser.py, which makes these; registers.py and translate.py, which read them
 """
 
 from __future__ import annotations

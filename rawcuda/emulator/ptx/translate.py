@@ -11,7 +11,7 @@
     def functions(L):                      # device functions: once a launch
         def f3_dot(T, p0_x, p1_y): ...
 
-Read next flow.py for how blocks nest; module.py for what happens to the text
+Read next    flow.py for how blocks nest; module.py for what happens to the text
 """
 
 from __future__ import annotations

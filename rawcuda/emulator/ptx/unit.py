@@ -1,7 +1,7 @@
 """What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
 
-source  PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
-Read next translate.py
+source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
+Read next    translate.py
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A request is (kind, verb, member mask or None, line, operands...); a group of requests is answered at once, lane by lane.
 
-source  PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync"
-Read next scheduler.py, which decides when a group is complete
+source       PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync"
+Read next    scheduler.py, which decides when a group is complete
 """
 
 from __future__ import annotations
