@@ -73,8 +73,8 @@ def open_emulator() -> Library:
 
 def __getattr__(name: str) -> Any:
     if name == "cu":
-        from .driver import current
-        value: Any = current()
+        from .driver import InUse
+        value: Any = InUse()
     elif name in _HOMES:
         from importlib import import_module
         value = getattr(import_module("." + _HOMES[name], __name__), name)

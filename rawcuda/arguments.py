@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from operator import index
 
 from .device import Device, reaches
+from .errors import ProtocolError, a_kind, worded
 from .memory import Memory
 from .signature import Parameter
 
@@ -55,7 +57,7 @@ _NAMES = {"bool": "u8", "bool_": "u8", "int8": "s8", "uint8": "u8", "int16": "s1
 _STRUCT = {"f16": "e", "f32": "f", "f64": "d"}
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite one.
-_TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127}
+_TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
 
 
 def _size(type: str) -> int:
@@ -120,10 +122,13 @@ class _Maker:
         self.type = wanted.type if wanted is not None else parameter.type
 
     def _refuse(self, kind: type[Exception], argument: Any, why: str) -> NoReturn:
+        shown = f".{self.type}" if self.type and self.type != "pointer" else self.type or f"{self.parameter.size} bytes without a type"
+        raise kind(f"{self._place()} is {shown}: {_worded(argument)} {why}")
+
+    def _place(self) -> str:
         parameter = self.parameter
-        shown = f".{self.type}" if self.type and self.type != "pointer" else self.type or f"{parameter.size} bytes without a type"
-        place = f"parameter {parameter.name!r}" if parameter.name else f"the parameter at byte {parameter.offset}"
-        raise kind(f"kernel {self.kernel}: {place} is {shown}: {_worded(argument)} {why}")
+        return f"kernel {self.kernel}: " + (f"parameter {parameter.name!r}" if parameter.name else
+                                            f"the parameter at byte {parameter.offset}")
 
     # -- integers
 
@@ -148,10 +153,10 @@ class _Maker:
             if self.parameter.size == 8:
                 return self.address(plain, kept)
             self._refuse(TypeError, argument, "cannot go into an integer: give a number" + _item_hint(plain))
-        if not hasattr(plain, "__index__"):
+        if not hasattr(type(plain), "__index__"):
             self._refuse(TypeError, argument, "cannot go into an integer" + (
-                ": round it yourself, or is the parameter another one?" if hasattr(plain, "__float__") else ""))
-        number: int = plain.__index__()
+                ": round it yourself, or is the parameter another one?" if hasattr(type(plain), "__float__") else ""))
+        number = int.__index__(index(plain))             # a plain int, whatever a subclass makes of its operators
         if not low <= number <= high:
             self._refuse(ValueError, argument, f"does not fit: it holds {low} .. {high}")
         return number & high
@@ -160,7 +165,7 @@ class _Maker:
 
     def real(self, kind: str) -> Convert:
         """Return the conversion to a float of the parameter's width."""
-        limit, slow = _TOO_LARGE.get(kind, float("inf")), self._real
+        limit, slow = _TOO_LARGE[kind], self._real
 
         def convert(argument: Any, kept: list[Any]) -> float:
             if type(argument) is float and -limit < argument < limit:
@@ -176,14 +181,14 @@ class _Maker:
             return struct.unpack("<" + _STRUCT[self.type], plain)[0]      # type: ignore[no-any-return]
         if plain is None or isinstance(plain, str) or _is_exporter(plain):
             self._refuse(TypeError, argument, "cannot go into a float: give a number" + _item_hint(plain))
-        if not hasattr(plain, "__float__") and not hasattr(plain, "__index__"):
+        if isinstance(plain, complex) or not hasattr(type(plain), "__float__") and not hasattr(type(plain), "__index__"):
             self._refuse(TypeError, argument, "cannot go into a float")
         try:
             number = float(plain)
         except OverflowError:
             number = limit
         if limit <= abs(number) and not (isinstance(plain, float) and abs(number) == float("inf")):
-            self._refuse(ValueError, argument, f"does not fit: the greatest magnitude is below {limit:.9g}")
+            self._refuse(ValueError, argument, f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}")
         return number
 
     # -- addresses
@@ -192,8 +197,9 @@ class _Maker:
         """Return the address behind an array, a Memory or None, seen to be one that the device may use."""
         from .strided import StridedView, view          # arrays are a floor above; only a launch that has one loads them
         reads = self.reads
-        if type(argument) is In:
+        while isinstance(argument, In):
             argument, reads = argument.exporter, True
+        given = argument
         if argument is None:
             return 0
         if isinstance(argument, Memory):
@@ -208,13 +214,19 @@ class _Maker:
                 if self.type and hasattr(plain, "__index__"):
                     return self._integer(plain, kept, -(1 << 63), (1 << 64) - 1)
                 self._refuse(TypeError, argument, "is neither an array nor an address")
-            argument = view(plain, stream=self.stream)
+            if isinstance(plain, ctypes._Pointer):
+                self._refuse(TypeError, argument, "points to host memory: give the array; to pass an address, give an int or a c_void_p")
+            try:
+                argument = view(plain, stream=self.stream)
+            except ProtocolError as error:
+                error.args = (f"{self._place()}: {error}",)
+                raise
             kept.append(argument)
         kind, ordinal = argument.device
         if kind == "cpu" or kind == "cuda" and not reaches(self.device.ordinal, ordinal):
-            self._refuse_place(argument, (kind, ordinal))
+            self._refuse_place(given, (kind, ordinal))
         if argument.readonly and not reads:
-            self._refuse(ValueError, argument, "is read-only: wrap it in In(...) if the kernel only reads it")
+            self._refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
         address: int = argument.ptr
         return address
 
@@ -277,12 +289,14 @@ class _Maker:
                 self._refuse(TypeError, argument, "is of another kind")
             return bytes(argument)
         numpy = sys.modules.get("numpy")                 # a NumPy scalar exists only where NumPy was imported
-        if numpy is not None and isinstance(argument, numpy.generic):
+        if numpy is not None and isinstance(argument, numpy.generic) and not isinstance(argument, str):
             if raw and not (self.wanted is not None and self.type):
                 if argument.nbytes != size:
                     self._refuse(ValueError, argument, f"has {argument.nbytes} bytes, not {size}")
                 return argument.tobytes()
-            return argument.item()
+            if argument.dtype.kind not in "biufc":       # a date's item() may be a bare count, a void's its bytes
+                self._refuse(TypeError, argument, f"({argument.dtype}) is no number")
+            return float(argument) if argument.dtype.kind == "f" else argument.item()      # a longdouble's item() is itself
         return argument
 
 
@@ -317,5 +331,4 @@ def _item_hint(value: Any) -> str:
 
 
 def _worded(value: Any) -> str:
-    text = repr(value) if isinstance(value, (int, float, complex, str, bytes, type(None))) else ""
-    return text if text and len(text) <= 60 else f"a {type(value).__name__}"
+    return worded(value) if isinstance(value, (int, float, complex, str, bytes, type(None))) else a_kind(value)

@@ -9,10 +9,11 @@ Read next    transfer.py
 from __future__ import annotations
 
 import ctypes
+import sys
 
 from . import host_copy, layout
 from .description import HOST, Description, place
-from .errors import ProtocolError
+from .errors import refusal
 from .host_copy import Walk, walk_of
 from .scalars import decode, encode
 from .strided import StridedView
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy", "download", "duplicate", "fill", "memory_device", "tolist"]
+__all__ = ["check_labels", "copy", "download", "duplicate", "fill", "memory_device", "tolist"]
 
 _KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
@@ -40,12 +41,19 @@ def memory_device(memory: Memory) -> "tuple[str, Optional[int]]":
 
 def _check_target(target: StridedView) -> None:
     if target.readonly:
-        raise ProtocolError(f"{target.protocol}: readonly True: the memory must not be written; copy into another array, or "
-                            "view(obj, writable=True) where the exporter only cannot say that it may be",
-                            protocol=target.protocol, field="readonly")
+        raise refusal(target.protocol, "readonly", True, "the memory must not be written; copy into another array, or "
+                                                         "view(obj, writable=True) where the exporter only cannot say that it may be")
     if layout.repeats(target.shape, target.strides, target.dtype.itemsize):
         raise ValueError(f"strides {target.strides} let elements of shape {target.shape} share bytes, so what a copy would leave there "
                          "is undefined")
+
+
+def check_labels(*views: StridedView) -> None:
+    """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
+    for view in views:
+        if view.protocol.startswith("dlpack") and sys.modules.get(f"{__package__}.driver") is not None:
+            from .cuda_side import check_label
+            check_label(view)
 
 
 def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
@@ -63,6 +71,7 @@ def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
     walk = walk_of(target, source)
     if walk.is_empty():
         return
+    check_labels(target, source)
     if target.is_device_accessible or source.is_device_accessible:
         from .device_copy import copy_on_device
         copy_on_device(target, source, walk, stream)
@@ -76,22 +85,12 @@ def fill(target: StridedView, value: Any, stream: Any = None) -> None:
     pattern = encode(target.dtype, value)
     if not target.nbytes:
         return
+    check_labels(target)
     if target.is_device_accessible:
         from .device_copy import fill_on_device
         fill_on_device(target, pattern, stream)
     else:
-        fill_host(target, pattern)
-
-
-def fill_host(target: Description, pattern: bytes) -> None:
-    """Set every element of a view of host memory to these bytes: those of a run first, then runs by copying."""
-    nbytes = len(pattern)
-    if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
-        ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
-        return
-    one = ctypes.create_string_buffer(pattern, nbytes)
-    source = Description(ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target.place, one)
-    host_copy.copy(walk_of(target, source))
+        host_copy.fill(target, pattern)
 
 
 _new_bytearray: Any = None
@@ -132,6 +131,7 @@ def duplicate(source: StridedView, stream: Any = None) -> StridedView:
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
+    check_labels(source)
     plain = source if source.device == HOST and source.is_c_contiguous else download(source)
     data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
     values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size

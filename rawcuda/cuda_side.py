@@ -11,7 +11,7 @@ import ctypes
 from . import driver
 from .description import Description, place
 from .device import AnyContext
-from .errors import CudaError, ProtocolError
+from .errors import CudaError, DriverNotFound, refusal
 from .protocols.cuda_array_interface import UNORDERED
 from .protocols.dlpack import CudaSide
 
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["LoadedSide", "locate", "settle_description"]
+__all__ = ["LoadedSide", "check_label", "find_managed", "locate", "settle_description", "settle_stream"]
 
 # CUpointer_attribute
 _MEMORY_TYPE, _ORDINAL, _IS_MANAGED = 2, 9, 8
@@ -64,21 +64,56 @@ def settle_description(made: Description, stream: Any) -> None:
         return                                           # no address to ask about, and nothing to wait for
     where = locate(made.ptr)
     if where is None:
-        raise ProtocolError(f"cuda_array_interface: data {made.ptr:#x}: is no address that this driver knows; the exporter is at fault, "
-                            "or uses another driver", protocol="cuda_array_interface", field="data")
+        raise refusal("cuda_array_interface", "data", hex(made.ptr), "is no address that this driver knows; the exporter is at fault, or "
+                                                                     "uses another driver")
     made.place = place(where, made.place.readonly, made.place.protocol)
+    settle_stream(made, stream)
+
+
+def settle_stream(made: Description, stream: Any) -> None:
+    """Make the using stream wait for the one that a Description says is at work, and note it in its place.
+
+    stream  the stream that will use the memory, as given by the user
+    """
     from .stream import NO_SYNC, handle_of
     using, pending = handle_of(stream), made.stream
     made.stream = stream
     if pending is None or using == NO_SYNC:
         return
+    try:
+        driver.current()
+    except DriverNotFound:                               # then the memory only claims to be CUDA's
+        return
     from .device import Device
     from .ordering import wait_between
-    device = Device(where[1])
+    device = Device((made.place.device or ("cuda", 0))[1] or 0)
     if pending == UNORDERED:
         device.synchronize()                             # before version 3 nobody says which stream is at work
     else:
         wait_between(using, pending, device)
+
+
+def find_managed(made: Description) -> None:
+    """Find the device of managed memory: DLPack says 0 for all of it."""
+    if driver.is_loaded() and 0 not in made.shape:
+        where = locate(made.ptr)
+        if where is not None and where[0] == "cuda_managed":
+            made.place = place(where, made.place.readonly, made.place.protocol)
+
+
+def check_label(view: Description) -> None:
+    """See that foreign memory is where its exporter says, before it is touched: nanobind once called device memory kDLCPU.
+
+    raises  ProtocolError   the driver in use says otherwise
+    """
+    device, protocol = view.place.device, view.place.protocol
+    if device is None or not protocol.startswith("dlpack") or 0 in view.shape or not driver.is_loaded():
+        return
+    where = locate(view.ptr)
+    if where is None and device[0] == "cuda" or where is not None and (device[0] == "cuda") != (where[0] == "cuda"):
+        there = "memory that it does not know" if where is None else f"{where[0]} {where[1]}"
+        raise refusal(protocol, "device", f"{device[0]} {device[1]}", f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at "
+                                                                      "fault")
 
 
 class LoadedSide(CudaSide):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from operator import index
 
 from . import cuda_h, driver
-from .errors import Closed, CudaError, ForkedAfterInit
+from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
 from .owned import Owned, drain
 
 TYPE_CHECKING = False
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from .strided import StridedView
     from .stream import Event, Stream
 
-__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "AnyContext", "Current", "Unnoticed", "reaches", "release"]
+__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "AnyContext", "Current", "Unnoticed", "capturing", "finish", "reaches",
+           "release"]
 
 
 class PrimaryContext:
@@ -38,12 +40,13 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "_handle", "_users", "_closing", "_lock")
+    __slots__ = ("ordinal", "driver", "kept", "_handle", "_users", "_closing", "_lock")
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
         self._handle: Optional[int] = None
         self._users, self._closing = 0, False
+        self.kept: dict[Any, Owned] = {}     # modules of our own, loaded once: they hold this context, and go with it
         self._lock = threading.RLock()       # a collection inside it may come back here
 
     def hold(self) -> int:
@@ -51,6 +54,8 @@ class PrimaryContext:
 
         calls   cuDevicePrimaryCtxRetain
         """
+        if self.driver.forked:                           # the lock may have been taken in the parent, for good
+            self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
             if self._handle is None:
                 context = cuda_h.CUcontext()
@@ -69,9 +74,17 @@ class PrimaryContext:
         with self._lock:
             self._users -= 1
             self._closing = self._closing or closing
+            if self._closing and self._users == len(self.kept):
+                self.forget()
             if self._users == 0 and self._closing and self._handle is not None:
                 self._handle = None
+                _peers.difference_update([pair for pair in _peers if self.ordinal in pair])
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
+
+    def forget(self) -> None:
+        """Close what is kept here; it is made anew when it is next needed."""
+        while self.kept:
+            self.kept.popitem()[1].close()
 
     @property
     def handle(self) -> int:
@@ -113,31 +126,44 @@ class Current:
             release(self._context.driver, "cuCtxPopCurrent_v2", ctypes.byref(cuda_h.CUcontext()))
 
 
-def release(loaded: driver.Driver, call: str, *arguments: Any) -> None:
-    """Call something that releases; a driver error is not raised (a close must not hide the error that led to it)."""
+def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
+    """Call something that releases, and tell whether it did; no error is raised (a close must not hide what led to it)."""
     try:
         getattr(loaded, call)(*arguments)
+        return True
     except (CudaError, ForkedAfterInit):
-        pass
+        return False
+
+
+capturing: dict[int, list[Any]] = {}      # the number of each capture of ours that goes on: what must live as long as its graph
+
+
+def finish(loaded: driver.Driver, late: bool) -> None:
+    """Wait for the current context's work, before what it may use is released.
+
+    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual says so.
+
+    calls   cuCtxSynchronize
+    """
+    if not late and not capturing:
+        release(loaded, "cuCtxSynchronize")
 
 
 class Unnoticed:
-    """Let this thread free or query in a with block while another captures a stream, whose capture that would break.
+    """Let this thread free or query in a with block while a stream is captured, here or elsewhere: that would break the capture.
 
-    needed  whether at all: a caller that asked for it may see its own capture broken
     calls   cuThreadExchangeStreamCaptureMode
     source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
     """
 
-    __slots__ = ("_driver", "_needed", "_mode")
+    __slots__ = ("_driver", "_mode")
 
-    def __init__(self, loaded: driver.Driver, needed: bool = True) -> None:
-        self._driver, self._needed = loaded, needed
+    def __init__(self, loaded: driver.Driver) -> None:
+        self._driver = loaded
         self._mode = ctypes.c_uint(2)                    # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
 
     def _exchange(self) -> None:
-        if self._needed:
-            release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
+        release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
 
     def __enter__(self) -> None:
         self._exchange()
@@ -169,12 +195,12 @@ class Device(Owned):
     __slots__ = ("ordinal", "primary", "_attributes")
 
     def __init__(self, ordinal: int = 0) -> None:
-        if isinstance(ordinal, bool) or not hasattr(ordinal, "__index__"):
-            raise TypeError(f"a device's ordinal is an int, not {type(ordinal).__name__}")
-        ordinal = ordinal.__index__()
+        if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
+            raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
+        ordinal = int.__index__(index(ordinal))
         loaded, count = driver.current(), _count()
         if not 0 <= ordinal < count:
-            raise ValueError(f"there is no device {ordinal}: this driver sees {count}, numbered from 0")
+            raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {count}, numbered from 0")
         self.ordinal = ordinal
         self.primary = _context_of(ordinal)
         self._attributes: dict[int, int] = {}
@@ -204,8 +230,10 @@ class Device(Owned):
 
         calls   cuCtxSynchronize
         """
+        from .stream import sweep
         with self.current():
             self.primary.driver.cuCtxSynchronize()
+        sweep()
         drain()
 
     # -- facts
@@ -349,20 +377,28 @@ def _attribute_number(name: str) -> int:
 class AnyContext(Current):
     """Have some context current for the length of a with block, for calls that need one and do not care which.
 
-    An address says itself which device it is of; but the driver answers only to a thread that has a context.
+    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has a
+    context.
+
+    for_default  the call is about a default stream, which each context has: then ours counts only if there is but one
+    raises       ValueError  none is current, and which of several was meant is not known
     """
 
-    __slots__ = ()
+    __slots__ = ("_unclear",)
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_default: bool = False) -> None:
         with _contexts_lock:
             held = [primary for primary in _contexts.values() if primary._handle is not None]
         super().__init__(held[0] if held else Device(0).primary)
+        self._unclear = for_default and len(held) != 1
 
     def __enter__(self) -> None:
         now = cuda_h.CUcontext()
         self._context.driver.cuCtxGetCurrent(ctypes.byref(now))
         if now.value is None:
+            if self._unclear:
+                raise ValueError("a default stream belongs to the context that is current, and none is: name the device, "
+                                 "with device.current(): ..., or use device.synchronize()")
             if self._context._handle is None:
                 self._context.hold()                     # kept: what asks for addresses will soon use them
             super().__enter__()
@@ -396,4 +432,6 @@ def synchronize() -> None:
                 primary.driver.cuCtxSynchronize()
         finally:
             primary.let_go()
+    from .stream import sweep
+    sweep()
     drain()

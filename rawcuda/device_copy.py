@@ -158,9 +158,8 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
     """Set every element of a view of device-accessible memory to these bytes."""
     device = device_of(target)
     if device is None:                                   # pinned memory of somebody else's
-        from .copying import fill_host
         settle(target)
-        fill_host(target, pattern)
+        host_copy.fill(target, pattern)
         return
     handle = _ordered(device, stream, target)
     shape, (strides,), (offset,) = layout.coalesce(target.shape, target.strides)

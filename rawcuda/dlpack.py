@@ -20,7 +20,7 @@ from struct import Struct
 from . import tracing
 from .callback import available, callback
 from .cpython import address_of, bind, c_string, immortal, reader
-from .errors import ProtocolError
+from .errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,8 +146,7 @@ def identify(capsule: Any) -> tuple[int, bool]:
     raises   ProtocolError   not a capsule, another name, or one that says that the tensor was taken already
     """
     if type(capsule) is not _Capsule:
-        raise ProtocolError(f"dlpack: capsule {type(capsule).__name__}: __dlpack__ returns a PyCapsule; the exporter is at fault",
-                            protocol="dlpack", field="capsule")
+        raise refusal("dlpack", "capsule", type(capsule).__name__, "is what __dlpack__ returned, and no PyCapsule; the exporter is at fault")
     name = name_of(capsule)
     if name == b"dltensor_versioned":
         return get_pointer(id(capsule), versioned_name), True
@@ -156,7 +155,7 @@ def identify(capsule: Any) -> tuple[int, bool]:
     used = name in (b"used_dltensor", b"used_dltensor_versioned")
     why = "was consumed already, and can be only once; ask for a new one" if used else \
         "is no name that DLPack has; give the capsule of a __dlpack__"
-    raise ProtocolError(f"dlpack: capsule name {name!r}: {why}", protocol="dlpack", field="capsule.name")
+    raise refusal("dlpack", "capsule.name", name, why)
 
 
 class Consumed:

@@ -16,7 +16,7 @@ import time
 
 from . import cuda_h, locate, tracing
 from .cpython import bind
-from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code
+from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def address(self, symbol: str) -> Optional[int]:
             """Return the address of an exported symbol, or None."""
 
-__all__ = ["Driver", "SharedLibrary", "use", "current", "is_loaded", "show"]
+__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show"]
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
@@ -66,10 +66,9 @@ def show(value: "Any") -> str:
         return show(value.value)
     if isinstance(value, (bytes, bytearray, str)) and len(value) > 40:
         return f"<{type(value).__name__} of {len(value)}>"
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0xFFFFFFFF:
+    if type(value) is int and value > 0xFFFFFFFF:
         return hex(value)                            # an address, most likely
-    text = repr(value)
-    return text if len(text) <= 80 else f"<{type(value).__name__}>"
+    return worded(value, 80)
 
 
 class Driver:
@@ -126,7 +125,7 @@ class Driver:
             if len(arguments) != count:              # C would take more than it declares, and read what is not there
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if driver.forked:
-                driver._refuse_forked(name)
+                driver.refuse_forked(name)
             start = time.perf_counter_ns() if listeners else 0
             try:
                 code = function(*arguments)
@@ -163,7 +162,7 @@ class Driver:
               detail: str = "") -> CudaError:
         """Make the exception for a failed call; an emulator's report is added to it."""
         if self.forked:
-            self._refuse_forked(name)
+            self.refuse_forked(name)
         explain = getattr(self.library, "explain", None)
         report = explain(code) if explain is not None else None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
@@ -175,7 +174,8 @@ class Driver:
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
         tracing.emit(tracing.Call(name, shown, result, elapsed_ns))
 
-    def _refuse_forked(self, name: str) -> "NoReturn":
+    def refuse_forked(self, name: str) -> "NoReturn":
+        """Raise ForkedAfterInit for a call that was asked for in a child of fork()."""
         raise ForkedAfterInit(
             f"{name}: this process is a fork()ed child of one that had initialised CUDA, and the driver does not survive a "
             "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call")
@@ -248,10 +248,29 @@ def current() -> Driver:
         return _current or _start()
 
 
+class InUse:
+    """Stand for the driver in use, which is loaded when the first function of it is asked for."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> "Any":
+        if name.startswith("_"):                     # whoever only looks at modules (help, inspect) loads nothing
+            raise AttributeError(name)
+        return getattr(current(), name)
+
+    def __dir__(self) -> "list[str]":
+        return sorted({*dir(Driver), *cuda_h.prototypes()})
+
+    def __repr__(self) -> str:
+        return "<driver, not loaded yet>" if _current is None else repr(_current)
+
+
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
     driver = Driver(_chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside()))
+    if not driver.has("cuInit"):
+        raise DriverNotFound(f"{driver!r} is no CUDA driver: it has no cuInit")
     driver.cuInit(0)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: setattr(driver, "forked", True))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from ctypes import addressof, create_string_buffer
 
-from .errors import ProtocolError
+from .errors import ProtocolError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,10 +202,6 @@ def _from_attributes(spec: object) -> Optional[DType]:
     return None
 
 
-def _refuse(protocol: str, field: str, value: object, why: str) -> ProtocolError:
-    return ProtocolError(f"{protocol}: {field} {value!r}: {why}", protocol=protocol, field=field)
-
-
 def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> DType:
     """Find the element type that a DLDataType names.
 
@@ -219,14 +215,14 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         return found
     value = (code, bits, lanes)
     if code not in _CODES:
-        raise _refuse("dlpack", "dtype.code", value, "no such type code in DLPack 1.3; convert the array first")
+        raise refusal("dlpack", "dtype.code", value, "no such type code in DLPack 1.3; convert the array first")
     if not bits or not lanes:
-        raise _refuse("dlpack", "dtype", value, "bits and lanes are at least 1; the exporter is at fault")
+        raise refusal("dlpack", "dtype", value, "bits and lanes are at least 1; the exporter is at fault")
     row = _BY_DLPACK.get((code, bits, 1, bits < 8))
     if code == 3 and row is None and bits % 8 == 0:      # kDLOpaqueHandle: bytes without a meaning
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
     if row is None:
-        raise _refuse("dlpack", "dtype.bits", value, "the type has no such width; convert the array first")
+        raise refusal("dlpack", "dtype.bits", value, "the type has no such width; convert the array first")
     whole = bits * lanes % 8 == 0
     packed = bits < 8 and not padded and not whole
     size = (bits * lanes + 7) // 8                       # padded vectors too: dlpack.h pads the vector, not the lane
@@ -246,16 +242,16 @@ def from_typestr(typestr: object, descr: Optional[list[Any]] = None, *, protocol
     source   NumPy, "The array interface protocol": typestr, descr
     """
     if not isinstance(typestr, str) or not typestr:
-        raise _refuse(protocol, "typestr", typestr, "is a str such as '<f4'")
+        raise refusal(protocol, "typestr", typestr, "is a str such as '<f4'")
     order, rest = (typestr[0], typestr[1:]) if typestr[0] in "<>=|" else ("=", typestr)
     found = _BY_TYPESTR.get(rest)
     if found is None and len(rest) == 1:
         found = _from_struct_letter(order, rest)         # '=f': NVIDIA DALI writes struct's letters here
     if found is not None:
         if order not in ("=", "|", ORDER) and found.itemsize > 1:
-            raise _refuse(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
+            raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
         if descr is not None and _descr_size(descr, protocol) not in (found.itemsize, None):
-            raise _refuse(protocol, "descr", descr, f"has another size than typestr {typestr!r}")
+            raise refusal(protocol, "descr", descr, f"has another size than typestr {typestr!r}")
         return found
     return _from_opaque_typestr(typestr, order, rest, descr, protocol)
 
@@ -273,18 +269,18 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: Optional[li
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
-        raise _refuse(protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them")
+        raise refusal(protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them")
     if kind == "t":
-        raise _refuse(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
+        raise refusal(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
     if kind not in ("m", "M", "S", "U", "V", "a") and rest not in ("f1", "W4") or not digits.isdigit() or len(digits) > 18:
-        raise _refuse(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
+        raise refusal(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
     if bracket and (kind not in "mM" or not unit.endswith("]")):
-        raise _refuse(protocol, "typestr", typestr, "is malformed")
+        raise refusal(protocol, "typestr", typestr, "is malformed")
     if kind in "mMU" and order not in ("=", "|", ORDER):
-        raise _refuse(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
+        raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
     if kind in "mM" and size != 8:
-        raise _refuse(protocol, "typestr", typestr, "dates and times have 8 bytes")
+        raise refusal(protocol, "typestr", typestr, "dates and times have 8 bytes")
     if kind == "V" and descr is not None:
         return structured(descr, size, protocol=protocol)
     if kind in "mM":
@@ -321,7 +317,7 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
     fields = _fields(descr, protocol)
     total = sum(field.nbytes for field in fields)
     if total != size:
-        raise _refuse(protocol, "descr", descr, f"takes {total} bytes where the elements have {size}")
+        raise refusal(protocol, "descr", descr, f"takes {total} bytes where the elements have {size}")
     nameless = all(field.label == "''" for field in fields)
     name = f"|V{size}" if nameless else _numpy_name(fields, size)
     return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)
@@ -338,13 +334,13 @@ class _Field:
 
 def _fields(descr: object, protocol: str, depth: int = 0) -> list[_Field]:
     if not isinstance(descr, (list, tuple)) or depth > 20:
-        raise _refuse(protocol, "descr", descr, "is a list of (name, type) tuples, nested at most 20 deep")
+        raise refusal(protocol, "descr", descr, "is a list of (name, type) tuples, nested at most 20 deep")
     return [_field(item, protocol, depth) for item in descr]
 
 
 def _field(item: object, protocol: str, depth: int) -> _Field:
     if not isinstance(item, (list, tuple)) or len(item) not in (2, 3):
-        raise _refuse(protocol, "descr", item, "is a tuple (name, type) or (name, type, shape)")
+        raise refusal(protocol, "descr", item, "is a tuple (name, type) or (name, type, shape)")
     label, kind = item[0], item[1]
     if isinstance(label, (tuple, list)) and len(label) == 2:
         label = tuple(label)                             # (title, name)
@@ -352,7 +348,7 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     named = all(isinstance(part, str) for part in label) if isinstance(label, tuple) else isinstance(label, str)
     if not named or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
-        raise _refuse(protocol, "descr", item, "has a name that is a str, and a shape of ints")
+        raise refusal(protocol, "descr", item, "has a name that is a str, and a shape of ints")
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
         nbytes = sum(field.nbytes for field in inner)

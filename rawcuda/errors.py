@@ -10,11 +10,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional, Sequence
+    from typing import Any, Optional, Sequence
 
 __all__ = [
     "RawCudaError", "DriverNotFound", "SymbolNotFound", "CudaError", "OutOfMemory", "InvalidUse", "NotFound",
-    "Unsupported", "CompileFailed", "ContextLost", "ForkedAfterInit", "Closed", "ProtocolError", "PtxError", "from_code",
+    "Unsupported", "CompileFailed", "ContextLost", "ForkedAfterInit", "Closed", "ProtocolError", "PtxError", "from_code", "refusal",
+    "worded", "a_kind",
 ]
 
 
@@ -93,6 +94,11 @@ class ProtocolError(RawCudaError, BufferError):
         self.protocol, self.field = protocol, field
 
 
+def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
+    """Make the ProtocolError that names protocol, field and value, and says why, or what to do."""
+    return ProtocolError(f"{protocol}: {field} {value!r}: {why}", protocol=protocol, field=field)
+
+
 class PtxError(RawCudaError, SyntaxError):
     """Say where PTX text is wrong: `lineno`, `offset` and `text`, as of any SyntaxError."""
 
@@ -123,6 +129,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     400: (InvalidUse, "The handle is closed, of another context, or never was one."),
     401: (InvalidUse, "The object is not in a state that allows this."),
     500: (NotFound, "Check the name against those in the module."),
+    600: (InvalidUse, "The work is not done yet: synchronize() first."),
     700: (ContextLost, "A kernel touched memory that is not its own. Restart this process; compute-sanitizer or the "
                        "emulator names the line."),
     701: (InvalidUse, "Use a smaller block, less shared memory or fewer registers."),
@@ -148,7 +155,11 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     804: (Unsupported, "This GPU does not take the forward-compatible libcuda: use the driver's own."),
     900: (InvalidUse, "This is not allowed while a stream is being captured."),
     901: (InvalidUse, "The capture was invalidated by an earlier call: end it and begin anew."),
+    904: (InvalidUse, "Let the captured stream wait for every stream that joined its capture, before the capture ends."),
+    905: (InvalidUse, "A captured stream can wait only for work of the same capture: wait before it begins."),
     906: (InvalidUse, "The legacy default stream cannot be captured, nor waited for during a capture."),
+    907: (InvalidUse, "An event that a capture recorded says nothing outside of it: record it anew."),
+    908: (InvalidUse, "End the capture in the thread that began it."),
 }
 
 
@@ -166,3 +177,20 @@ def from_code(code: int, name: str, text: str, call: str, arguments: Sequence[st
     if detail:
         message += "\n" + detail.rstrip()
     return kind(message, code=code, name=name, call=call, arguments=arguments)
+
+
+def worded(value: Any, longest: int = 60) -> str:
+    """Word a value for a message: its repr if there is a short one, else what it is."""
+    if isinstance(value, int) and int.bit_length(value) > 256:      # Python may refuse to write it out
+        return f"an int of {int.bit_length(value)} bits"
+    try:
+        text = repr(value)
+    except Exception:                       # a message about a strange value must not fail because it is strange
+        text = ""
+    return text if text and len(text) <= longest else a_kind(value)
+
+
+def a_kind(value: Any) -> str:
+    """Word what kind of thing a value is: "an int", "a Memory"."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"

@@ -12,9 +12,9 @@ import ctypes
 import sys
 
 from . import layout, tracing
+from .copying import check_labels
 from .dlpack import DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export
-from .errors import ProtocolError
-from .protocols.array_interface import refuse
+from .errors import refusal
 from .protocols.buffer import struct_of
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def dlpack_device(view: StridedView) -> tuple[int, int]:
     """Return (DLDeviceType, id): the ordinal for device memory, 0 for every kind of host memory and for managed memory."""
     kind, ordinal = view.device
     if ordinal is None:
-        refuse("dlpack", "device", kind, "has no known ordinal: the array is empty and was given without one")
+        raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty and was given without one")
     return _TYPES[kind], ordinal if kind == "cuda" else 0
 
 
@@ -52,11 +52,11 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     versioned = _is_versioned(max_version)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
-        refuse("dlpack", "copy", copy, "is True, False or None")
+        raise refusal("dlpack", "copy", copy, "is True, False or None")
     needs_copy = wanted != device and not (wanted == (1, 0) and device[0] == 3)
     if needs_copy and (wanted != (1, 0) or copy is False):
         why = "would need a copy, which copy=False forbids" if wanted == (1, 0) else "is not where the memory is; copy it there first"
-        refuse("dlpack", "dl_device", wanted, why)
+        raise refusal("dlpack", "dl_device", wanted, why)
     flags, source = 0, view
     if needs_copy or copy:
         source, device = _copied(view, stream, wanted, device)
@@ -66,7 +66,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
         device = wanted
     if source.readonly:
         if not versioned:
-            refuse("dlpack", "max_version", max_version, "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
+            raise refusal("dlpack", "max_version", max_version, "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
                                                          "with max_version=(1, 0), or export a copy")
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
     return _capsule(source, device, versioned, flags)
@@ -83,14 +83,14 @@ def _pair(field: str, value: Any) -> tuple[int, int]:
         first, second = value
         if hasattr(first, "__index__") and hasattr(second, "__index__"):
             return first.__index__(), second.__index__()
-    refuse("dlpack", field, value, "is None or a pair of ints")
+    raise refusal("dlpack", field, value, "is None or a pair of ints")
 
 
 def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
     """Make the consumer's stream wait for what is pending on the view's memory."""
     if device[0] in (1, 3):
         if stream is not None and not (type(stream) is int and stream == -1):
-            refuse("dlpack", "stream", stream, "means nothing for host memory, which takes None or -1")
+            raise refusal("dlpack", "stream", stream, "means nothing for host memory, which takes None or -1")
         if device[0] == 3 and stream is None:
             from .ordering import settle
             settle(view)                                 # a host consumer cannot wait in a stream
@@ -104,12 +104,12 @@ def _consumers_handle(stream: Any) -> int:
     if stream is None:
         return 1
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
-        refuse("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int")
+        raise refusal("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int")
     handle: int = stream.__index__()
     if handle == 0:
-        refuse("dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one")
+        raise refusal("dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one")
     if not -1 <= handle < 2**64:
-        refuse("dlpack", "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1; -1 asks for no ordering")
+        raise refusal("dlpack", "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1; -1 asks for no ordering")
     return handle
 
 
@@ -117,7 +117,7 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int], device: tup
     """Copy for an export: to the host, ready on return; or on the device, in the order of the consumer's stream."""
     if wanted[0] in (1, 3):
         if stream is not None and not (type(stream) is int and stream == -1):
-            refuse("dlpack", "stream", stream, "must be None where the copy is made in host memory")
+            raise refusal("dlpack", "stream", stream, "must be None where the copy is made in host memory")
         return view.download(), (1, 0)
     from .copying import duplicate
     handle = _consumers_handle(stream)
@@ -127,12 +127,12 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int], device: tup
 def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags: int) -> Any:
     dtype, shape = view.dtype, view.shape
     if dtype.code is None:
-        refuse("dlpack", "dtype", str(dtype), "is no type that DLPack has; export by another protocol, or reinterpret() the bytes")
+        raise refusal("dlpack", "dtype", str(dtype), "is no type that DLPack has; export by another protocol, or reinterpret() the bytes")
     strides = _element_strides(view)
     if dtype.padded:
         flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
         if not versioned:
-            refuse("dlpack", "max_version", None, "asks for a legacy capsule, which cannot say that the elements are padded")
+            raise refusal("dlpack", "max_version", None, "asks for a legacy capsule, which cannot say that the elements are padded")
     capsule = export(view.ptr if view.size else 0, device, (dtype.code, dtype.bits, dtype.lanes), shape, strides, view,
                      versioned=versioned, flags=flags)
     if tracing.listeners:
@@ -149,10 +149,10 @@ def _element_strides(view: StridedView) -> tuple[int, ...]:
     out = []
     for n, stride in zip(shape, strides):
         if n > 1 and stride < 0:
-            refuse("dlpack", "strides", strides, "are negative, and PyTorch up to 2.13 ends the process on that; export "
+            raise refusal("dlpack", "strides", strides, "are negative, and PyTorch up to 2.13 ends the process on that; export "
                                                  "a copy, or use another protocol")
         if n > 1 and stride % itemsize:
-            refuse("dlpack", "strides", strides, f"are no whole elements of {itemsize} bytes; export a copy")
+            raise refusal("dlpack", "strides", strides, f"are no whole elements of {itemsize} bytes; export a copy")
         out.append(stride // itemsize if n > 1 else 1)
     return tuple(out)
 
@@ -176,6 +176,7 @@ def array_interface(view: StridedView) -> "dict[str, Any]":
     if view.is_device_accessible:
         from .ordering import settle
         settle(view)
+    check_labels(view)
     said = _interface(view)
     if not said["data"][0]:
         said["data"] = (ctypes.addressof(_NOTHING), view.readonly)       # NumPy takes null for scalars only since 2.3
@@ -208,14 +209,15 @@ def buffer_struct(view: StridedView, writable: bool) -> Py_buffer:
     raises   BufferError   the CPU cannot reach the memory, or it is read-only and writing was asked for
     """
     if not view.is_host_accessible:
-        refuse("buffer", "device", _place(view), "is out of the CPU's reach; download() it first")
+        raise refusal("buffer", "device", _place(view), "is out of the CPU's reach; download() it first")
     if writable and view.readonly:
-        refuse("buffer", "readonly", True, "but a writable buffer was asked for; copy the array first")
+        raise refusal("buffer", "readonly", True, "but a writable buffer was asked for; copy the array first")
     if view.is_device_accessible:
         from .ordering import settle
         settle(view)
+    check_labels(view)
     if not view.dtype.itemsize:
-        refuse("buffer", "itemsize", 0, "is no size that a buffer can have")
+        raise refusal("buffer", "itemsize", 0, "is no size that a buffer can have")
     return struct_of(view, view.ptr if view.size else ctypes.addressof(_NOTHING))
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 
 from . import cuda_h
-from .device import release
-from .errors import CudaError, ForkedAfterInit
+from .device import capturing, release
+from .errors import Closed, CudaError, ForkedAfterInit
 from .owned import Owned
-from .stream import Stream, capturing, work_handle
+from .stream import Stream, capture_number, retain, sweep, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,63 +40,71 @@ class Graph(Owned):
             ValueError  a default or borrowed stream, an unknown mode
     """
 
-    __slots__ = ("stream", "_mode", "_kept", "_state")
+    __slots__ = ("stream", "_mode", "_kept", "_state", "_number")
 
     def __init__(self, stream: Stream, mode: str = "thread_local") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
-        if stream.device is None:
+        if not isinstance(stream, Stream) or stream.device is None:
             raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
         stream.handle
         self.stream, self._mode, self._state = stream, mode, "new"
         self._kept: list[Any] = []
+        self._number = 0
         self._handle = self._ticket = None
+
+    @property
+    def handle(self) -> int:
+        """Return the CUgraphExec; raises Closed before it was recorded and after close()."""
+        if self._handle is None and self._state != "recorded":
+            raise Closed(f"this Graph is {self._state}: it can be launched once it was recorded, after its with block")
+        return super().handle
 
     def __enter__(self) -> Graph:
         if self._state != "new":
             raise ValueError("a graph records once: capture() anew")
-        with self.stream._current():
-            self.stream._driver().cuStreamBeginCapture_v2(cuda_h.CUstream(self.stream.handle), _MODES[self._mode])
+        stream, device = self.stream, self.stream.device
+        assert device is not None
+        with stream._current():
+            stream._driver().cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), _MODES[self._mode])
+            self._number = capture_number(device, stream.handle) or 0
         self._state = "recording"
-        capturing[self.stream.handle] = self._kept
+        capturing[self._number] = self._kept
         return self
 
     def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
                  traceback: "Optional[TracebackType]") -> None:
-        self._state = "recorded"
+        self._state = "spoilt"
+        capturing.pop(self._number, None)
         loaded, graph = self.stream._driver(), cuda_h.CUgraph()
-        capturing.pop(self.stream._handle, None)
         with self.stream._current():
-            if kind is not None:                             # the error in the block matters more than what it left behind
+            if kind is None:
+                loaded.cuStreamEndCapture(cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
+            elif not self.stream.closed:                     # the error in the block matters more than what it left behind
                 release(loaded, "cuStreamEndCapture", cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
+            try:
+                if kind is None:
+                    self._instantiate(graph)
+            finally:
                 if graph:
                     release(loaded, "cuGraphDestroy", graph)
-                return
-            loaded.cuStreamEndCapture(cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
-            try:
-                self._instantiate(graph)
-            finally:
-                release(loaded, "cuGraphDestroy", graph)
 
     def _instantiate(self, graph: cuda_h.CUgraph) -> None:
         executable, primary = cuda_h.CUgraphExec(), self.stream._primary
         assert primary is not None
         primary.driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, 0)
         primary.hold()
-        kept, handle = self._kept, executable.value or 0
 
-        def destroy(late: bool, kept: Any = kept) -> None:
-            try:
+        def destroy(late: bool, executable: cuda_h.CUgraphExec = executable) -> None:
+            try:                                             # a launch that still runs keeps what it needs of it
                 with primary.current():
-                    # A launch that still runs keeps what it needs of the graph, but not the memory that it works on.
-                    if kept and not late:
-                        release(primary.driver, "cuCtxSynchronize")
-                    release(primary.driver, "cuGraphExecDestroy", cuda_h.CUgraphExec(handle))
+                    release(primary.driver, "cuGraphExecDestroy", executable)
             except (CudaError, ForkedAfterInit):
                 pass
             primary.let_go()
 
-        self._own(handle, destroy)
+        self._own(executable.value or 0, destroy)
+        self._state = "recorded"
 
     def launch(self, stream: Any = None) -> None:
         """Run what was recorded, in a stream's order; None is the legacy default stream.
@@ -104,9 +112,14 @@ class Graph(Owned):
         calls   cuGraphLaunch
         raises  Closed  it is closed, or was never recorded
         """
-        executable = cuda_h.CUgraphExec(self.handle)
-        with self.stream._current():
-            self.stream._driver().cuGraphLaunch(executable, cuda_h.CUstream(work_handle(stream)))
+        executable, queue, device = cuda_h.CUgraphExec(self.handle), work_handle(stream), self.stream.device
+        try:
+            with self.stream._current():
+                self.stream._driver().cuGraphLaunch(executable, cuda_h.CUstream(queue))
+        finally:
+            if self._kept and device is not None:            # the graph may be closed before this launch is done
+                sweep()
+                retain(device, queue, self._kept)
 
     def __repr__(self) -> str:
         return f"<Graph {self._state}{' closed' if self._state == 'recorded' and self.closed else ''}>"

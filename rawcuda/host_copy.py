@@ -13,15 +13,14 @@ import ctypes
 
 from . import layout
 from .cpython import bind
+from .description import Description
 from .protocols.buffer import Py_buffer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .description import Description
-
     Ints = tuple[int, ...]
 
-__all__ = ["Walk", "copy", "walk_of"]
+__all__ = ["Walk", "copy", "fill", "walk_of"]
 
 
 class Walk:
@@ -69,6 +68,17 @@ def copy(walk: Walk) -> None:
         _copy(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, address, strides))
     else:
         _copy(walk)
+
+
+def fill(target: Description, pattern: bytes) -> None:
+    """Set every element of a view of host memory to these bytes: those of a run first, then runs by copying."""
+    nbytes = len(pattern)
+    if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
+        ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
+        return
+    one = ctypes.create_string_buffer(pattern, nbytes)
+    source = Description(ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target.place, one)
+    copy(walk_of(target, source))
 
 
 _from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["prepare", "cubin_kernels"]
 
 _ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
+_EM_CUDA = 190
 _NOBITS = 8                                      # a section that takes no room in the file (.bss, shared memory)
 
 
@@ -70,8 +71,13 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
         raise ValueError(f"a truncated cubin: {len(data)} bytes, and its header alone has 64")
     if data[4:6] != b"\x02\x01":
         raise ValueError("an ELF file that is not 64-bit and little-endian is no cubin")
-    table, = struct.unpack_from("<Q", data, 40)                              # e_shoff
-    entry_size, count, names_index = struct.unpack_from("<HHH", data, 58)    # e_shentsize, e_shnum, e_shstrndx
+    machine, = struct.unpack_from("<H", data, 18)                            # e_machine
+    if machine != _EM_CUDA:
+        raise ValueError(f"an ELF file for machine {machine} is no cubin (which has {_EM_CUDA}): a host program or object file?")
+    programs, table = struct.unpack_from("<QQ", data, 32)                    # e_phoff, e_shoff
+    program_size, programs_count, entry_size, count, names_index = struct.unpack_from("<HHHHH", data, 54)     # e_phentsize ...
+    if programs + program_size * programs_count > len(data):
+        raise ValueError(f"a truncated cubin: its segment table ends at byte {programs + program_size * programs_count} of {len(data)}")
     if table + entry_size * count > len(data):
         raise ValueError(f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}")
     if count and (entry_size < 64 or names_index >= count):

@@ -12,9 +12,9 @@ import os
 
 from . import cuda_h, driver, image, signature
 from .arguments import Declared, declared
-from .device import Device, release
-from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, from_code
-from .launch import Launch
+from .device import Device, Unnoticed, finish, release
+from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, a_kind, from_code
+from .launch import Launch, extents
 from .memory import Memory
 from .owned import Owned, drain
 from .signature import Parameter
@@ -67,9 +67,8 @@ class Module(Owned):
 
         def unload(late: bool) -> None:
             try:
-                with primary.current():
-                    if not late:                         # its kernels may still run
-                        release(primary.driver, "cuCtxSynchronize")
+                with primary.current(), Unnoticed(primary.driver):
+                    finish(primary.driver, late)         # its kernels may still run
                     release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
             except (CudaError, ForkedAfterInit):
                 pass
@@ -105,7 +104,7 @@ class Module(Owned):
 
     def _function(self, name: str) -> int:
         if not isinstance(name, str):
-            raise TypeError(f"a kernel's name is a str, not {type(name).__name__}")
+            raise TypeError(f"a kernel's name is a str, not {a_kind(name)}")
         self.handle
         if name not in self._functions:
             function = cuda_h.CUfunction()
@@ -155,7 +154,12 @@ class Module(Owned):
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        if not isinstance(name, str):
+            return False
+        try:                                             # not all drivers can list a fatbin's names
+            return bool(self._function(name))
+        except NotFound:
+            return False
 
     def __len__(self) -> int:
         return len(self.names)
@@ -193,7 +197,10 @@ def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
         told = from_code(error.code, name, text, error.call, error.arguments, log)
         if isinstance(told, CompileFailed):
             told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
-        raise told from None
+        try:
+            raise told from None
+        finally:
+            del told                                     # else its traceback holds this frame, and this frame the error
     return module.value or 0, info.value.decode("utf-8", "replace")
 
 
@@ -293,13 +300,15 @@ class Kernel:
 
         calls   cuFuncGetAttribute
         """
-        if not self._attributes:
-            value = ctypes.c_int()
+        known = self._attributes
+        if not known:
+            value, known = ctypes.c_int(), {}            # stored when it is whole: several threads may be here
             with self.device.current():
                 for name, number in _ATTRIBUTES.items():
                     self.device.primary.driver.cuFuncGetAttribute(ctypes.byref(value), number, cuda_h.CUfunction(self.handle))
-                    self._attributes[name] = value.value
-        return dict(self._attributes)
+                    known[name] = value.value
+            self._attributes = known
+        return dict(known)
 
     def _forget_attributes(self) -> None:
         self._attributes = {}
@@ -309,13 +318,11 @@ class Kernel:
 
         calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
         """
-        threads = 1
-        for extent in (block,) if isinstance(block, int) else block:
-            threads *= extent
+        x, y, z = extents("block", block)
         blocks = ctypes.c_int()
         with self.device.current():
             self.device.primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), threads, shared_bytes)
+                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes)
         return blocks.value
 
     # -- launches

@@ -13,11 +13,12 @@ import ctypes
 import struct
 import time
 from functools import partial
+from operator import index
 
 from . import cuda_h, tracing
 from .arguments import converter
 from .device import Device
-from .errors import Closed
+from .errors import Closed, a_kind, worded
 from .owned import drain
 from .stream import Stream, retain, sweep, work_handle
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     Extent = Union[int, Sequence[int]]
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "extents"]
 
 _PER_THREAD = 2
 _CLUSTER_DIMENSION, _COOPERATIVE = 4, 2          # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
@@ -52,17 +53,16 @@ class Launch:
                  cluster: Optional[Extent]) -> None:
         device = kernel.device
         self.kernel, self._module = kernel, kernel.module
-        self.grid, self.block = _extent("grid", grid), _extent("block", block)
-        self.shared_bytes = shared_bytes
+        self.grid, self.block = extents("grid", grid), extents("block", block)
+        self.shared_bytes = _check_shared(kernel, device, shared_bytes)
         self.stream = stream
         self._stream = work_handle(stream)
         if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
             raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
         self._needs_context = self._stream <= _PER_THREAD
         self._primary, self._driver = device.primary, device.primary.driver
-        clusters = None if cluster is None else _extent("cluster", cluster)
+        clusters = None if cluster is None else extents("cluster", cluster)
         _check_extents(kernel, device, self.grid, self.block, clusters)
-        _check_shared(kernel, device, shared_bytes)
         self._prepare_arguments(device)
         self._prepare_call(cooperative, clusters)
         self._pool: list[tuple[Any, Any]] = [self._buffer()]
@@ -130,13 +130,15 @@ class Launch:
         except IndexError:                               # every buffer is in use by some other thread
             entry = self._buffer()
         self._pack(entry[0], 0, *values)
-        code = self._run(entry[1])
-        self._pool.append(entry)
+        try:
+            code = self._run(entry[1])
+        finally:
+            self._pool.append(entry)                     # the driver has copied what was in it
+            if kept:                                     # also when Ctrl-C came just then: the kernel may run
+                sweep()
+                retain(self.kernel.device, self._stream, kept)
         if code:
             raise self._error(code)
-        if kept:
-            sweep()
-            retain(self.kernel.device, self._stream, kept)
 
     def _check_open(self) -> None:
         if self._module._handle is None:
@@ -144,7 +146,7 @@ class Launch:
         if isinstance(self.stream, Stream) and self.stream._handle is None:
             raise Closed(f"the stream of this launch of {self.kernel.name} is closed: configure another launch")
         if self._driver.forked:
-            self._driver._refuse_forked(self._symbol)
+            self._driver.refuse_forked(self._symbol)
 
     def _run(self, call: Any) -> int:
         """Make the foreign call, in our context where it matters; on "wrong context" push ours and try once more.
@@ -189,19 +191,24 @@ def _attribute(number: int, field: str, value: Any) -> Any:
 
 # -- checks, once for each configuration
 
-def _extent(name: str, given: Extent) -> tuple[int, int, int]:
-    """Return x, y, z of a number or of one to three numbers, each at least 1."""
-    if not hasattr(given, "__index__") and not hasattr(given, "__iter__"):
-        raise TypeError(f"{name}={given!r}: give an int, or one to three of them")
-    numbers = (given,) if hasattr(given, "__index__") else tuple(given)    # type: ignore[arg-type]
+def extents(name: str, given: Extent) -> tuple[int, int, int]:
+    """Return x, y, z of a number or of one to three numbers, each at least 1.
+
+    raises  TypeError, ValueError  naming what was given as `name`
+    """
+    numbers: Any = (given,)
+    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):     # (arrays have __index__, too)
+        if not hasattr(type(given), "__iter__"):
+            raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
+        numbers = tuple(given)                           # type: ignore[arg-type]
     if not 1 <= len(numbers) <= 3:
-        raise ValueError(f"{name}={given!r}: give one to three numbers, x, y, z")
+        raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
     for number in numbers:
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise TypeError(f"{name}={given!r}: {number!r} is not an int")
-    x, y, z = (*(number.__index__() for number in numbers), 1, 1)[:3]
+        if isinstance(number, bool) or not hasattr(type(number), "__index__"):
+            raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
+    x, y, z = (*(int.__index__(index(number)) for number in numbers), 1, 1)[:3]
     if min(x, y, z) < 1:
-        raise ValueError(f"{name}={given!r}: every dimension is at least 1; launch nothing at all when there is no work")
+        raise ValueError(f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work")
     return x, y, z
 
 
@@ -211,7 +218,7 @@ def _check_extents(kernel: Kernel, device: Device, grid: tuple[int, ...], block:
         for axis, number in zip("XYZ", given):
             limit = device.attribute(what + axis)
             if number > limit:
-                raise ValueError(f"{name}={given}: {axis.lower()} is at most {limit} on this device")
+                raise ValueError(f"{name}={worded(given)}: {axis.lower()} is at most {limit} on this device")
     threads, limit = block[0] * block[1] * block[2], kernel.attributes["max_threads_per_block"]
     if threads > limit:
         raise ValueError(f"block={block} has {threads} threads; kernel {kernel.name} takes at most {limit} on this device")
@@ -219,20 +226,22 @@ def _check_extents(kernel: Kernel, device: Device, grid: tuple[int, ...], block:
         raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
 
 
-def _check_shared(kernel: Kernel, device: Device, shared_bytes: int) -> None:
-    """Check the dynamic shared memory, and ask for more than the default 48 KiB where it is wanted.
+def _check_shared(kernel: Kernel, device: Device, given: Any) -> int:
+    """Check the bytes of dynamic shared memory and return them; ask for more than the default 48 KiB where it is wanted.
 
     calls   cuFuncSetAttribute
     """
-    if isinstance(shared_bytes, bool) or not hasattr(shared_bytes, "__index__"):
-        raise TypeError(f"shared_bytes is an int, not {type(shared_bytes).__name__}")
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"shared_bytes is an int, not {a_kind(given)}")
+    shared_bytes = int.__index__(index(given))
     static = kernel.attributes["shared_bytes"]
     limit = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - static
     if not 0 <= shared_bytes <= limit:
-        raise ValueError(f"shared_bytes={shared_bytes}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}")
+        raise ValueError(f"shared_bytes={worded(shared_bytes)}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}")
     if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
         with device.current():
             device.primary.driver.cuFuncSetAttribute(cuda_h.CUfunction(kernel.handle),
                                                      cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
         kernel._forget_attributes()
     drain()
+    return shared_bytes

@@ -72,8 +72,12 @@ def _toolkits() -> "Iterator[Place]":
 def _packages() -> "Iterator[Place]":
     for folder in sys.path:
         nvidia = os.path.join(folder, "nvidia")
-        if os.path.isabs(folder) and os.path.isdir(nvidia):
-            for name in sorted(os.listdir(nvidia), reverse=True):
+        if os.path.isabs(folder):
+            try:
+                names = sorted(os.listdir(nvidia), reverse=True)
+            except OSError:                              # not there, not a folder (a zip), or not for us to read
+                continue
+            for name in names:
                 yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
+from operator import index
 
 from . import cuda_h
-from .device import Device, PrimaryContext, Unnoticed, release
-from .errors import RawCudaError
+from .device import Device, PrimaryContext, Unnoticed, finish, release
+from .errors import RawCudaError, a_kind, worded
 from .owned import Owned, drain
 from .stream import Stream, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional, Union
+    from typing import Any, Optional
 
     from .strided import StridedView
 
@@ -27,6 +28,7 @@ __all__ = ["Memory", "allocate"]
 _KINDS = ("device", "pinned", "managed")
 _PORTABLE_AND_MAPPED = 1 | 2                     # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 _ATTACH_GLOBAL = 1                               # CU_MEM_ATTACH_GLOBAL
+_PER_THREAD = 2                                  # CU_STREAM_PER_THREAD
 
 
 class Memory(Owned):
@@ -45,6 +47,9 @@ class Memory(Owned):
     stream: Any
     _keeps: Any
 
+    def __init__(self) -> None:
+        raise TypeError("Memory comes from Device.allocate(), or from Memory.borrow() where the bytes are somebody else's")
+
     @classmethod
     def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: Any = None) -> Memory:
         """Make a Memory over bytes of somebody else's, which close() never frees.
@@ -53,8 +58,9 @@ class Memory(Owned):
         raises  ValueError  a kind or address that cannot be
         """
         _check_kind(kind)
+        address, nbytes = _whole("address", address), _whole("nbytes", nbytes)
         if not 0 <= address < 2**64 or not 0 <= nbytes < 2**63 or address + nbytes > 2**64:
-            raise ValueError(f"no memory has address {address:#x} and {nbytes} bytes")
+            raise ValueError(f"no memory has address {worded(address)} and {worded(nbytes)} bytes")
         borrowed = cls.__new__(cls)
         borrowed.device, borrowed.nbytes, borrowed.kind, borrowed.stream, borrowed._keeps = device, nbytes, kind, None, owner
         borrowed._own(address, None)
@@ -85,7 +91,7 @@ class Memory(Owned):
         raises  ValueError  it has another number of bytes
         """
         from .strided import copy_raw
-        copy_raw(self, source, stream=stream)
+        copy_raw(self.view(), source.view() if isinstance(source, Memory) else source, stream=stream)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
@@ -94,7 +100,7 @@ class Memory(Owned):
         raises  ValueError  it has another number of bytes
         """
         from .strided import copy_raw
-        copy_raw(target, self, stream=stream)
+        copy_raw(target.view() if isinstance(target, Memory) else target, self.view(), stream=stream)
         return target
 
     def fill(self, value: int, *, stream: Any = None) -> Memory:
@@ -135,6 +141,12 @@ def _check_kind(kind: str) -> None:
         raise ValueError(f"kind {kind!r}: give one of {', '.join(map(repr, _KINDS))}")
 
 
+def _whole(name: str, number: Any) -> int:
+    if isinstance(number, bool) or not hasattr(type(number), "__index__"):
+        raise TypeError(f"{name} is an int, not {a_kind(number)}")
+    return int.__index__(index(number))
+
+
 def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
     """Allocate memory.
 
@@ -146,11 +158,9 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
     _check_kind(kind)
-    if isinstance(nbytes, bool) or not hasattr(nbytes, "__index__"):
-        raise TypeError(f"nbytes is a number of bytes, an int, not {type(nbytes).__name__}")
-    nbytes = nbytes.__index__()
+    nbytes = _whole("nbytes", nbytes)
     if not 0 <= nbytes < 2**63:
-        raise ValueError(f"nbytes={nbytes}: a size lies in 0 .. 2**63-1")
+        raise ValueError(f"nbytes={worded(nbytes)}: a size lies in 0 .. 2**63-1")
     if stream is not None and kind != "device":
         raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
     number = work_handle(stream) if stream is not None else None
@@ -168,7 +178,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     except BaseException:
         primary.let_go()
         raise
-    memory._own(address, partial(_free, primary, address, kind, stream if isinstance(stream, Stream) else number))
+    memory._own(address, partial(_free, primary, address, kind, stream, number))
     return memory
 
 
@@ -188,19 +198,19 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
     return where.value or 0
 
 
-def _free(primary: PrimaryContext, address: int, kind: str, stream: Union[Stream, int, None], late: bool) -> None:
+def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number: Optional[int], late: bool) -> None:
     """Free by the call that matches; never raises.
 
-    calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost, cuCtxSynchronize
-    order   cuMemFree_v2 waits for the device. cuMemFreeHost is not documented to, so we wait before it.
+    stream  what was given, kept alive until now, and its handle; None and None without one
+    calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost
+    order   cuMemFree_v2 waits for the device; it frees stream-ordered memory as well, whose stream is gone or captured
     """
     try:
-        with primary.current(), Unnoticed(primary.driver, late):
+        with primary.current(), Unnoticed(primary.driver):
             if kind == "pinned":
-                release(primary.driver, "cuCtxSynchronize")
+                finish(primary.driver, late)
                 release(primary.driver, "cuMemFreeHost", address)
-            elif stream is None or not _freed_in_order(primary, address, stream, late):
-                # Stream-ordered memory whose stream is gone or being captured may be freed by the waiting call as well.
+            elif not _freed_in_order(primary, address, stream, number):
                 release(primary.driver, "cuMemFree_v2", address)
     except RawCudaError:                         # the context is lost, or this is a fork()ed child: nothing is left to free
         pass
@@ -208,14 +218,13 @@ def _free(primary: PrimaryContext, address: int, kind: str, stream: Union[Stream
         primary.let_go()
 
 
-def _freed_in_order(primary: PrimaryContext, address: int, stream: Union[Stream, int], late: bool) -> bool:
-    number = stream._handle if isinstance(stream, Stream) else stream
-    if number is None:
-        return False
-    if late:
-        status = ctypes.c_uint()
-        release(primary.driver, "cuStreamIsCapturing", cuda_h.CUstream(number), ctypes.byref(status))
-        if status.value != 0:
-            return False
-    release(primary.driver, "cuMemFreeAsync", address, cuda_h.CUstream(number))
-    return True
+def _freed_in_order(primary: PrimaryContext, address: int, stream: Any, number: Optional[int]) -> bool:
+    """Free in the order of the memory's stream, if that can still take it; tell whether it did.
+
+    calls   cuMemFreeAsync, cuStreamIsCapturing
+    """
+    if number is None or number == _PER_THREAD or isinstance(stream, Stream) and stream.closed:
+        return False                             # (this may be another thread than the one whose stream it was)
+    queue, status = cuda_h.CUstream(number), ctypes.c_uint()
+    return (release(primary.driver, "cuStreamIsCapturing", queue, ctypes.byref(status)) and status.value == 0
+            and release(primary.driver, "cuMemFreeAsync", address, queue))

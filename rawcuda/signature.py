@@ -121,7 +121,8 @@ def _scalar(kind: str) -> Optional[int]:
 
 def _number(text: str, line: int, kernel: str, where: str) -> int:
     try:
-        number = int(text.rstrip("U"), 0)
+        text = text.rstrip("U")
+        number = int(text, 8 if text[:1] == "0" and text.isdigit() else 0)       # a leading 0 is octal, as in C
     except ValueError:
         number = 0
     if not 0 < number < 2**16:                           # all of a kernel's parameters have at most 32,764 bytes

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from operator import index
 
 from . import cuda_h, driver
-from .device import Device, PrimaryContext, Unnoticed, release
-from .errors import Closed, CudaError, ForkedAfterInit
+from .device import AnyContext, Device, PrimaryContext, Unnoticed, capturing, release
+from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
 from .owned import Owned, drain
 from .protocols.cuda_stream import handle_from as _protocol_handle
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from .graph import Graph
 
-__all__ = ["Stream", "Event", "NO_SYNC", "capturing", "handle_of", "retain", "sweep", "work_handle"]
+__all__ = ["Stream", "Event", "NO_SYNC", "capture_number", "handle_of", "retain", "sweep", "work_handle"]
 
 NO_SYNC = -1
 _LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
@@ -46,12 +47,12 @@ def handle_of(stream: Any) -> int:
         return stream.handle
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
-    if hasattr(stream, "__index__"):
-        number: int = stream.__index__()
+    if hasattr(type(stream), "__index__"):
+        number = int.__index__(index(stream))
         if number == 0:
             raise ValueError("stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one")
         if number < NO_SYNC or number >= 2**64:
-            raise ValueError(f"stream={number} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
+            raise ValueError(f"stream={worded(number)} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
         return number
     return _protocol_handle(stream)
 
@@ -76,6 +77,8 @@ class _InContext(Owned):
     _primary: Optional[PrimaryContext]
 
     def _create(self, device: Device, make: Callable[[driver.Driver], int], destroy: str, kind: Any) -> None:
+        if not isinstance(device, Device):
+            raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         drain()
         device.context
         primary = device.primary
@@ -103,13 +106,10 @@ class _InContext(Owned):
         return self._primary.driver if self._primary is not None else driver.current()
 
     def _current(self) -> AbstractContextManager[None]:
-        """Return a with block: our context when it is known, else the one that is current."""
-        return _Nothing() if self._primary is None else self._primary.current()
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
+        """Return a with block: our context when it is known, else the one that is current, or one of ours."""
+        if self._primary is not None:
+            return self._primary.current()
+        return AnyContext(for_default=self._handle in (_LEGACY, _PER_THREAD))
 
 
 class Stream(_InContext):
@@ -122,8 +122,9 @@ class Stream(_InContext):
     calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
-    __slots__ = ()
+    __slots__ = ("_owner",)
 
+    _owner: Any
     legacy: ClassVar[Stream]
     per_thread: ClassVar[Stream]
 
@@ -142,6 +143,7 @@ class Stream(_InContext):
         borrowed = cls.__new__(cls)
         borrowed.device = borrowed._primary = None
         borrowed._own(work_handle(handle), None)
+        borrowed._owner = handle                 # whoever uses the handle keeps the stream alive
         return borrowed
 
     @property
@@ -199,9 +201,9 @@ class Stream(_InContext):
                 self._driver().cuStreamWaitEvent(cuda_h.CUstream(self.handle), cuda_h.CUevent(other.handle), 0)
             return
         source = work_handle(other)
-        if source == self.handle and source > _PER_THREAD:
+        if source == self.handle:
             return                               # a stream is in order with itself
-        device = self.device or getattr(other, "device", None)
+        device = self.device or (other.device if isinstance(other, Stream) else None)
         if device is None:
             raise ValueError("both streams are borrowed and their device not known: record an event and wait for it")
         with Event(device) as event:
@@ -307,6 +309,8 @@ class Event(_InContext):
                 InvalidUse  an event that was not recorded, or is not reached yet
         """
         for event in (self, since):
+            if not isinstance(event, Event):
+                raise TypeError(f"elapsed_ms() wants the Event to count from, not {a_kind(event)}")
             if not event.timing:
                 raise ValueError("an event measures time only when made with timing=True")
         elapsed = ctypes.c_float()
@@ -321,23 +325,35 @@ class Event(_InContext):
 # -- what queued work still uses, and nobody else may hold any more
 
 _retained: deque[tuple[Event, Any]] = deque()
-capturing: dict[Optional[int], list[Any]] = {}    # streams that we capture: what must live as long as their graph
+
+
+def capture_number(device: Device, stream: int) -> Optional[int]:
+    """Return the number of the capture that a stream takes part in, None if it is not captured.
+
+    calls   cuStreamGetCaptureInfo
+    """
+    status, number = ctypes.c_uint(), ctypes.c_uint64()
+    with device.primary.current():
+        release(device.primary.driver, "cuStreamGetCaptureInfo", cuda_h.CUstream(stream), ctypes.byref(status), ctypes.byref(number))
+    return number.value if status.value else None
 
 
 def retain(device: Device, stream: int, things: Any) -> None:
     """Keep things alive until a stream has passed this point: foreign memory that queued work uses.
 
+    Where we capture the stream they live as long as the graph; where somebody else does, that is theirs to see to.
     A host function would tell sooner, but costs more, and may not call the driver.
     """
-    if stream in capturing:
-        capturing[stream].append(things)
-        return
-    event = Event(device)
+    if capturing:
+        kept = capturing.get(capture_number(device, stream) or 0)
+        if kept is not None:
+            kept.append(things)
+            return
     try:
-        event.record(stream)
+        event = Event(Device(device.ordinal) if device.closed else device).record(stream)
     except BaseException:
-        event.close()
-        device.synchronize()                     # the work is queued: its memory must outlive it all the same
+        with device.primary.current():           # the work is queued: its memory must outlive it all the same
+            release(device.primary.driver, "cuCtxSynchronize")
         raise
     _retained.append((event, things))
 

@@ -8,16 +8,19 @@ Read next    exporting.py, copying.py
 """
 from __future__ import annotations
 
+import sys
+
 from . import layout
 from .description import HOST, Description, place
 from .dtypes import DType, of
-from .errors import ProtocolError
+from .errors import ProtocolError, refusal
 from .protocols import array_interface, buffer, cuda_array_interface
 from .protocols import dlpack as dlpack_protocol
+from .protocols import dlpack_c_exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator, Optional, Union
+    from typing import Any, Iterable, Iterator, Optional, Union
 
     from .description import Where
     from .device import Device
@@ -321,8 +324,7 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
     if writable is False and not made.readonly:
         made.place = place(made.place.device, True, made.place.protocol)
     elif writable is True and made.readonly:
-        raise ProtocolError(f"{made.protocol}: readonly True: the exporter says so itself, and writable=True cannot change it; copy "
-                            "the array", protocol=made.protocol, field="readonly")
+        raise refusal(made.protocol, "readonly", True, "the exporter says so itself, and writable=True cannot change it; copy the array")
     return made
 
 
@@ -337,15 +339,23 @@ def _again(obj: StridedView, stream: Any) -> StridedView:
     return made
 
 
+def _cuda_side() -> dlpack_protocol.CudaSide:
+    from .cuda_side import LoadedSide
+    return LoadedSide()
+
+
 def _by_dlpack(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
     if stream is None:
         handle = 1
     else:
         from .stream import handle_of
         handle = handle_of(stream)
-    made = dlpack_protocol.describe(obj, StridedView, stream=handle, writable=writable)
+    made = dlpack_protocol.describe(obj, StridedView, stream=handle, writable=writable, cuda=_cuda_side)
     if made is not None and made.place.device != HOST:
         made.stream = stream
+        if made.device[0] == "cuda_managed":             # type: ignore[attr-defined]
+            from .cuda_side import find_managed
+            find_managed(made)
     return made
 
 
@@ -366,11 +376,18 @@ def _by_buffer(obj: Any, stream: Any, writable: bool) -> "Optional[Description]"
 
 
 def _by_exchange(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    return None
+    made = dlpack_c_exchange.describe(obj, StridedView)
+    if made is not None and made.stream is not None:
+        from .cuda_side import settle_stream
+        settle_stream(made, stream)
+    return made
 
 
 _PROTOCOLS = {"dlpack_c_exchange": _by_exchange, "dlpack": _by_dlpack, "cuda_array_interface": _by_cuda_array_interface,
               "array_interface": _by_array_interface, "buffer": _by_buffer}
+
+
+_UNASKED = tuple(_PROTOCOLS.items())[1:]
 
 
 def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: bool) -> Any:
@@ -379,7 +396,7 @@ def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: boo
     if type(obj).__name__ == "PyCapsule" and protocol in (None, "dlpack"):
         return dlpack_protocol.describe_capsule(obj, StridedView, readonly=not writable)
     refusals: "list[tuple[str, BufferError]]" = []
-    for name, by in _PROTOCOLS.items() if protocol is None else ((protocol, _PROTOCOLS[protocol]),):
+    for name, by in _order(obj, protocol):
         try:
             made = by(obj, stream, writable)
         except BufferError as refusal:
@@ -388,6 +405,18 @@ def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: boo
         if made is not None:
             return made
     raise _none_fits(obj, protocol, refusals)
+
+
+def _order(obj: Any, protocol: "Optional[str]") -> "Iterable[tuple[str, Any]]":
+    """Choose the protocols to try: the one named; else all, but the exchange table for torch's own tensors only."""
+    if protocol is not None:
+        return ((protocol, _PROTOCOLS[protocol]),)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        dlpack_c_exchange.check_torch(obj)               # no protocol of a tensor's checks all of this
+        if dlpack_c_exchange.is_torch(type(obj)):
+            return _PROTOCOLS.items()
+    return _UNASKED
 
 
 def _none_fits(obj: Any, protocol: "Optional[str]", refusals: "list[tuple[str, BufferError]]") -> Exception:

@@ -17,13 +17,16 @@ from .host_copy import Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .kernel import Module
 
     Ints = tuple[int, ...]
 
-__all__ = ["forget", "ptx", "run", "units"]
+__all__ = ["ptx", "run", "units"]
 
 _BLOCK = 256
+_NARROW = 2**32 - 1                                      # the most elements that a 32-bit index counts
 _BLOCKS = 1 << 20                                        # threads then take several elements each
 _MOVES = {1: ("u8", "%h"), 2: ("u16", "%h"), 4: ("u32", "%w"), 8: ("u64", "%v"), 16: ("v2.u64", "{%v, %x}")}
 _SIZES = (16, 8, 4, 2, 1)
@@ -80,21 +83,16 @@ def units(walk: Walk) -> "tuple[int, Ints, Ints, Ints]":
     return size, (*walk.shape, walk.nbytes // size), (*walk.target_strides, size), (*walk.source_strides, size)
 
 
-_modules: "dict[tuple[int, int, int, bool], Module]" = {}
-
-
 def _module(device: Device, ndim: int, size: int, wide: bool) -> Module:
-    key = device.ordinal, ndim, size, wide
-    found = _modules.get(key)
-    if found is None or found.closed:
-        found = _modules[key] = device.load(ptx(ndim, size, wide))
-    return found
-
-
-def forget() -> None:
-    """Unload every kernel that was loaded here; the next copy loads what it needs."""
-    while _modules:
-        _modules.popitem()[1].close()
+    """Return the module with a kernel, loaded once in the device's context, with which it goes."""
+    key, kept = (__name__, ndim, size, wide), device.primary.kept
+    found: Any = kept.get(key)
+    if found is None:
+        loaded = device.load(ptx(ndim, size, wide))
+        found = kept.setdefault(key, loaded)
+        if found is not loaded:                          # another thread was faster
+            loaded.close()
+    return found  # type: ignore[no-any-return]
 
 
 def run(walk: Walk, device: Device, handle: int) -> None:
@@ -106,7 +104,7 @@ def run(walk: Walk, device: Device, handle: int) -> None:
     if not shape:
         shape, to, of = (1,), (size,), (size,)
     count = layout.size(shape)
-    wide = count > 2**32 - 1
+    wide = count > _NARROW
     kernel = _module(device, len(shape), size, wide)["strided_copy"]
     blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
     kernel.launch(walk.target, walk.source, count, *shape[1:], *to, *of, grid=blocks, block=_BLOCK, stream=handle)

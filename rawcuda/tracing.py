@@ -2,12 +2,13 @@
 
 What it is   a list of listeners, and the two kinds of thing they hear. When the list is empty, nothing is made for them:
              every caller looks at `listeners` first.
-What not     it prints nothing: `Log` does, and only when somebody started one.
+What not     it prints nothing: `Trace` does, and only when somebody started one.
 Read next    driver.py (calls), the protocols (steps)
 """
 from __future__ import annotations
 
 import sys
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Step", "Trace", "listeners", "emit"]
 
 listeners: "list[Listener]" = []
+_telling = threading.local()                # .now is there while this thread tells its listeners
 
 
 class Call:
@@ -47,12 +49,21 @@ class Step:
 
 
 def emit(event: "Union[Call, Step]") -> None:
-    """Tell every listener; one that fails is reported as unraisable and does not disturb the call it listens to."""
-    for listener in tuple(listeners):
-        try:
-            listener(event)
-        except Exception:
-            sys.excepthook(*sys.exc_info())
+    """Tell every listener; one that fails is reported on standard error and does not disturb the call it listens to.
+
+    What a listener itself calls is not told: it would never end.
+    """
+    if hasattr(_telling, "now"):
+        return
+    _telling.now = True
+    try:
+        for listener in tuple(listeners):
+            try:
+                listener(event)
+            except Exception:
+                sys.excepthook(*sys.exc_info())
+    finally:
+        del _telling.now
 
 
 class Trace:

@@ -1,10 +1,11 @@
 """A libcuda made of Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
 
-What it is   Emulator, a library object like a loaded libcuda: `address(symbol)` gives the address of a C function. A client binds and
-             calls it as it would NVIDIA's, so that everything up to the driver's own door is tested without a GPU.
-What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. It knows no client.
-How          thunks.py makes C functions of Python's; machine.py has devices, contexts and handles; queues.py decides when work runs;
-             a room for each family of entry points; space.py is the memory, ptx/ compiles kernels to Python.
+What it is   Emulator, a library object like a loaded libcuda: `address(symbol)` gives the address of a C function. A client
+             binds and calls it as it would NVIDIA's, so everything up to the driver's own door is tested without a GPU.
+What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. It knows no
+             client, and a client knows it by nothing but addresses.
+How          thunks.py makes C functions of Python's; machine.py has devices, contexts and handles; queues.py decides when
+             work runs; each family of entry points has a room; space.py is the memory; ptx/ compiles kernels to Python.
 Source       CUDA Driver API; PTX ISA
 Read next    thunks.py, machine.py, queues.py, then streams.py as the plainest family, or ptx/ for how a kernel runs
 """

@@ -168,8 +168,8 @@ class Capture:
         if not self.valid:
             return None
         if not unjoined <= joined:
-            raise Refused(904, "a stream that joined this capture has work that the first stream does not wait for: record an event "
-                               "there, and let the first stream wait for it")
+            raise Refused(904, "a stream that joined this capture has work that the first stream does not wait for: record an "
+                               "event there, and let the first stream wait for it")
         return self.graph
 
     def _reaching(self, nodes: tuple[int, ...]) -> set[int]:

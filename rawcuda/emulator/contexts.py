@@ -37,7 +37,7 @@ def _given(machine: Machine, handle: int) -> Context:
 
 # -- primary contexts
 
-@entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)")
+@entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
 def primary_retain(machine: Machine, address: int, device: int) -> None:
     """Hold a device's primary context, making it ready if it is not."""
     out(address)
@@ -77,7 +77,7 @@ def primary_set_flags(machine: Machine, device: int, flags: int) -> None:
     machine.device(device).primary.flags = flags
 
 
-@entry("cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)")
+@entry("cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)", since=7000)
 def primary_state(machine: Machine, device: int, flags: int, active: int) -> None:
     """Say whether a primary context is in use, and with which flags."""
     out(flags, active)
@@ -97,7 +97,7 @@ def _create(machine: Machine, address: int, flags: int, device: int) -> None:
     put_u64(address, context.handle)
 
 
-@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)")
+@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
 def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     """Make a context and push it."""
     _create(machine, address, flags, device)
@@ -111,7 +111,7 @@ def create_v4(machine: Machine, address: int, parameters: int, flags: int, devic
     _create(machine, address, flags, device)
 
 
-@entry("cuCtxDestroy_v2(CUcontext ctx)")
+@entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
 def destroy(machine: Machine, handle: int) -> None:
     """Destroy a context with all that is in it; popped if it is current here."""
     context = _context(machine, handle)
@@ -125,13 +125,13 @@ def destroy(machine: Machine, handle: int) -> None:
 
 # -- which is current
 
-@entry("cuCtxPushCurrent_v2(CUcontext ctx)")
+@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000)
 def push(machine: Machine, handle: int) -> None:
     """Make a context current, on top of what was."""
     machine.thread().stack.append(_context(machine, handle))
 
 
-@entry("cuCtxPopCurrent_v2(CUcontext *pctx)")
+@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000)
 def pop(machine: Machine, address: int) -> None:
     """Take the current context off; the one below is current again."""
     stack = machine.thread().stack
@@ -142,7 +142,7 @@ def pop(machine: Machine, address: int) -> None:
         put_u64(address, context.handle)
 
 
-@entry("cuCtxSetCurrent(CUcontext ctx)")
+@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000)
 def set_current(machine: Machine, handle: int) -> None:
     """Replace the current context; NULL pops it."""
     stack = machine.thread().stack
@@ -153,7 +153,7 @@ def set_current(machine: Machine, handle: int) -> None:
         stack.append(context)
 
 
-@entry("cuCtxGetCurrent(CUcontext *pctx)")
+@entry("cuCtxGetCurrent(CUcontext *pctx)", since=4000)
 def get_current(machine: Machine, address: int) -> None:
     """Give the current context, or NULL."""
     stack = machine.thread().stack
@@ -162,7 +162,7 @@ def get_current(machine: Machine, address: int) -> None:
 
 # -- facts of a context
 
-@entry("cuCtxGetDevice(CUdevice *device)")
+@entry("cuCtxGetDevice(CUdevice *device)", since=2000)
 def get_device(machine: Machine, address: int) -> None:
     """Give the current context's device."""
     out(address)
@@ -176,7 +176,7 @@ def get_device_v2(machine: Machine, address: int, handle: int) -> None:
     put_int(address, _given(machine, handle).device.ordinal)
 
 
-@entry("cuCtxGetFlags(unsigned int *flags)")
+@entry("cuCtxGetFlags(unsigned int *flags)", since=7000)
 def get_flags(machine: Machine, address: int) -> None:
     """Give the current context's flags."""
     out(address)
@@ -198,7 +198,7 @@ def get_id(machine: Machine, handle: int, address: int) -> None:
     put_u64(address, _given(machine, handle).ident)
 
 
-@entry("cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)")
+@entry("cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)", since=3020)
 def api_version(machine: Machine, handle: int, address: int) -> None:
     """Give the API version that a context was made with."""
     out(address)
@@ -206,7 +206,7 @@ def api_version(machine: Machine, handle: int, address: int) -> None:
     put_uint(address, DRIVER_VERSION // 10 * 10)
 
 
-@entry("cuCtxSynchronize(void)")
+@entry("cuCtxSynchronize(void)", since=2000)
 def synchronize(machine: Machine) -> None:
     """Finish all work of the current context."""
     _synchronize(machine, machine.context())
@@ -231,7 +231,7 @@ def _synchronize(machine: Machine, context: Context) -> None:
 _LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}
 
 
-@entry("cuCtxSetLimit(CUlimit limit, size_t value)")
+@entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
     """Set a limit; it is kept, and limits nothing."""
     context = machine.context()
@@ -240,7 +240,7 @@ def set_limit(machine: Machine, limit: int, value: int) -> None:
     context.limits[limit] = value
 
 
-@entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)")
+@entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)", since=3010)
 def get_limit(machine: Machine, address: int, limit: int) -> None:
     """Give a limit."""
     out(address)
@@ -250,14 +250,14 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
     put_u64(address, context.limits.get(limit, _LIMITS[limit]))
 
 
-@entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)")
+@entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)
 def get_cache_config(machine: Machine, address: int) -> None:
     """Give the preference between cache and shared memory."""
     out(address)
     put_int(address, machine.context().cache_config)
 
 
-@entry("cuCtxSetCacheConfig(CUfunc_cache config)")
+@entry("cuCtxSetCacheConfig(CUfunc_cache config)", since=3020)
 def set_cache_config(machine: Machine, config: int) -> None:
     """Keep a preference between cache and shared memory."""
     context = machine.context()
@@ -266,7 +266,7 @@ def set_cache_config(machine: Machine, config: int) -> None:
     context.cache_config = config
 
 
-@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)")
+@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)", since=4020)
 def get_shared_config(machine: Machine, address: int) -> None:
     """Say that shared memory has banks of four bytes, as on every device of today."""
     out(address)
@@ -274,7 +274,7 @@ def get_shared_config(machine: Machine, address: int) -> None:
     put_int(address, 1)
 
 
-@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)")
+@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)", since=4020)
 def set_shared_config(machine: Machine, config: int) -> None:
     """Take a wish for another bank size, which changes nothing."""
     machine.context()
@@ -282,7 +282,7 @@ def set_shared_config(machine: Machine, config: int) -> None:
         raise Refused(1)
 
 
-@entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)")
+@entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
 def priority_range(machine: Machine, least: int, greatest: int) -> None:
     """Give the range of priorities; either pointer may be NULL."""
     machine.context()
@@ -300,7 +300,7 @@ def reset_l2(machine: Machine) -> None:
 
 # -- peers
 
-@entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)")
+@entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
 def enable_peer(machine: Machine, handle: int, flags: int) -> None:
     """Let the current context reach another device's memory."""
     context, peer = machine.context(), _context(machine, handle)
@@ -313,7 +313,7 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
     context.peers.add(peer)
 
 
-@entry("cuCtxDisablePeerAccess(CUcontext peerContext)")
+@entry("cuCtxDisablePeerAccess(CUcontext peerContext)", since=4000)
 def disable_peer(machine: Machine, handle: int) -> None:
     """End that."""
     context, peer = machine.context(), _context(machine, handle)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 
+from .attributes import ATTRIBUTES
 from .codes import Refused
 from .machine import Context, Machine
 from .queues import Stream
@@ -50,6 +51,11 @@ class Box:
     def is_host(self) -> bool:
         """Tell whether this is host memory, pageable or pinned."""
         return self.allocation is None or self.allocation.kind == "pinned"
+
+    @property
+    def is_device(self) -> bool:
+        """Tell whether the host cannot look at this memory."""
+        return self.allocation is not None and self.allocation.kind in ("device", "variable")
 
     def rows(self, span: int) -> tuple[memoryview, int]:
         """Return memory that holds this box, and where the box begins in it."""
@@ -124,8 +130,8 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
         span = _span(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
     work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
-    on_host = target.is_host or (source.is_host and not source.is_pageable)
-    if (waits and on_host) or (target.is_host and source.is_host):
+    seen = not target.is_device or not (source.is_device or source.is_pageable)      # by the host, if it did not wait
+    if (waits and seen) or (target.is_host and source.is_host):
         queues.complete(work)
         stream.context.check()
 
@@ -141,49 +147,49 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
           _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes), nbytes, waits=handle is None)
 
 
-@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)")
+@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)", since=4000)
 def copy(machine: Machine, target: int, source: int, nbytes: int) -> None:
     """Copy between any two addresses."""
     _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), None)
 
 
-@entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)")
+@entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)", since=4000)
 def copy_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
     """Copy between any two addresses, in stream order."""
     _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), stream)
 
 
-@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)")
+@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)", since=3020)
 def host_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
     """Copy from host to device."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), None)
 
 
-@entry("cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)")
+@entry("cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)", since=3020)
 def host_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
     """Copy from host to device, in stream order."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), stream)
 
 
-@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)")
+@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
 def device_to_host(machine: Machine, target: int, source: int, nbytes: int) -> None:
     """Copy from device to host."""
     _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), None)
 
 
-@entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)")
+@entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
 def device_to_host_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
     """Copy from device to host, in stream order."""
     _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), stream)
 
 
-@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)")
+@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
 def device_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
     """Copy on the device; the host does not wait."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), None)
 
 
-@entry("cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)")
+@entry("cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
 def device_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
     """Copy on the device, in stream order."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), stream)
@@ -198,14 +204,15 @@ def _peer(machine: Machine, target: int, target_context: int, source: int, sourc
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), handle)
 
 
-@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)")
+@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
+       since=4000)
 def copy_peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int) -> None:
     """Copy between two contexts' memory."""
     _peer(machine, target, target_context, source, source_context, nbytes, None)
 
 
 @entry("cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
-       "size_t ByteCount, CUstream hStream)")
+       "size_t ByteCount, CUstream hStream)", since=4000)
 def copy_peer_async(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
                     stream: int) -> None:
     """Copy between two contexts' memory, in stream order."""
@@ -227,8 +234,8 @@ class _Side:
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
         """Describe the memory of this side."""
-        pitch = self.pitch or (self.x + width if height * depth == 1 else 0) or width
-        if height * depth > 1 and pitch < self.x + width:
+        pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
+        if not self.x + width <= pitch <= ATTRIBUTES[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
         if depth > 1 and self.rows < self.y + height:
             raise Refused(1, f"{height} rows from row {self.y} on do not fit into planes of {self.rows} rows")
@@ -261,38 +268,38 @@ def _copy_3d(machine: Machine, address: int, handle: Optional[int]) -> None:
                 width, height, depth, handle)
 
 
-@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)")
-@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)")
+@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
+@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
 def copy_2d(machine: Machine, address: int) -> None:
     """Copy a rectangle."""
     _copy_2d(machine, address, None)
 
 
-@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)")
+@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)", since=3020)
 def copy_2d_async(machine: Machine, address: int, stream: int) -> None:
     """Copy a rectangle, in stream order."""
     _copy_2d(machine, address, stream)
 
 
-@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)")
+@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
 def copy_3d(machine: Machine, address: int) -> None:
     """Copy a box."""
     _copy_3d(machine, address, None)
 
 
-@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)")
+@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)", since=3020)
 def copy_3d_async(machine: Machine, address: int, stream: int) -> None:
     """Copy a box, in stream order."""
     _copy_3d(machine, address, stream)
 
 
-@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)")
+@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
 def copy_3d_peer(machine: Machine, address: int) -> None:
     """Copy a box between two contexts' memory."""
     _copy_3d(machine, address, None)
 
 
-@entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)")
+@entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
 def copy_3d_peer_async(machine: Machine, address: int, stream: int) -> None:
     """Copy a box between two contexts' memory, in stream order."""
     _copy_3d(machine, address, stream)

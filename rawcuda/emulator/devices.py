@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import uuid
 
 from .attributes import ATTRIBUTES
 from .codes import NAMES, TEXTS, Refused
@@ -22,7 +21,7 @@ __all__ = ["DRIVER_VERSION"]
 DRIVER_VERSION = 13000
 
 
-@entry("cuInit(unsigned int Flags)", free=True)
+@entry("cuInit(unsigned int Flags)", free=True, since=2000)
 def init(machine: Machine, flags: int) -> None:
     """Start the driver; in a child that was forked after that, refuse."""
     if flags:
@@ -33,7 +32,7 @@ def init(machine: Machine, flags: int) -> None:
     machine.pid = pid
 
 
-@entry("cuDriverGetVersion(int *driverVersion)", free=True)
+@entry("cuDriverGetVersion(int *driverVersion)", free=True, since=2020)
 def version(machine: Machine, address: int) -> None:
     """Say which CUDA this driver is of."""
     put_int(address, DRIVER_VERSION)
@@ -48,13 +47,13 @@ def _put_text(address: int, texts: dict[int, bytes], code: int) -> None:
     put_u64(address, ctypes.cast(ctypes.c_char_p(found), ctypes.c_void_p).value or 0)
 
 
-@entry("cuGetErrorName(CUresult error, const char **pStr)", free=True)
+@entry("cuGetErrorName(CUresult error, const char **pStr)", free=True, since=6000)
 def error_name(machine: Machine, code: int, address: int) -> None:
     """Give the name of a code; an unknown one is 1, and NULL is written."""
     _put_text(address, NAMES, code)
 
 
-@entry("cuGetErrorString(CUresult error, const char **pStr)", free=True)
+@entry("cuGetErrorString(CUresult error, const char **pStr)", free=True, since=6000)
 def error_text(machine: Machine, code: int, address: int) -> None:
     """Give the text of a code."""
     _put_text(address, TEXTS, code)
@@ -96,20 +95,20 @@ def get_proc_address_v1(machine: Machine, symbol: int, function: int, version: i
     get_proc_address(machine, symbol, function, version, flags, 0)
 
 
-@entry("cuDeviceGet(CUdevice *device, int ordinal)")
+@entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)
 def device_get(machine: Machine, address: int, ordinal: int) -> None:
     """Give a device's handle, which is its ordinal."""
     out(address)
     put_int(address, machine.device(ordinal).ordinal)
 
 
-@entry("cuDeviceGetCount(int *count)")
+@entry("cuDeviceGetCount(int *count)", since=2000)
 def device_count(machine: Machine, address: int) -> None:
     """Count the devices."""
     put_int(address, len(machine.devices))
 
 
-@entry("cuDeviceGetName(char *name, int len, CUdevice dev)")
+@entry("cuDeviceGetName(char *name, int len, CUdevice dev)", since=2000)
 def device_name(machine: Machine, address: int, length: int, device: int) -> None:
     """Write a device's name, cut to what fits."""
     machine.device(device)
@@ -123,17 +122,18 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
 @entry("cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)", since=9020)
 def device_uuid(machine: Machine, address: int, device: int) -> None:
     """Write a device's UUID: always the same one for an ordinal."""
+    import uuid
     put_bytes(address, uuid.uuid5(uuid.NAMESPACE_OID, f"emulated device {machine.device(device).ordinal}").bytes)
 
 
-@entry("cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)")
+@entry("cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)", since=3020)
 def total_memory(machine: Machine, address: int, device: int) -> None:
     """Say how much memory a device has."""
     machine.device(device)
     put_u64(address, TOTAL_MEMORY)
 
 
-@entry("cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)")
+@entry("cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)", since=2000)
 def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     """Give an attribute."""
     out(address)
@@ -143,7 +143,7 @@ def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     put_int(address, ordinal + 1 if number == 33 else ATTRIBUTES[number])
 
 
-@entry("cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)")
+@entry("cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)", since=2000)
 def compute_capability(machine: Machine, major: int, minor: int, device: int) -> None:
     """Give the compute capability."""
     out(major, minor)
@@ -156,7 +156,7 @@ def _bus_id(ordinal: int) -> bytes:
     return b"0000:%02x:00.0" % (ordinal + 1)
 
 
-@entry("cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)")
+@entry("cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)", since=4010)
 def bus_id(machine: Machine, address: int, length: int, device: int) -> None:
     """Write a made-up PCI address."""
     ordinal = machine.device(device).ordinal
@@ -165,7 +165,7 @@ def bus_id(machine: Machine, address: int, length: int, device: int) -> None:
     put_bytes(address, _bus_id(ordinal) + b"\0")
 
 
-@entry("cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)")
+@entry("cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)", since=4010)
 def by_bus_id(machine: Machine, address: int, name: int) -> None:
     """Find a device by its PCI address."""
     out(address)
@@ -185,14 +185,14 @@ def exec_affinity_support(machine: Machine, address: int, kind: int, device: int
     put_int(address, 0)
 
 
-@entry("cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)")
+@entry("cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)", since=4000)
 def can_access_peer(machine: Machine, address: int, device: int, peer: int) -> None:
     """Say that every other device's memory can be reached; a device is not its own peer."""
     out(address)
     put_int(address, int(machine.device(device) is not machine.device(peer)))
 
 
-@entry("cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)")
+@entry("cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)", since=8000)
 def p2p_attribute(machine: Machine, address: int, number: int, source: int, target: int) -> None:
     """Say how two devices reach each other."""
     out(address)

@@ -129,7 +129,7 @@ def _launch(machine: Machine, handle: int, grid: Size, block: Size, shared: int,
 
 @entry("cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, "
        "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, "
-       "void **extra)")
+       "void **extra)", since=4000)
 def launch(machine: Machine, handle: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
            parameters: int, extra: int) -> None:
     """Launch a kernel."""
@@ -138,7 +138,7 @@ def launch(machine: Machine, handle: int, gx: int, gy: int, gz: int, bx: int, by
 
 @entry("cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
        "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, "
-       "void **kernelParams)")
+       "void **kernelParams)", since=9000)
 def launch_cooperative(machine: Machine, handle: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int,
                        stream: int, parameters: int) -> None:
     """Launch a kernel whose blocks may wait for each other."""

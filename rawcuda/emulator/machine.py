@@ -349,16 +349,22 @@ class Machine:
 class Unlocked:
     """A with block that opens the machine's lock, and surely has it again at its end."""
 
-    __slots__ = ("_machine",)
+    __slots__ = ("_machine", "_nested")
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._nested = False
 
     def __enter__(self) -> None:
-        self._machine.lock.release()
+        lock = self._machine.lock
+        lock.release()
+        self._nested = lock._is_owned()          # type: ignore[attr-defined]
 
     def __exit__(self, *exception: object) -> None:
         lock = self._machine.lock
+        if self._nested:                         # inside another call of this thread's, which keeps the lock
+            lock.acquire()
+            return
         while not lock._is_owned():              # type: ignore[attr-defined]
             try:
                 lock.acquire()

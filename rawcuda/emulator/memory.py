@@ -13,6 +13,10 @@ from .space import Allocation, Fault
 from .thunks import Location, entry
 from .words import get_int, out, put_bytes, put_int, put_u64, put_uint, take
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
 __all__ = ["allocate", "holding_at"]
 
 _PITCH = 512
@@ -63,7 +67,7 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
 
 # -- device memory
 
-@entry("cuMemGetInfo_v2(size_t *free, size_t *total)")
+@entry("cuMemGetInfo_v2(size_t *free, size_t *total)", since=3020)
 def get_info(machine: Machine, free: int, total: int) -> None:
     """Say how much of the device's memory is free."""
     out(free, total)
@@ -71,7 +75,7 @@ def get_info(machine: Machine, free: int, total: int) -> None:
     put_u64(total, TOTAL_MEMORY)
 
 
-@entry("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)")
+@entry("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", since=3020)
 def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
     """Allocate device memory."""
     out(address)
@@ -81,7 +85,8 @@ def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
     put_u64(address, allocation.base)
 
 
-@entry("cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)")
+@entry("cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)",
+       since=3020)
 def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: int, element: int) -> None:
     """Allocate rows that each begin at an alignment which the device likes."""
     out(address, pitch)
@@ -95,13 +100,13 @@ def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: 
     put_u64(pitch, row)
 
 
-@entry("cuMemFree_v2(CUdeviceptr dptr)")
+@entry("cuMemFree_v2(CUdeviceptr dptr)", since=3020)
 def mem_free(machine: Machine, address: int) -> None:
     """Free device or managed memory, when the context's work is done."""
     _free(machine, address, "device", "pool", "managed")
 
 
-@entry("cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)")
+@entry("cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)", since=3020)
 def address_range(machine: Machine, base: int, size: int, address: int) -> None:
     """Give start and size of the allocation around an address."""
     machine.context()
@@ -114,7 +119,7 @@ def address_range(machine: Machine, base: int, size: int, address: int) -> None:
         put_u64(size, allocation.size)
 
 
-@entry("cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)")
+@entry("cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)", since=6000)
 def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     """Allocate memory that host and device both use, at one address."""
     out(address)
@@ -129,13 +134,13 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
 
 # -- pinned memory
 
-@entry("cuMemAllocHost_v2(void **pp, size_t bytesize)")
+@entry("cuMemAllocHost_v2(void **pp, size_t bytesize)", since=3020)
 def alloc_host(machine: Machine, address: int, nbytes: int) -> None:
     """Allocate pinned host memory."""
     host_alloc(machine, address, nbytes, 0)
 
 
-@entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)")
+@entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)", since=2020)
 def host_alloc(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     """Allocate pinned host memory, which devices see at the same address."""
     out(address)
@@ -148,13 +153,13 @@ def host_alloc(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     put_u64(address, allocation.base)
 
 
-@entry("cuMemFreeHost(void *p)")
+@entry("cuMemFreeHost(void *p)", since=2000)
 def free_host(machine: Machine, address: int) -> None:
     """Free pinned host memory, when the context's work is done."""
     _free(machine, address, "pinned")
 
 
-@entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)")
+@entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)", since=6050)
 def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     """Pin memory that is the caller's."""
     context = machine.context()
@@ -169,7 +174,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
     machine.hold(allocation, context, "registered", flags=flags | 2)
 
 
-@entry("cuMemHostUnregister(void *p)")
+@entry("cuMemHostUnregister(void *p)", since=4000)
 def host_unregister(machine: Machine, address: int) -> None:
     """Let go of the caller's memory, when the context's work is done."""
     machine.context()
@@ -179,7 +184,7 @@ def host_unregister(machine: Machine, address: int) -> None:
     _free(machine, address, "registered")
 
 
-@entry("cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)")
+@entry("cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)", since=3020)
 def host_device_pointer(machine: Machine, address: int, pointer: int, flags: int) -> None:
     """Give the device's address of pinned memory: its own."""
     out(address)
@@ -189,7 +194,7 @@ def host_device_pointer(machine: Machine, address: int, pointer: int, flags: int
     put_u64(address, pointer)
 
 
-@entry("cuMemHostGetFlags(unsigned int *pFlags, void *p)")
+@entry("cuMemHostGetFlags(unsigned int *pFlags, void *p)", since=2030)
 def host_flags(machine: Machine, address: int, pointer: int) -> None:
     """Give the flags with which pinned memory was made."""
     out(address)
@@ -222,7 +227,7 @@ def prefetch(machine: Machine, address: int, nbytes: int, location: Location, fl
     holding.attributes[4] = location.id if location.type == 1 else -1
 
 
-@entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)")
+@entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)", since=8000)
 def prefetch_v1(machine: Machine, address: int, nbytes: int, device: int, stream: int) -> None:
     """Note where managed memory should go next; -1 is the host."""
     holding = _managed(machine, address, nbytes)
@@ -247,13 +252,14 @@ def advise(machine: Machine, address: int, nbytes: int, advice: int, location: L
     _advise(machine, address, nbytes, advice, location.id if location.type == 1 else -1)
 
 
-@entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)")
+@entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)", since=8000)
 def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
     """Keep advice about managed memory."""
     _advise(machine, address, nbytes, advice, device)
 
 
-@entry("cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)")
+@entry("cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)",
+       since=8000)
 def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
     """Give what was advised about managed memory."""
     out(data)
@@ -264,7 +270,7 @@ def range_attribute(machine: Machine, data: int, size: int, number: int, address
 
 
 @entry("cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, "
-       "CUdeviceptr devPtr, size_t count)")
+       "CUdeviceptr devPtr, size_t count)", since=8000)
 def range_attributes(machine: Machine, data: int, sizes: int, attributes: int, count: int, address: int, nbytes: int) -> None:
     """Give several things that were advised about managed memory."""
     out(data, sizes, attributes)
@@ -272,7 +278,7 @@ def range_attributes(machine: Machine, data: int, sizes: int, attributes: int, c
         range_attribute(machine, target, size, get_int(attributes + 4 * index), address, nbytes)
 
 
-@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)")
+@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
 def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
     """Note who uses managed memory, which changes nothing; all of an allocation is attached, or none."""
     machine.stream(stream)
@@ -283,41 +289,54 @@ def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int)
 
 # -- what a pointer points to
 
-def _pointer_attribute(machine: Machine, number: int, address: int) -> int:
-    """Look an attribute of a pointer up; host memory that the driver does not know is refused."""
-    holding = holding_at(machine, address)
-    allocation, context = holding.allocation, holding.context
-    on_host = holding.flavour in ("pinned", "registered")
-    if number == 4 and not on_host and holding.flavour != "managed":
-        raise Refused(1)
-    facts = {
-        1: 0 if holding.pool is not None else context.handle, 2: 1 if on_host else 2, 3: address, 4: address,
-        6: holding.attributes.get(6, 0), 7: holding.ident, 8: int(holding.flavour == "managed"), 9: context.device.ordinal,
-        10: 0, 11: allocation.base, 12: allocation.size, 13: 1, 14: 0, 15: 0, 16: 3,
-        17: holding.pool.handle if holding.pool is not None else 0, 18: allocation.size, 19: allocation.base, 20: holding.ident,
-        21: 0,
-    }
-    if number not in facts:
-        raise Refused(1)
-    return facts[number]
+def _host_pointer(holding: Holding, address: int) -> int:
+    if holding.flavour in ("device", "pool", "variable"):
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory: it has no host address")
+    return address
 
 
-_WIDTHS = {2: 4, 6: 4, 8: 4, 9: 4, 10: 4, 13: 4, 14: 4, 15: 4, 16: 4}      # bytes; all others are pointers or sizes
+# CUpointer_attribute -> (bytes of its value, what it is); what the emulator lacks is 0
+_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int], int]]] = {
+    1: (8, lambda holding, address: 0 if holding.pool is not None else holding.context.handle),
+    2: (4, lambda holding, address: 1 if holding.flavour in ("pinned", "registered") else 2),
+    3: (8, lambda holding, address: address),
+    4: (8, _host_pointer),
+    6: (4, lambda holding, address: holding.attributes.get(6, 0)),
+    7: (8, lambda holding, address: holding.ident),
+    8: (4, lambda holding, address: int(holding.flavour == "managed")),
+    9: (4, lambda holding, address: holding.context.device.ordinal),
+    10: (4, lambda holding, address: 0),
+    11: (8, lambda holding, address: holding.allocation.base),
+    12: (8, lambda holding, address: holding.allocation.size),
+    13: (4, lambda holding, address: 1),
+    14: (4, lambda holding, address: 0),
+    15: (4, lambda holding, address: 0),
+    16: (4, lambda holding, address: 3),
+    17: (8, lambda holding, address: holding.pool.handle if holding.pool is not None else 0),
+    18: (8, lambda holding, address: holding.allocation.size),
+    19: (8, lambda holding, address: holding.allocation.base),
+    20: (8, lambda holding, address: holding.ident),
+    21: (4, lambda holding, address: 0),
+}
 
 
-def _put_attribute(machine: Machine, data: int, number: int, value: int) -> None:
-    put_bytes(data, (value & (1 << 64) - 1).to_bytes(8, "little")[:_WIDTHS.get(number, 8)])
+def _put_attribute(data: int, width: int, value: int) -> None:
+    put_bytes(data, (value & (1 << 8 * width) - 1).to_bytes(width, "little"))
 
 
-@entry("cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)")
+@entry("cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)", since=4000)
 def pointer_attribute(machine: Machine, data: int, number: int, address: int) -> None:
     """Give one attribute of a pointer; plain host memory is refused with 1."""
     out(data)
     machine.context()
-    _put_attribute(machine, data, number, _pointer_attribute(machine, number, address))
+    if number not in _POINTER_ATTRIBUTES:
+        raise Refused(1)
+    width, look_up = _POINTER_ATTRIBUTES[number]
+    _put_attribute(data, width, look_up(holding_at(machine, address), address))
 
 
-@entry("cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)")
+@entry("cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)",
+       since=7000)
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
     """Give several attributes of a pointer; plain host memory is no error here, and all are 0 (the device -2)."""
     machine.context()
@@ -326,16 +345,17 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
     out(attributes, data)
     for index, target in enumerate(take(data, count)):
         number = get_int(attributes + 4 * index)
-        if not 1 <= number <= 21:
+        if number not in _POINTER_ATTRIBUTES:
             raise Refused(1)
+        width, look_up = _POINTER_ATTRIBUTES[number]
         try:
-            value = _pointer_attribute(machine, number, address)
+            value = look_up(holding_at(machine, address), address)
         except Refused:
             value = -2 if number == 9 else 0
-        _put_attribute(machine, target, number, value)
+        _put_attribute(target, width, value)
 
 
-@entry("cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)")
+@entry("cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)", since=6000)
 def set_pointer_attribute(machine: Machine, value: int, number: int, address: int) -> None:
     """Keep CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, the one that can be set."""
     out(value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import tempfile
 import time
 
 from .attributes import ATTRIBUTES, FUNCTION
@@ -163,6 +162,7 @@ def load_module(machine: Machine, image: bytes, options: Options) -> Module:
 
 def _dump(source: str) -> None:
     """Write generated source where a person can read it, and say where."""
+    import tempfile
     with tempfile.NamedTemporaryFile("w", prefix="ptx-", suffix=".py", delete=False, encoding="utf-8") as file:
         file.write(source)
     sys.stderr.write(f"emulator: the source that was made of a module is in {file.name}\n")
@@ -174,14 +174,14 @@ def _load_module(machine: Machine, address: int, image: bytes, options: Options)
     put_u64(address, module.handle)
 
 
-@entry("cuModuleLoadData(CUmodule *module, const void *image)")
+@entry("cuModuleLoadData(CUmodule *module, const void *image)", since=2000)
 def load_data(machine: Machine, address: int, image: int) -> None:
     """Load a module from memory."""
     load_data_ex(machine, address, image, 0, 0, 0)
 
 
 @entry("cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, "
-       "void **optionValues)")
+       "void **optionValues)", since=2010)
 def load_data_ex(machine: Machine, address: int, image: int, count: int, options: int, values: int) -> None:
     """Load a module from memory, with options for the JIT."""
     out(address)
@@ -189,7 +189,7 @@ def load_data_ex(machine: Machine, address: int, image: int, count: int, options
     _load_module(machine, address, image_at(image), Options(count, options, values))
 
 
-@entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)")
+@entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)", since=2000)
 def load_fat_binary(machine: Machine, address: int, image: int) -> None:
     """Load a module from a fatbin."""
     load_data_ex(machine, address, image, 0, 0, 0)
@@ -204,7 +204,7 @@ def read_file(name: int) -> bytes:
         raise Refused(301, str(error)) from None
 
 
-@entry("cuModuleLoad(CUmodule *module, const char *fname)")
+@entry("cuModuleLoad(CUmodule *module, const char *fname)", since=2000)
 def load_file(machine: Machine, address: int, name: int) -> None:
     """Load a module from a file."""
     out(address)
@@ -219,7 +219,7 @@ def _module(machine: Machine, handle: int) -> Module:
     return module
 
 
-@entry("cuModuleUnload(CUmodule hmod)")
+@entry("cuModuleUnload(CUmodule hmod)", since=2000)
 def unload(machine: Machine, handle: int) -> None:
     """Unload a module, when the context's work is done."""
     module = _module(machine, handle)
@@ -233,7 +233,7 @@ def unload(machine: Machine, handle: int) -> None:
 
 # -- what is in a module
 
-@entry("cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)")
+@entry("cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)", since=2000)
 def get_function(machine: Machine, address: int, handle: int, name: int) -> None:
     """Find a kernel by name."""
     out(address, name)
@@ -253,7 +253,7 @@ def put_variable(module: Module, address: int, size: int, name: int) -> None:
         put_u64(size, variable.size)
 
 
-@entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)")
+@entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
 def get_global(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
     """Find a variable by name; either of address and size may be left out."""
     put_variable(_module(machine, handle), address, size, name)
@@ -297,7 +297,7 @@ def function_at(machine: Machine, handle: int) -> Function:
     return function
 
 
-@entry("cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)")
+@entry("cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)", since=2020)
 def function_attribute(machine: Machine, address: int, number: int, handle: int) -> None:
     """Give an attribute of a kernel."""
     out(address)
@@ -307,7 +307,7 @@ def function_attribute(machine: Machine, address: int, number: int, handle: int)
     put_int(address, attributes[number])
 
 
-@entry("cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)")
+@entry("cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)", since=9000)
 def set_function_attribute(machine: Machine, handle: int, number: int, value: int) -> None:
     """Set one of the attributes that can be set."""
     function = function_at(machine, handle)
@@ -321,7 +321,7 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
     function.settings[number] = value
 
 
-@entry("cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)")
+@entry("cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)", since=3000)
 def set_function_cache(machine: Machine, handle: int, config: int) -> None:
     """Take a preference between cache and shared memory, which changes nothing."""
     function_at(machine, handle)
@@ -329,7 +329,7 @@ def set_function_cache(machine: Machine, handle: int, config: int) -> None:
         raise Refused(1)
 
 
-@entry("cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)")
+@entry("cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)", since=4020)
 def set_function_shared_config(machine: Machine, handle: int, config: int) -> None:
     """Take a wish for another bank size of shared memory, which changes nothing."""
     function_at(machine, handle)

@@ -46,14 +46,15 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
     return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
 
 
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)")
+@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
+       since=6050)
 def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int) -> None:
     """Say how many blocks fit on one multiprocessor."""
     max_active_blocks_with_flags(machine, address, handle, threads, shared, 0)
 
 
 @entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, "
-       "size_t dynamicSMemSize, unsigned int flags)")
+       "size_t dynamicSMemSize, unsigned int flags)", since=7000)
 def max_active_blocks_with_flags(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int) -> None:
     """Say how many blocks fit on one multiprocessor."""
     out(address)
@@ -72,14 +73,15 @@ def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
 
 
 @entry("cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
-       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)")
+       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)", since=6050)
 def max_potential_block(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int) -> None:
     """Find the block size of the highest occupancy."""
     max_potential_block_with_flags(machine, grid, block, handle, callback, shared, limit, 0)
 
 
 @entry("cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, "
-       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)")
+       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)",
+       since=7000)
 def max_potential_block_with_flags(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int,
                                    flags: int) -> None:
     """Find the block size of the highest occupancy, the largest of several."""

@@ -256,6 +256,9 @@ class Queues:
                     work.run()
         except Fault as fault:
             context.lose(fault.code, fault.report)
+        except KeyboardInterrupt:
+            self._machine.report(999, f"{work.name!r} was interrupted: what it should have done is done in part")
+            raise
         except Exception as caught:
             self._machine.kept_exceptions.append(caught)
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")

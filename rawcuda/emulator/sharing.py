@@ -24,7 +24,7 @@ def _refuse(what: str) -> NoReturn:
     raise Refused(801, f"{what} cannot be shared with other processes: the emulator's memory is objects of this one")
 
 
-@entry("cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)")
+@entry("cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)", since=4010)
 def get_memory_handle(machine: Machine, handle: int, address: int) -> None:
     """Refuse to share memory."""
     out(handle)
@@ -32,7 +32,7 @@ def get_memory_handle(machine: Machine, handle: int, address: int) -> None:
     _refuse(f"the {holding_at(machine, address).allocation.describe()}")
 
 
-@entry("cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)")
+@entry("cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)", since=11000)
 def open_memory_handle(machine: Machine, address: int, handle: IpcHandle, flags: int) -> None:
     """Refuse to open shared memory."""
     out(address)
@@ -40,14 +40,14 @@ def open_memory_handle(machine: Machine, address: int, handle: IpcHandle, flags:
     _refuse(f"the memory behind handle {bytes(handle.reserved).hex()}")
 
 
-@entry("cuIpcCloseMemHandle(CUdeviceptr dptr)")
+@entry("cuIpcCloseMemHandle(CUdeviceptr dptr)", since=4010)
 def close_memory_handle(machine: Machine, address: int) -> None:
     """Refuse memory that was not opened by a handle: none is."""
     machine.context()
     raise Refused(1)
 
 
-@entry("cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)")
+@entry("cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)", since=4010)
 def get_event_handle(machine: Machine, handle: int, event: int) -> None:
     """Refuse to share an event."""
     out(handle)
@@ -55,7 +55,7 @@ def get_event_handle(machine: Machine, handle: int, event: int) -> None:
     _refuse("an event")
 
 
-@entry("cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)")
+@entry("cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)", since=4010)
 def open_event_handle(machine: Machine, address: int, handle: IpcHandle) -> None:
     """Refuse to open a shared event."""
     out(address)

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Allocation", "Fault", "POISON", "Space"]
+__all__ = ["Allocation", "Fault", "POISON", "Space", "WIDTH", "elements"]
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 would pass for data, a NaN is
 # swallowed by min and max.
@@ -42,7 +42,15 @@ GRAVES = 4096  # how many freed allocations are remembered for reports
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
+# bytes of a struct code
 WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
+
+
+def elements(memory: memoryview, code: str) -> memoryview:
+    """Read bytes as elements of one type, in place."""
+    cast: Any = memory.cast
+    view: memoryview = cast(code) if len(memory) else memoryview(bytearray())
+    return view
 
 
 class Fault(Exception):
@@ -96,8 +104,8 @@ class Allocation:
         if found is None:
             skipped = -self.base % (granule or width)
             length = max(0, (self.size - skipped) // width * width)
-            view = self.data[skipped : skipped + length] if length else memoryview(bytearray())
-            found = self._views[key] = (view.cast(code), self.base + skipped, length)
+            view = elements(self.data[skipped : skipped + length], code)
+            found = self._views[key] = (view, self.base + skipped, length)
         return found
 
     def close(self) -> None:

@@ -23,13 +23,13 @@ _DISABLE_TIMING = 2
 
 # -- streams
 
-@entry("cuStreamCreate(CUstream *phStream, unsigned int Flags)")
+@entry("cuStreamCreate(CUstream *phStream, unsigned int Flags)", since=2000)
 def create(machine: Machine, address: int, flags: int) -> None:
     """Make a stream."""
     create_with_priority(machine, address, flags, 0)
 
 
-@entry("cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)")
+@entry("cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)", since=5050)
 def create_with_priority(machine: Machine, address: int, flags: int, priority: int) -> None:
     """Make a stream; a priority out of range is clamped."""
     out(address)
@@ -38,7 +38,7 @@ def create_with_priority(machine: Machine, address: int, flags: int, priority: i
     put_u64(address, machine.context().new_stream(flags, max(_GREATEST, min(_LEAST, priority))).handle)
 
 
-@entry("cuStreamDestroy_v2(CUstream hStream)")
+@entry("cuStreamDestroy_v2(CUstream hStream)", since=4000)
 def destroy(machine: Machine, handle: int) -> None:
     """Forget a stream; work that is pending is still done."""
     machine.context()
@@ -53,14 +53,14 @@ def destroy(machine: Machine, handle: int) -> None:
         stream.context.streams.pop(stream.ident, None)
 
 
-@entry("cuStreamGetPriority(CUstream hStream, int *priority)")
+@entry("cuStreamGetPriority(CUstream hStream, int *priority)", since=5050)
 def get_priority(machine: Machine, handle: int, address: int) -> None:
     """Give a stream's priority."""
     out(address)
     put_int(address, machine.stream(handle).priority)
 
 
-@entry("cuStreamGetFlags(CUstream hStream, unsigned int *flags)")
+@entry("cuStreamGetFlags(CUstream hStream, unsigned int *flags)", since=5050)
 def get_flags(machine: Machine, handle: int, address: int) -> None:
     """Give a stream's flags."""
     out(address)
@@ -99,7 +99,7 @@ def _settled(machine: Machine, handle: int) -> Stream:
     return stream
 
 
-@entry("cuStreamQuery(CUstream hStream)")
+@entry("cuStreamQuery(CUstream hStream)", since=2000)
 def query(machine: Machine, handle: int) -> int:
     """Say whether all work of a stream is done, and let some be done if not."""
     stream = _settled(machine, handle)
@@ -111,7 +111,7 @@ def query(machine: Machine, handle: int) -> int:
     return _NOT_READY
 
 
-@entry("cuStreamSynchronize(CUstream hStream)")
+@entry("cuStreamSynchronize(CUstream hStream)", since=2000)
 def synchronize(machine: Machine, handle: int) -> None:
     """Finish all work of a stream; for the legacy default stream, that of every stream which it joins."""
     stream = _settled(machine, handle)
@@ -120,7 +120,7 @@ def synchronize(machine: Machine, handle: int) -> None:
     stream.context.check()
 
 
-@entry("cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)")
+@entry("cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)", since=3020)
 def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> None:
     """Make work given from now on wait for an event; one that was never recorded holds up nothing."""
     stream, event = machine.stream(handle), machine.event(event_handle)
@@ -178,7 +178,7 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
     machine.queues.submit(stream, host_function(function, data), "a host function", HOST)
 
 
-@entry("cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)")
+@entry("cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)", since=5000)
 def add_callback(machine: Machine, handle: int, callback: int, data: int, flags: int) -> None:
     """Queue a callback, the older kind of host function; it cannot be captured."""
     stream = machine.stream(handle)
@@ -192,7 +192,7 @@ def add_callback(machine: Machine, handle: int, callback: int, data: int, flags:
 
 # -- events
 
-@entry("cuEventCreate(CUevent *phEvent, unsigned int Flags)")
+@entry("cuEventCreate(CUevent *phEvent, unsigned int Flags)", since=2000)
 def event_create(machine: Machine, address: int, flags: int) -> None:
     """Make an event; those for other processes are not supported."""
     out(address)
@@ -206,14 +206,14 @@ def event_create(machine: Machine, address: int, flags: int) -> None:
     put_u64(address, event.handle)
 
 
-@entry("cuEventDestroy_v2(CUevent hEvent)")
+@entry("cuEventDestroy_v2(CUevent hEvent)", since=4000)
 def event_destroy(machine: Machine, handle: int) -> None:
     """Forget an event; who waits for its mark still does."""
     event = machine.event(handle)
     del machine.handles[handle], event.context.owned[handle]
 
 
-@entry("cuEventRecord(CUevent hEvent, CUstream hStream)")
+@entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)
 def event_record(machine: Machine, handle: int, stream_handle: int) -> None:
     """Mark the point that a stream has now."""
     event, stream = machine.event(handle), machine.stream(stream_handle)
@@ -244,7 +244,7 @@ def _recorded(machine: Machine, handle: int) -> Event:
     return event
 
 
-@entry("cuEventQuery(CUevent hEvent)")
+@entry("cuEventQuery(CUevent hEvent)", since=2000)
 def event_query(machine: Machine, handle: int) -> int:
     """Say whether an event's mark is reached, and let some work be done if not."""
     event = _recorded(machine, handle)
@@ -255,7 +255,7 @@ def event_query(machine: Machine, handle: int) -> int:
     return _NOT_READY
 
 
-@entry("cuEventSynchronize(CUevent hEvent)")
+@entry("cuEventSynchronize(CUevent hEvent)", since=2000)
 def event_synchronize(machine: Machine, handle: int) -> None:
     """Finish the work before an event's mark."""
     event = _recorded(machine, handle)
@@ -264,7 +264,7 @@ def event_synchronize(machine: Machine, handle: int) -> None:
 
 
 @entry("cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=12080)
-@entry("cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)")
+@entry("cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=2000)
 def elapsed_time(machine: Machine, address: int, start_handle: int, end_handle: int) -> int:
     """Give the milliseconds between two marks, by this machine's clock."""
     out(address)

@@ -4,8 +4,8 @@ What it is   `entry`, which declares an entry point by its C line, and `serve`, 
 How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
              None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
              One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
-             to find its emulator. All are kept for ever, beyond the end of the interpreter, too: the address of a collected thunk silently calls
-             whatever thunk was made next, and nobody can tell who still holds an address.
+             to find its emulator. All are kept for ever, beyond the end of the interpreter, too: the address of a collected
+             thunk silently calls whatever thunk was made next, and nobody can tell who still holds an address.
              The signatures are written here and not taken from the table that clients use: a mistake there would be made
              twice and never seen. Tests compare both with cuda.h.
 Source       CUDA Driver API; ctypes, "Callback functions"
@@ -104,12 +104,12 @@ class Entry:
 ENTRIES: "dict[str, Entry]" = {}
 
 
-def entry(line: str, *, free: bool = False, since: int = 11000) -> "Callable[[F], F]":
+def entry(line: str, *, since: int, free: bool = False) -> "Callable[[F], F]":
     """Declare an entry point by its C line, as cuda.h has it, with the exported name.
 
     line   name(parameters); the function gets the machine, then each parameter as an int or float
     free   it needs no cuInit, no lock, and may be called from a host function
-    since  the CUDA version that brought it, for cuGetProcAddress
+    since  the CUDA version that brought it: cuGetProcAddress gives the newest ABI that the asked version had
     """
     def declare(function: "F") -> "F":
         made = Entry(line, function, free, since)

@@ -16,24 +16,19 @@ from operator import index
 from .. import layout, tracing
 from ..description import HOST, Description, place
 from ..dtypes import DType, from_typestr
-from ..errors import ProtocolError
+from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, NoReturn, Optional
+    from typing import Any, Optional
 
     Ints = tuple[int, ...]
 
-__all__ = ["NAME", "describe", "refuse", "read_attribute", "read_layout", "read_pointer"]
+__all__ = ["NAME", "describe", "read_attribute", "read_layout", "read_pointer"]
 
 NAME = "array_interface"
 _MISSING = object()
-
-
-def refuse(protocol: str, field: str, value: object, why: str) -> "NoReturn":
-    """Raise the ProtocolError that names protocol, field, value and remedy."""
-    raise ProtocolError(f"{protocol}: {field} {value!r}: {why}", protocol=protocol, field=field)
 
 
 def read_attribute(exporter: Any, protocol: str) -> "Optional[Mapping[str, Any]]":
@@ -48,7 +43,7 @@ def read_attribute(exporter: Any, protocol: str) -> "Optional[Mapping[str, Any]]
     if isinstance(exporter, type):                       # the class has the property; only its instances have memory
         return None
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
-        refuse(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
+        raise refusal(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
     if tracing.listeners:
         tracing.emit(tracing.Step(protocol, f"{type(exporter).__name__}.__{protocol}__", f"-> {dict(interface)!r}"))
     return interface  # type: ignore[no-any-return]
@@ -60,11 +55,11 @@ def _ints(protocol: str, field: str, value: Any) -> Ints:
         try:
             value = tuple(value)
         except TypeError:
-            refuse(protocol, field, value, "is a tuple of ints")
+            raise refusal(protocol, field, value, "is a tuple of ints") from None
     try:
         return tuple([int(index(n)) for n in value])
     except TypeError:
-        refuse(protocol, field, value, "is a tuple of ints")
+        raise refusal(protocol, field, value, "is a tuple of ints") from None
 
 
 def _get(interface: "Mapping[str, Any]", key: str) -> Any:
@@ -78,7 +73,7 @@ def _get(interface: "Mapping[str, Any]", key: str) -> Any:
 def _require(interface: "Mapping[str, Any]", key: str, protocol: str) -> Any:
     value = _get(interface, key)
     if value is None:
-        refuse(protocol, key, None, "is missing; the protocol requires it")
+        raise refusal(protocol, key, None, "is missing; the protocol requires it")
     return value
 
 
@@ -92,46 +87,46 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     typestr = _require(interface, "typestr", protocol)
     descr = _get(interface, "descr")
     if descr is not None and not isinstance(descr, list):
-        refuse(protocol, "descr", descr, "is a list of fields")
+        raise refusal(protocol, "descr", descr, "is a list of fields")
     if descr is not None and len(descr) == 1 and tuple(descr[0]) == ("", typestr):
         descr = None                                     # the default, spelt out
     dtype = from_typestr(typestr, descr, protocol=protocol)
     if len(shape) > layout.MAX_NDIM:
-        refuse(protocol, "shape", shape, f"has more than {layout.MAX_NDIM} dimensions")
+        raise refusal(protocol, "shape", shape, f"has more than {layout.MAX_NDIM} dimensions")
     if any(n < 0 for n in shape):
-        refuse(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
+        raise refusal(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
     try:
         layout.checked_size(shape, dtype.itemsize)
     except ValueError as error:
-        refuse(protocol, "shape", shape, str(error))
+        raise refusal(protocol, "shape", shape, str(error)) from None
     if _get(interface, "mask") is not None:
-        refuse(protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first")
+        raise refusal(protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first")
     given = _get(interface, "strides")
     if given is None:
         return shape, layout.c_strides(shape, dtype.itemsize), dtype
     strides = _ints(protocol, "strides", given)
     if len(strides) != len(shape):
-        refuse(protocol, "strides", strides, f"has another length than shape {shape}; the exporter is at fault")
+        raise refusal(protocol, "strides", strides, f"has another length than shape {shape}; the exporter is at fault")
     return shape, strides, dtype
 
 
 def read_pointer(data: Any, protocol: str) -> "tuple[int, bool]":
     """Read `data` in its form (address, read-only); an address of None, seen for empty arrays, is 0."""
     if not isinstance(data, (tuple, list)) or len(data) != 2:
-        refuse(protocol, "data", data, "is (address, read-only)")
+        raise refusal(protocol, "data", data, "is (address, read-only)")
     address, readonly = data
     if isinstance(address, bool):
-        refuse(protocol, "data", data, "has an address that is an int")
+        raise refusal(protocol, "data", data, "has an address that is an int")
     if address is None:
         address = 0
     try:
         address = index(address)
     except TypeError:
-        refuse(protocol, "data", data, "has an address that is an int")
+        raise refusal(protocol, "data", data, "has an address that is an int") from None
     if not 0 <= address < 2**64:
-        refuse(protocol, "data", data, "has an address that lies in 0 .. 2**64-1")
+        raise refusal(protocol, "data", data, "has an address that lies in 0 .. 2**64-1")
     if not isinstance(readonly, (bool, int)) and type(readonly).__name__ not in ("bool_", "bool"):
-        refuse(protocol, "data", data, "has a read-only flag that is a bool")
+        raise refusal(protocol, "data", data, "has a read-only flag that is a bool")
     return address, bool(readonly)
 
 
@@ -141,9 +136,9 @@ def check_extent(address: int, shape: Ints, strides: Ints, itemsize: int, protoc
     if low == high:
         return
     if address == 0:
-        refuse(protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault")
-    if address + low < 0 or address + high > 2**64:
-        refuse(protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault")
+        raise refusal(protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault")
+    if low < -layout.LIMIT or high > layout.LIMIT or address + low < 0 or address + high > 2**64:
+        raise refusal(protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault")
 
 
 def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
@@ -170,7 +165,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 def _check_version(interface: "Mapping[str, Any]") -> None:
     version = _require(interface, "version", NAME)       # newer than 3 is fine: the specification says so
     if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
-        refuse(NAME, "version", version, "is an int such as 3")
+        raise refusal(NAME, "version", version, "is an int such as 3")
 
 
 def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides: Ints,
@@ -182,10 +177,10 @@ def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides
         view = memoryview(holder)
         offset = index(offset)
     except TypeError:
-        refuse(NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol")
+        raise refusal(NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol") from None
     if not view.c_contiguous:
-        refuse(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
+        raise refusal(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
     low, high = layout.extent(shape, strides, dtype.itemsize)
     if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
-        refuse(NAME, "shape", shape, f"with strides {strides} and offset {offset} leads out of a buffer of {view.nbytes} bytes")
+        raise refusal(NAME, "shape", shape, f"with strides {strides} and offset {offset} leads out of a buffer of {view.nbytes} bytes")
     return address_of(view) + offset, view.readonly, view

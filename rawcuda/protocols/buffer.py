@@ -16,7 +16,7 @@ import ctypes
 from .. import tracing
 from ..cpython import bind, reader
 from ..description import HOST, Description, place
-from ..errors import ProtocolError
+from ..errors import refusal
 from .pep3118 import dtype_of
 
 TYPE_CHECKING = False
@@ -86,8 +86,8 @@ def _has_buffer(thing: Any) -> bool:
 def from_memoryview(view: memoryview, kind: "type[Description]" = Description) -> Description:
     """Describe what a memoryview shows, and hold it."""
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
-        raise ProtocolError(f"buffer: suboffsets {view.suboffsets}: rows are found through pointers, which no strided view can "
-                            "say; copy it: bytes(obj), or memoryview(obj).tolist()", protocol=NAME, field="suboffsets")
+        raise refusal(NAME, "suboffsets", view.suboffsets, "lead to rows through pointers, which no strided view can say; copy it: "
+                                                           "bytes(obj), or memoryview(obj).tolist()")
     return kind(address_of(view), view.shape or (), view.strides or (), dtype_of(view.format, view.itemsize), _places[view.readonly],
                 view)
 

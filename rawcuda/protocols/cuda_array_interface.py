@@ -12,7 +12,8 @@ Read next     dlpack.py
 from __future__ import annotations
 
 from ..description import Description, place
-from .array_interface import check_extent, read_attribute, read_layout, read_pointer, refuse
+from ..errors import refusal
+from .array_interface import check_extent, read_attribute, read_layout, read_pointer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     shape, strides, dtype = read_layout(interface, NAME)
     data = interface["data"] if "data" in interface else None
     if data is None:
-        refuse(NAME, "data", None, "is missing; the protocol requires it")
+        raise refusal(NAME, "data", None, "is missing; the protocol requires it")
     address, readonly = read_pointer(data, NAME)
     check_extent(address, shape, strides, dtype.itemsize, NAME)
     return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, _stream(interface))
@@ -47,16 +48,16 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
     version = interface["version"] if "version" in interface else 0      # user-made dicts leave it out
     if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
-        refuse(NAME, "version", version, "is an int such as 3")
+        raise refusal(NAME, "version", version, "is an int such as 3")
     stream = interface["stream"] if "stream" in interface else None
     if stream is None:
         return None if version >= 3 else UNORDERED
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
-        refuse(NAME, "stream", stream, "is an int or None; export the stream's handle")
+        raise refusal(NAME, "stream", stream, "is an int or None; export the stream's handle")
     handle: int = stream.__index__()
     if handle == 0:
-        refuse(NAME, "stream", 0, "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
+        raise refusal(NAME, "stream", 0, "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
                                   "default stream, 2 for the per-thread one")
     if not 0 < handle < 2**64:
-        refuse(NAME, "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1")
+        raise refusal(NAME, "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1")
     return handle

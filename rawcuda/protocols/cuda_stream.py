@@ -10,7 +10,7 @@ Read next     cuda_array_interface.py
 from __future__ import annotations
 
 from .. import tracing
-from ..errors import ProtocolError
+from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,11 +42,9 @@ def handle_from(stream: object) -> int:
         if tracing.listeners:
             tracing.emit(tracing.Step("cuda_stream", f"{type(stream).__name__}.__cuda_stream__()", f"-> ({version}, {handle:#x})"))
     if version != 0:
-        raise ProtocolError(f"cuda_stream: version {version}: only version 0 is known; pass the handle itself, as an int",
-                            protocol="cuda_stream", field="version")
+        raise refusal("cuda_stream", "version", version, "only version 0 is known; pass the handle itself, as an int")
     if not 0 <= handle < 2**64:
-        raise ProtocolError(f"cuda_stream: handle {handle}: lies in 0 .. 2**64-1; the stream's library is at fault",
-                            protocol="cuda_stream", field="handle")
+        raise refusal("cuda_stream", "handle", handle, "lies in 0 .. 2**64-1; the stream's library is at fault")
     return handle or _LEGACY
 
 

@@ -17,8 +17,7 @@ from ..cpython import reader
 from ..description import Description, Place, place
 from ..dlpack import DEVICE_TYPES, VERSION, consume, identify
 from ..dtypes import from_dlpack
-from ..errors import ProtocolError
-from .array_interface import refuse
+from ..errors import ProtocolError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,15 +73,16 @@ def describe_tensor(address: int, versioned: bool, owner: Any, kind: "type[Descr
     if versioned:
         major, flags, *tensor = _read_versioned(address)
         if major != VERSION[0]:
-            refuse(protocol, "version.major", major, "is not 1, so what follows may be laid out otherwise; ask with max_version=(1, 3)")
+            raise refusal(protocol, "version.major", major, "is not 1, so what follows may be laid out otherwise; ask with max_version=(1, 3)")
     else:
         flags, tensor = int(readonly), list(_read_legacy(address))
-    return describe_fields(flags, tensor, owner, kind, protocol)
-
-
-def describe_fields(flags: int, tensor: "list[int]", owner: Any, kind: "type[Description]", protocol: str) -> Description:
-    """Describe a tensor whose struct was read: data, DLDevice as one number, ndim, DLDataType as one number, and so on."""
     data, device, ndim, word, shape, strides, offset = tensor
+    return describe_fields(flags, data, device, ndim, word, shape, strides, offset, owner, kind, protocol)
+
+
+def describe_fields(flags: int, data: int, device: int, ndim: int, word: int, shape: int, strides: int, offset: int,
+                    owner: Any, kind: "type[Description]", protocol: str) -> Description:
+    """Describe a tensor whose struct was read: `device` and `word` are DLDevice and DLDataType as one number each."""
     numbers = _read_numbers(ndim, shape, strides, protocol)
     key = flags, device, word, ndim, numbers, protocol
     known = _known.get(key)
@@ -92,18 +92,18 @@ def describe_fields(flags: int, tensor: "list[int]", owner: Any, kind: "type[Des
         known = _known[key] = _learn(flags, device, word, ndim, numbers, protocol)
     address = data + offset
     if address >= 2**64 or not data and known[0].count(0) == 0:
-        refuse(protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault")
+        raise refusal(protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault")
     return kind(address, known[0], known[1], known[2], known[3], owner)
 
 
 def _read_numbers(ndim: int, shape: int, strides: int, protocol: str) -> Ints:
     """Read extents and, where they are there, strides: in one go if they lie side by side, as they mostly do."""
     if not 0 <= ndim <= layout.MAX_NDIM:
-        refuse(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
+        raise refusal(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
     if ndim == 0:
         return ()                                        # both pointers may be null, or point anywhere
     if not 0xFFF < shape < 2**63 or strides and not 0xFFF < strides < 2**63:
-        refuse(protocol, "shape" if not 0xFFF < shape < 2**63 else "strides", hex(shape), "is no pointer; the exporter is at fault")
+        raise refusal(protocol, "shape" if not 0xFFF < shape < 2**63 else "strides", hex(shape), "is no pointer; the exporter is at fault")
     if strides == shape + 8 * ndim:
         return _ints[2 * ndim](shape)
     extents = _ints[ndim](shape)
@@ -115,20 +115,20 @@ def _learn(flags: int, device: int, word: int, ndim: int, numbers: Ints, protoco
     code, bits, lanes = word & 0xFF, word >> 8 & 0xFF, word >> 16
     dtype = from_dlpack(code, bits, lanes, bool(flags & 4))
     if dtype.packed:
-        refuse(protocol, "dtype", (code, bits, lanes), f"packs several {dtype} into a byte, so elements have no address; export them "
+        raise refusal(protocol, "dtype", (code, bits, lanes), f"packs several {dtype} into a byte, so elements have no address; export them "
                                                        "padded, or in lanes that fill a byte")
     shape = numbers[:ndim]
     if any(n < 0 for n in shape):
-        refuse(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
+        raise refusal(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
     try:
         layout.checked_size(shape, dtype.itemsize)
     except ValueError as error:
-        refuse(protocol, "shape", shape, str(error))
+        raise refusal(protocol, "shape", shape, str(error)) from None
     if len(numbers) > ndim:
         strides = tuple([stride * dtype.itemsize for stride in numbers[ndim:]])
         low, high = layout.extent(shape, strides, dtype.itemsize)
         if low < -layout.LIMIT or high > layout.LIMIT:
-            refuse(protocol, "strides", numbers[ndim:], "reach further than any memory; the exporter is at fault")
+            raise refusal(protocol, "strides", numbers[ndim:], "reach further than any memory; the exporter is at fault")
     else:
         strides = layout.c_strides(shape, dtype.itemsize)
     return shape, strides, dtype, place(_device(device & 0xFFFFFFFF, device >> 32, protocol), bool(flags & 1), protocol)
@@ -143,10 +143,10 @@ def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
         return "cuda_host", 0
     if type_ in (_CUDA, _CUDA_MANAGED):
         if id_ < 0:
-            refuse(protocol, "device.device_id", id_, "is negative; the exporter is at fault")
+            raise refusal(protocol, "device.device_id", id_, "is negative; the exporter is at fault")
         return ("cuda" if type_ == _CUDA else "cuda_managed"), id_
     name = next((name for name, number in DEVICE_TYPES.items() if number == type_), "unknown to DLPack 1.3")
-    return refuse(protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first")
+    raise refusal(protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first")
 
 
 # -- the capsule
@@ -164,12 +164,13 @@ def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, r
 
 
 def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: int = 1, writable: bool = False,
-             cuda: Optional[CudaSide] = None) -> "Optional[Description]":
+             cuda: "Callable[[], CudaSide]" = CudaSide) -> "Optional[Description]":
     """Describe what `__dlpack__` gives, or return None where it is not offered.
 
     kind      the class to make, with Description's arguments
     stream    the handle that CUDA memory will be used on, or -1 for no ordering; exporters of host memory get none
     writable  count memory as writable where nothing says that it is not
+    cuda      makes the CudaSide, when it turns out that one is needed
     raises    ProtocolError   what describe_tensor refuses; a capsule that contradicts `__dlpack_device__`
               BufferError and any other   the exporter's own, unchanged
     """
@@ -178,7 +179,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: 
         return None
     said = _asked_device(exporter)
     if said is not None and said[0] in _WITH_STREAM:
-        capsule = _ask_on_stream(ask, said, stream, cuda or CudaSide())
+        capsule = _ask_on_stream(ask, said, stream, cuda())
     else:
         capsule = _ask(ask, {})
     address, versioned = identify(capsule)
@@ -203,7 +204,7 @@ def _asked_device(exporter: Any) -> "Optional[tuple[int, int]]":
         type_, id_ = said
         return int(type_), 0 if id_ is None else int(id_)
     except (TypeError, ValueError):
-        refuse(NAME, "__dlpack_device__", said, "is a pair of ints; the exporter is at fault")
+        raise refusal(NAME, "__dlpack_device__", said, "is a pair of ints; the exporter is at fault") from None
 
 
 def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: int, cuda: CudaSide) -> Any:
@@ -211,8 +212,8 @@ def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: i
     with cuda.around(said[1]):
         try:
             return _ask(ask, {"stream": stream})
-        except Exception as refusal:
-            if isinstance(refusal, ProtocolError):
+        except Exception as first:
+            if isinstance(first, ProtocolError):
                 raise
             # "Not that stream" comes as any of six types of exception, so none is told from another. None means the
             # legacy stream: more waiting than -1 asked for, never less.
@@ -225,22 +226,22 @@ def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: i
             try:
                 return _ask(ask, again)
             except Exception:
-                raise refusal from None
+                raise first from None
 
 
 def _ask(ask: "Callable[..., Any]", stream: "dict[str, Any]") -> Any:
     """Call `__dlpack__`, asking for the newest version first; what cannot be understood is left out, but not the stream."""
     try:
         return ask(max_version=VERSION, **stream)
-    except (TypeError, BufferError) as refusal:
-        if isinstance(refusal, ProtocolError):
+    except (TypeError, BufferError) as first:
+        if isinstance(first, ProtocolError):
             raise
         try:
             return ask(**stream)
         except BufferError as answer:                    # to a question that an older exporter did understand
-            raise (answer if isinstance(refusal, TypeError) else refusal) from None
+            raise (answer if isinstance(first, TypeError) else first) from None
         except Exception:
-            raise refusal from None                      # it was no matter of keywords
+            raise first from None                        # it was no matter of keywords
 
 
 def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
@@ -253,7 +254,7 @@ def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
     else:
         agrees = (kind, ordinal) == ({_CUDA: "cuda", _CUDA_MANAGED: "cuda_managed"}.get(said[0]), said[1])
     if not agrees:
-        refuse(NAME, "__dlpack_device__", said, f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault")
+        raise refusal(NAME, "__dlpack_device__", said, f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault")
 
 
 def _own_word_is_writable(exporter: Any, address: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 from ..dtypes import DType, ORDER, from_typestr, of, opaque, structured
-from ..errors import ProtocolError
+from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ def _bytes(format: str, itemsize: int) -> DType:
 
 
 def _single(item: "_Item", format: str, itemsize: int) -> DType:
+    if item.is_swapped() and isinstance(item.kind, list):
+        return _bytes(format, itemsize)
     if item.is_swapped():
-        raise ProtocolError(f"buffer: format {format!r}: has the other byte order; swap the bytes first", protocol="buffer",
-                            field="format")
+        raise refusal("buffer", "format", format, "has the other byte order; swap the bytes first")
     if isinstance(item.kind, list):
         return structured(item.kind, itemsize, format=format, protocol="buffer")
     if isinstance(item.kind, DType):
@@ -176,8 +177,8 @@ class _Reader:
         if letter == "T" and self.text[self.at:self.at + 1] == "{":
             return self._structure(count)
         if letter in ("O", "&", "X"):
-            raise ProtocolError(f"buffer: format {self.text!r}: holds {'Python objects' if letter == 'O' else 'pointers'}, which "
-                                "mean nothing elsewhere; convert the array first", protocol="buffer", field="format")
+            raise refusal("buffer", "format", self.text, f"holds {'Python objects' if letter == 'O' else 'pointers'}, which mean nothing "
+                                                         "elsewhere; convert the array first")
         if letter == "Z":
             letter += self.text[self.at:self.at + 1]
             self.at += 1

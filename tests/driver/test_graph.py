@@ -43,13 +43,16 @@ def test_what_was_viewed_on_the_fly_lives_as_long_as_the_graph(device):
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         out = device.empty(100, "float32")
         add = loaded["add"].configure(grid=1, block=128, stream=stream)
+        exporter = Exporter()                       # (allocating is not allowed while recording)
         with stream.capture() as graph:
-            add(Exporter(), out, out, 100)
+            add(exporter, out, out, 100)
+        del exporter
         assert Exporter.alive == 1
         graph.launch(stream)
-        stream.synchronize()
-        graph.close()
+        graph.launch()
+        graph.close()                               # both launches may still run
         del graph
+        device.synchronize()
         assert Exporter.alive == 0
 
 

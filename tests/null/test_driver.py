@@ -183,7 +183,7 @@ def test_an_absolute_path(python):
         from tests.subject import rawcuda
         rawcuda.use("/no/where/libmine.so")
         try:
-            rawcuda.cu
+            rawcuda.cu.cuCtxSynchronize
         except rawcuda.DriverNotFound as error:
             print(error)
     """, env=NO_DRIVER)

@@ -307,6 +307,20 @@ def test_forms_without_a_stream_wait_unless_both_sides_are_on_the_device():
     assert ctypes.string_at(pinned, 4) == b"\x01" * 4
 
 
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_managed_memory_is_settled_when_a_call_without_a_stream_returns(mode):
+    client = Client(mode)
+    managed, memory = client.get("cuMemAllocManaged", 4, 1), client.allocate(4)
+    ctypes.memmove(managed, b"sent", 4)
+    client.do("cuMemcpyHtoD_v2", memory, managed, 4)
+    ctypes.memmove(managed, b"....", 4)
+    assert client.download(memory, 4) == b"sent"
+    client.do("cuMemsetD8_v2", managed, 65, 4)
+    assert ctypes.string_at(managed, 4) == b"AAAA"
+    client.do("cuMemcpy", managed, memory, 4)
+    assert ctypes.string_at(managed, 4) == b"sent"
+
+
 def test_an_upload_from_pageable_memory_may_still_be_under_way():
     """It is staged when the call returns, and no more: a non-blocking stream does not wait for it, here as by the manual."""
     client = Client("lazy")
@@ -398,7 +412,7 @@ def test_rectangles(client, name):
 
 @pytest.mark.parametrize("change, code", [
     ({}, 0), ({"pitch": 4}, 1), ({"height": 5}, 1), ({"kind": ARRAY}, 801), ({"kind": 9}, 1), ({"height": 0}, 0), ({"width": 0}, 0),
-    ({"x": 6}, 1), ({"pitch": 0, "height": 1}, 0),
+    ({"x": 6}, 1), ({"pitch": 0, "height": 1}, 0), ({"pitch": 0}, 1), ({"pitch": 4, "height": 1}, 1), ({"pitch": 1 << 31}, 1),
 ])
 def test_rectangles_that_do_not_fit(client, change, code):
     values = {"pitch": 10, "x": 0, "width": 5, "height": 4, "kind": DEVICE, **change}

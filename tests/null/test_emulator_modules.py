@@ -233,7 +233,7 @@ def test_progress_is_told():
 
 @pytest.mark.parametrize("threads, shared, blocks", [
     (1024, 0, 2), (512, 0, 4), (256, 0, 8), (32, 0, 32), (1, 0, 32), (33, 0, 32), (96, 0, 21), (256, 48 << 10, 4), (1024, 200 << 10, 1),
-    (1025, 0, 0), (64, 227 << 10, 1), (64, 228 << 10, 0),
+    (1025, 0, 0), (64, 227 << 10, 1), (64, 228 << 10, 0), (32, 32 << 10, 6),          # each block costs 1 KiB more
 ])
 def test_occupancy(client, threads, shared, blocks):
     found = client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", client.kernels()("nothing"), threads, shared)

@@ -324,7 +324,7 @@ def test_a_call_inside_a_call_is_answered(client):
     kernel, memory = client.kernels()("nothing"), client.allocate(16)
     codes = []
     shared_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(
-        lambda threads: codes.append(client.code("cuMemsetD8_v2", memory, 0, 16)) or 0)
+        lambda threads: codes.extend([client.code("cuMemsetD8_v2", memory, 0, 16), client.launch(kernel, [])]) or 0)
     grid, block = ctypes.c_int(), ctypes.c_int()
     client.do("cuOccupancyMaxPotentialBlockSize", grid, block, kernel, ctypes.cast(shared_of, ctypes.c_void_p).value, 0, 0)
     assert codes and not any(codes)

@@ -37,7 +37,11 @@ WATCH = """
                 or event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
             events.append((event, arguments))
     sys.addaudithook(hook)
-    os.register_at_fork = lambda **functions: events.append(("os.register_at_fork", functions))
+
+    def register_at_fork(**functions):               # the standard library's own random does it, too
+        if sys._getframe(1).f_code.co_filename.startswith(ROOT):
+            events.append(("os.register_at_fork", functions))
+    os.register_at_fork = register_at_fork
 
     def state():
         api = ctypes.pythonapi

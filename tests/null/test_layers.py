@@ -15,12 +15,12 @@ import pytest
 from tests.subject import FOLDER, NAME, rawcuda
 
 FLOORS = (
-    "errors owned tracing dtypes layout locate image signature npy description",
+    "errors owned tracing dtypes layout locate image signature npy description scalars",
     "cuda_h cpython callback dlpack",
     "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
-    "protocols.dlpack protocols.dlpack_c_exchange",
-    "device stream memory transfer arguments launch kernel",
-    "strided",
+    "protocols.dlpack protocols.dlpack_c_exchange buffer_type host_copy",
+    "device stream memory transfer arguments launch kernel graph ordering cuda_side strided_kernel device_copy",
+    "strided exporting copying",
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 
@@ -33,13 +33,25 @@ SAME_FLOOR = {
             "layout": "a header gives a shape"},
     "callback": {"cpython": "callbacks are made with CPython's own functions"},
     "dlpack": {"cpython": "capsules are CPython's", "callback": "deleters are called by C"},
+    "host_copy": {"protocols.buffer": "it makes memoryviews of any layout"},
+    "buffer_type": {"protocols.buffer": "it hands out a Py_buffer"},
     "protocols.buffer": {"protocols.pep3118": "a buffer's format is PEP 3118 text"},
+    "protocols.dlpack_c_exchange": {"protocols.dlpack": "it describes the same tensors"},
     "protocols.cuda_array_interface": {"protocols.array_interface": "it is the same dictionary, with a few keys more"},
     "stream": {"device": "a stream lives in a device's context"},
     "memory": {"device": "memory lives in a device's context", "stream": "stream-ordered memory names its stream"},
     "transfer": {"device": "a copy needs a context", "stream": "a copy has its place in a stream"},
     "arguments": {"device": "whose memory it is, is checked", "memory": "a Memory is passed by its address"},
     "launch": {"arguments": "arguments are converted", "device": "a launch needs a context", "stream": "it has its place in a stream"},
+    "ordering": {"device": "which device's streams they are", "memory": "a Memory knows its device", "stream": "events are waited for"},
+    "cuda_side": {"device": "a context is needed to ask about an address", "ordering": "the using stream waits for the exporting one",
+                  "stream": "a stream given from outside is normalised"},
+    "strided_kernel": {"device": "a kernel is loaded on one"},
+    "device_copy": {"device": "a copy needs a context", "memory": "our own memory needs no retaining", "ordering": "streams wait for each other",
+                    "stream": "foreign memory is retained", "transfer": "pitched copies", "strided_kernel": "copies that are not pitched"},
+    "exporting": {"copying": "copy=True"},
+    "copying": {"strided": "a copy gives views"},
+    "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
     "kernel": {"arguments": "parameters are declared", "device": "a module lives in a device's context",
                "launch": "Kernel.configure makes a Launch", "memory": "a module's variables are Memory"},
 }
@@ -47,11 +59,11 @@ LATE = {
     "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
     "device": {"stream": "Device.stream() and event() reach up", "memory": "Device.allocate() reaches up",
                "kernel": "Device.load() reaches up", "strided": "Device.empty() and upload() reach up"},
+    "stream": {"graph": "Stream.capture() reaches up"},
     "memory": {"strided": "as an array, memory is a view of uint8"},
     "arguments": {"strided": "any exporter may be an argument, and is viewed"},
     "protocols.array_interface": {"protocols.buffer": "an interface without data has it in the object's buffer"},
-    "strided": {"device": "device memory is reached only when it is touched", "stream": "likewise", "memory": "likewise",
-                "transfer": "likewise", "kernel": "likewise"},
+    "strided": {"copying": "copies are loaded when something is copied", "exporting": "exports when something is exported"},
     "commands.doctor": {"emulator": "doctor prints what the emulator lacks"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}

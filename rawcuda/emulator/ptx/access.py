@@ -16,8 +16,10 @@ Read next    machine.py, which has `reach` and its like
 
 from __future__ import annotations
 
+from ..space import WIDTH
 from .emit import FLOAT_TYPES, Emitter, Note, mask
-from .syntax import BITS, Address, Instruction, Int, Register, Sink, Symbol, Variable, Vector
+from .forms import check_read, check_written
+from .syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,10 +86,10 @@ class AccessEmitter(Emitter):
             self._store_parameter(instruction, address, sources, type)
             return
         width = BITS[type] // 8
-        floats = [isinstance(s, Register) and self.holds_float[s.index] for s in sources]
+        floats = [isinstance(s, Register) and self.holds_float[s.index] and BITS[s.type] == BITS[type] for s in sources]
         as_float = any(floats) and BITS[type] in (32, 64)
         code = ("f" if BITS[type] == 32 else "d") if as_float else _CODES[BITS[type]]
-        values = [self._stored(source, type, as_float, len(sources) > 1) for source in sources]
+        values = [self._stored(source, type, as_float) for source in sources]
         view, index, note = self.place(space, address, code, width * len(sources), "write")
         if len(sources) > 1 or type == "b128":
             self.put(f"j = {index}")
@@ -99,20 +101,19 @@ class AccessEmitter(Emitter):
                 continue
             self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
 
-    def _stored(self, source: Operand, type: str, as_float: bool, several: bool) -> str:
+    def _stored(self, source: Operand, type: str, as_float: bool) -> str:
         if as_float:
             wanted = "f32" if BITS[type] == 32 else "f64"
             text = self.value(source, wanted)
             if wanted == "f32" and isinstance(source, Register) and self.holds_float[source.index]:
                 return f"{text} if {text} == {text} else NAN"  # every NaN that arithmetic makes is 0x7fffffff
             return text
-        plain = f"b{BITS[type]}" if type in FLOAT_TYPES and isinstance(source, Register) else type
-        return self.value(source, plain)
+        if type in FLOAT_TYPES and not isinstance(source, Register):
+            return f"bits_of_{BITS[type]}({self.value(source, type)})"
+        return self.value(source, f"b{BITS[type]}" if type in FLOAT_TYPES else type)
 
     def _elements(self, instruction: Instruction, shape: Shape, operand: Operand, type: str) -> list[Operand]:
         """List the registers or values that a (vector) access moves, after checking their classes."""
-        from .forms import _check_read, _check_written
-
         vector = shape.chosen.get("vec")
         if vector is None:
             items = [operand]
@@ -129,9 +130,9 @@ class AccessEmitter(Emitter):
             if isinstance(item, Sink) and vector is not None:
                 continue
             if instruction.opcode in ("st", "atom"):
-                _check_read(instruction, item, type, True)
+                check_read(instruction, item, type, True)
             else:
-                _check_written(instruction, item, type if vector is None else f"b{BITS[type]}", True)
+                check_written(instruction, item, type if vector is None else f"b{BITS[type]}", True)
         return list(items)
 
     # -- where
@@ -140,6 +141,10 @@ class AccessEmitter(Emitter):
         """Tell the state space of an access: "" is generic."""
         chosen = shape.chosen
         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+        if "nc" in instruction.modifiers and space != "global":
+            raise self.reject("Modifier '.nc' requires .global space")
+        if space in ("param", "const") and chosen.get("sem", "weak") != "weak":
+            raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):
                 raise self.reject(f"Modifier '.{chosen['sem']}' requires scope with '{instruction.opcode}' instruction")
@@ -149,7 +154,7 @@ class AccessEmitter(Emitter):
         if isinstance(address.base, Symbol):
             target = address.base.target
             held = target.space if isinstance(target, Variable) else "function"
-            if held == "function" or (space and held != space):
+            if held == "function" or (space and held != space) or (not space and held in ("const", "param")):
                 raise self.reject(
                     f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
                 )
@@ -174,10 +179,7 @@ class AccessEmitter(Emitter):
     def _address(self, address: Address) -> tuple[str, int]:
         """Give the base of an address as an expression, and the offset to add."""
         if isinstance(address.base, Register):
-            name = address.base.python
-            return (f"bits_of_{BITS[address.base.type]}({name})", address.offset) if self.holds_float[
-                address.base.index
-            ] else (name, address.offset)
+            return self.value(address.base, f"b{BITS[address.base.type]}"), address.offset
         if isinstance(address.base, Symbol):
             return self.symbol(Symbol(address.base.target, address.base.offset + address.offset)), 0
         return "0", address.offset
@@ -186,7 +188,7 @@ class AccessEmitter(Emitter):
         base, offset = self._address(address)
         number = self.sites
         self.sites += 1
-        shift = _SHIFT[_width(code)]
+        shift = _SHIFT[WIDTH[code]]
         note = Note(space or "generic", verb, total, base, offset)
         unaligned = f"i & {total - 1} or " if total > 1 else ""
         self.put(f"i = {base} - lo{number}")
@@ -211,7 +213,7 @@ class AccessEmitter(Emitter):
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
         self.shared_views[code] = None
-        width = _width(code)
+        width = WIDTH[code]
         shift = _SHIFT[width]
         note = Note("shared", verb, total, base, offset)
         if not base[0].isdigit() and offset % total == 0 and offset >= 0:
@@ -232,13 +234,13 @@ class AccessEmitter(Emitter):
     def _aligned(self, name: str, total: int, note: Note, space: str) -> None:
         self.put(f"if {name} & {total - 1}:")
         self.indent += 1
-        self.put(f"misaligned({name} + {note.offset if name == note.register else 0}, {total}, {space!r})", note)
+        self.put(f"misaligned({_sum(name, note.offset if name == note.register else 0)}, {total}, {space!r})", note)
         self.indent -= 1
 
     def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
         self.needs_thread = True
-        shift = _SHIFT[_width(code)]
+        shift = _SHIFT[WIDTH[code]]
         note = Note("local", verb, total, base, offset)
         where = f"{base} + {offset}" if offset else base
         unaligned = f"i & {total - 1} or " if total > 1 else ""
@@ -270,12 +272,12 @@ class AccessEmitter(Emitter):
                 code = ("f" if BITS[type] == 32 else "d") if held else (_SIGNED if signed else _CODES)[BITS[type]]
                 start, more = self._address(Address(base, where))
                 if self.function.entry:
-                    text = f"L.parameter({start} + {more}, {code!r})"
+                    text = f"L.parameter({_sum(start, more)}, {code!r})"
                 else:
                     self.needs_thread = True
-                    text = f"T.parameter({start} + {more}, {code!r})"
+                    text = f"T.parameter({_sum(start, more)}, {code!r})"
                 if type == "b128":
-                    text = f"L.parameter({start} + {more}, 'Q') | L.parameter({start} + {more} + 8, 'Q') << 64"
+                    text = f"{text} | {text.replace(', ', ' + 8, ')} << 64"
             if not held and signed and BITS[target.type] > BITS[type]:
                 text = f"{text} & {mask(BITS[target.type])}"
             elif not held and signed:
@@ -335,35 +337,36 @@ class AccessEmitter(Emitter):
         bits = BITS[type]
         if offset < 0 or offset + bits // 8 > variable.size:
             raise self.reject(f"Access past the end of parameter '{variable.name[:80]}'")
-        plain = f"b{bits}" if type in FLOAT_TYPES and not isinstance(source, Register) else type
         if not variable.scalar:
-            if bits == 128:
-                self.put(f"pack('Q', {name}, {offset}, {self.value(source, type)} & {mask(64)})")
-                self.put(f"pack('Q', {name}, {offset + 8}, {self.value(source, type)} >> 64)")
-                return
-            as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
-            code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
-            value = self.value(source, ("f32" if bits == 32 else "f64") if as_float else f"b{bits}")
-            self.put(f"pack({code!r}, {name}, {offset}, {value})")
-            return
-        del plain
-        if offset:
+            self._store_in(name, offset, type, source)
+        elif offset:
             raise self.reject(f"Access inside the scalar parameter '{variable.name[:80]}' is not emulated")
-        if self.slot_is_float(variable) and bits == BITS[variable.type]:
+        elif not self.slot_is_float(variable):
+            text = self.value(source, f"b{bits}" if isinstance(source, Register) else type)
+            self.put(f"{name} = bits_of_{bits}({text})" if isinstance(source, Float) else f"{name} = {text}")
+        elif bits == BITS[variable.type]:
             self.put(f"{name} = {self.value(source, variable.type)}")
-        elif self.slot_is_float(variable):
-            raise self.mismatch_of(type, variable)
         else:
-            self.put(f"{name} = {self.value(source, f'b{bits}')}")
+            raise self.reject(f"Type .{type} does not fit parameter '{variable.name[:80]}'")
 
-    def mismatch_of(self, type: str, variable: Variable) -> Exception:
-        return self.reject(f"Type .{type} does not fit parameter '{variable.name[:80]}'")
+    def _store_in(self, name: str, offset: int, type: str, source: Operand) -> None:
+        bits = BITS[type]
+        if bits == 128:
+            text = self.value(source, type)
+            self.put(f"pack('Q', {name}, {offset}, {text} & {mask(64)})")
+            self.put(f"pack('Q', {name}, {offset + 8}, {text} >> 64)")
+            return
+        as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
+        code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
+        plain = f"b{bits}" if isinstance(source, Register) else type
+        value = self.value(source, ("f32" if bits == 32 else "f64") if as_float else plain)
+        if not as_float and plain in FLOAT_TYPES:
+            value = f"bits_of_{bits}({value})"
+        self.put(f"pack({code!r}, {name}, {offset}, {value})")
 
 
-def _width(code: str) -> int:
-    return {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}[code]
-
-
-def constant_operand(operand: Operand) -> int | None:
-    """Give the value of an integer constant operand, or None."""
-    return operand.value if isinstance(operand, Int) else None
+def _sum(start: str, offset: int) -> str:
+    """Write an address and its offset, added now where both are numbers."""
+    if start.isdecimal():
+        return str(int(start) + offset)
+    return f"{start} + {offset}" if offset else start

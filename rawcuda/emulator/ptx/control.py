@@ -10,7 +10,7 @@ Read next    scheduler.py, which answers
 
 from __future__ import annotations
 
-from .data import DataEmitter
+from .convert import ConvertEmitter
 from .emit import FLOAT_TYPES
 from .syntax import (
     BITS, Address, Function, Instruction, Int, Name, Pair, Prototype, Register, Sink, Symbol, Variable, Vector,
@@ -29,7 +29,7 @@ _UPDATES = {
 }  # fmt: skip
 
 
-class ControlEmitter(DataEmitter):
+class ControlEmitter(ConvertEmitter):
     """Instructions that end, call, wait, or act on memory as one."""
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
@@ -116,6 +116,7 @@ class ControlEmitter(DataEmitter):
         made = self.unit.prepared.get(callee.name)
         arguments = "".join(f", {text}" for text in texts)
         if made is not None:
+            self.needs_functions = True
             call = f"F[{callee.index}](T{arguments})"
             return f"(yield from {call})" if made.blocking else call
         if callee.name in self.unit.BUILTINS:
@@ -173,6 +174,8 @@ class ControlEmitter(DataEmitter):
             raise self.reject("Cluster barriers are not emulated")
         count = instruction.operands[1] if len(instruction.operands) > 1 else None
         verb = "arrive" if "arrive" in shape.chosen else "sync"
+        if verb == "arrive" and isinstance(count, Int) and not count.value:
+            raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
         self.put(f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}")
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
@@ -184,7 +187,7 @@ class ControlEmitter(DataEmitter):
         return self.value(operand, "u32")
 
     def _count(self, operand: Operand | None) -> str:
-        if isinstance(operand, Int) and (operand.value % 32 or not operand.value):
+        if isinstance(operand, Int) and operand.value % 32:
             raise self.reject(f"Thread count '{operand.value}' of a barrier is not a multiple of 32")
         return "0" if operand is None else self.value(operand, "u32")
 
@@ -201,23 +204,35 @@ class ControlEmitter(DataEmitter):
     # -- warps
 
     def _mask(self, instruction: Instruction, at: int) -> str:
+        module = self.unit.module
+        if "sync" not in instruction.modifiers and instruction.opcode in ("shfl", "vote"):
+            if module.architecture >= (7, 0) and module.version >= (6, 4):
+                raise self.reject(
+                    f"Instruction '{instruction.opcode}' without '.sync' is not supported on .target sm_70 and higher "
+                    "from PTX ISA version 6.4"
+                )
         return self.value(instruction.operands[at], "b32") if len(instruction.operands) > at else "None"
 
     def _two(self, target: Operand, type: str) -> None:
         """Store x, a pair of value and predicate, into `d|p`."""
         if isinstance(target, Pair):
             self.put("x, y = x")
-            self.assign(target.first, type, "x") if isinstance(target.first, Register) else None
+            if isinstance(target.first, Register):
+                self.assign(target.first, type, "x")
             if isinstance(target.second, Register):
                 self.assign(target.second, "pred", "y")
         else:
             self.assign(target, type, "x[0]")
 
-    def _check_pair(self, instruction: Instruction, bits: int) -> None:
+    def _check_pair(self, instruction: Instruction, bits: int, may_sink: bool = False) -> None:
         target = instruction.operands[0]
         first = target.first if isinstance(target, Pair) else target
         second = target.second if isinstance(target, Pair) else None
-        if isinstance(first, Register) and BITS[first.type] != bits:
+        if not isinstance(first, Register):
+            if may_sink and isinstance(second, Register) and second.type == "pred":
+                return
+            raise self.reject(f"Result discard mode is not allowed for instruction '{instruction.opcode}'")
+        if BITS[first.type] != bits:
             raise self.mismatch(instruction)
         if isinstance(second, Register) and second.type != "pred":
             raise self.mismatch(instruction)
@@ -242,7 +257,7 @@ class ControlEmitter(DataEmitter):
         self.assign(target, "b32" if verb == "ballot" else "pred", "x")
 
     def do_match(self, instruction: Instruction, shape: Shape) -> None:
-        self._check_pair(instruction, 32)
+        self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
         verb = "all" if "all" in shape.chosen else "any"
         if verb == "any" and isinstance(target, Pair):
@@ -267,7 +282,7 @@ class ControlEmitter(DataEmitter):
         self.assign(instruction.operands[0], "b32", "x")
 
     def do_elect(self, instruction: Instruction, shape: Shape) -> None:
-        self._check_pair(instruction, 32)
+        self._check_pair(instruction, 32, True)
         self.put(f"x = yield 'elect', '', {self._mask(instruction, 1)}, {self.line}")
         self._two(instruction.operands[0], "b32")
 

@@ -9,9 +9,9 @@ import re
 
 from .access import AccessEmitter
 from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
-from .syntax import (
-    BITS, Float, Function, Instruction, Int, Name, Not, Pair, Register, Sink, Special, Symbol, Variable, Vector,
-)  # fmt: skip
+from .forms import check_read, check_written, fits
+from .special import SPECIAL
+from .syntax import BITS, Float, Instruction, Int, Pair, Register, Sink, Special, Symbol, Variable, Vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -267,27 +267,41 @@ class DataEmitter(AccessEmitter):
     def _setp_pair(self, instruction: Instruction, shape: Shape) -> None:
         target = instruction.operands[0]
         targets = [target.first, target.second] if isinstance(target, Pair) else [target]
-        a, b = (self.value(operand, shape.type) for operand in instruction.operands[1:3])
-        single = shape.type[:-2]
-        for at, register in enumerate(targets):
+        conditions = self._pair_conditions(instruction, shape, shape.type)
+        names = ["x", "y"][: len(targets)]
+        for name, condition in zip(names, conditions):
+            self.put(f"{name} = {condition}")
+        for name, register in zip(names, targets):
             if isinstance(register, Register):
                 if register.type != "pred":
                     raise self.mismatch(instruction)
-                x, y = (f"{v} >> 16" if at else f"{v} & 0xffff" for v in (a, b))
-                condition = f"half_compare({single!r}, {shape.chosen['cmp']!r}, {x}, {y})"
-                self.assign(register, "pred", self.combined(condition, instruction, shape))
+                self.assign(register, "pred", name)
+
+    def _pair_conditions(self, instruction: Instruction, shape: Shape, type: str) -> list[str]:
+        """Write the comparisons of the lower and of the upper halves."""
+        made = []
+        for part in ("& 0xffff", ">> 16"):
+            x, y = (f"{self.value(operand, type)} {part}" for operand in instruction.operands[1:3])
+            condition = f"half_compare({type[:-2]!r}, {shape.chosen['cmp']!r}, {x}, {y})"
+            made.append(f"({self.combined(condition, instruction, shape)})")
+        return made
 
     def do_set(self, instruction: Instruction, shape: Shape) -> None:
         target, a, b = instruction.operands[:3]
         to, source = shape.types
         if "x2" in source:
-            raise self.reject(f"'{instruction.text}' is not emulated")
+            if to != source:
+                raise self.mismatch(instruction)
+            one = 0x3C00 if to == "f16x2" else 0x3F80
+            parts = self._pair_conditions(instruction, shape, source)
+            self.assign(target, to, f"({one} if {parts[0]} else 0) | ({one} if {parts[1]} else 0) << 16")
+            return
         condition = self.combined(self.comparison(instruction, shape, source, a, b), instruction, shape)
         if to == "f32":
             self.assign(target, to, f"1.0 if {condition} else 0.0")
         else:
-            yes = {"f16": 0x3C00, "bf16": 0x3F80}.get(to, (1 << BITS[to]) - 1)
-            self.assign(target, to, f"{yes:#x} if {condition} else 0")
+            one = {"f16": 0x3C00, "bf16": 0x3F80}.get(to, (1 << BITS[to]) - 1)
+            self.assign(target, to, f"{one:#x} if {condition} else 0")
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
         target, a, b, condition = instruction.operands
@@ -326,15 +340,12 @@ class DataEmitter(AccessEmitter):
             self._move(instruction, target, source, type)
 
     def _move(self, instruction: Instruction, target: Operand, source: Operand, type: str) -> None:
-        from .forms import _check_read, _check_written, _fits
-        from .special import SPECIAL
-
-        if isinstance(target, Sink):
-            raise self.reject("Result discard mode is not allowed for instruction 'mov'")
-        _check_written(instruction, target, type, False)
+        check_written(instruction, target, type, False)
         assert isinstance(target, Register)
         if isinstance(source, Special):
             held = SPECIAL[source.name][0]
+            if type[0] == "f":
+                raise self.reject("Special register argument not allowed for instruction 'mov'")
             if held == "pred" or BITS[held] != BITS[type] and not (BITS[held] == 32 and BITS[type] == 16):
                 raise self.mismatch(instruction)
             text = self.special(source)
@@ -342,14 +353,15 @@ class DataEmitter(AccessEmitter):
                 text = f"({text}) & 0xffff"
             self.assign(target, f"b{BITS[type]}", text)
         elif isinstance(source, Symbol):
-            if BITS[type] not in (32, 64) or not _fits(f"b{BITS[type]}", type, False) or type[0] == "f":
+            if BITS[type] not in (32, 64) or not fits(f"b{BITS[type]}", type, False) or type[0] == "f":
                 raise self.mismatch(instruction)
+            held = source.target.space if isinstance(source.target, Variable) else "code"
+            if BITS[type] == 32 and held in ("global", "const", "code"):
+                raise self.reject("Program uses 32-bit address, which is conflicting with .address_size 64")
             text = self.symbol(source)
-            if BITS[type] == 32 and not (isinstance(source.target, Variable) and source.target.space == "shared"):
-                text = f"{text} & 0xffffffff"
             self.assign(target, f"b{BITS[type]}", text)
         else:
-            _check_read(instruction, source, type, False)
+            check_read(instruction, source, type, False)
             type = self.carried(target, type)
             if isinstance(source, Int) and type[0] == "f":
                 self.assign(target, type, plain_float(float_of_bits(source.value, BITS[type])))
@@ -358,7 +370,7 @@ class DataEmitter(AccessEmitter):
 
     def _pieces(self, instruction: Instruction, vector: Vector, type: str) -> int:
         count = len(vector.items)
-        if type[0] != "b" or count not in (2, 4) or vector.round:
+        if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 16 and BITS[type] != 16:
             raise self.mismatch(instruction)
         bits = BITS[type] // count
         for item in vector.items:
@@ -398,7 +410,7 @@ class DataEmitter(AccessEmitter):
             if not isinstance(source.target, Variable) or source.target.space != space:
                 raise self.mismatch(instruction)
             text = self.symbol(source)
-        elif isinstance(source, Register) and BITS[source.type] == 64 and source.type != "f64":
+        elif isinstance(source, Int) or isinstance(source, Register) and BITS[source.type] == 64 and source.type != "f64":
             text = self.value(source, "b64")
         else:
             raise self.mismatch(instruction)
@@ -414,88 +426,3 @@ class DataEmitter(AccessEmitter):
         self.assign(
             instruction.operands[0], "pred", f"L.in_space({space.split('::')[0]!r}, {self.value(instruction.operands[1], 'b64')})"
         )
-
-    # -- conversion
-
-    def do_cvt(self, instruction: Instruction, shape: Shape) -> None:
-        target, source = instruction.operands
-        to, type = shape.types if len(shape.types) == 2 else (shape.types[0], shape.types[0])
-        chosen = shape.chosen
-        rounding = chosen.get("anyrnd") or chosen.get("rnd")
-        assert isinstance(target, Register) or isinstance(target, Sink)
-        self._check_conversion(instruction, to, type, rounding)
-        whole_to, whole_from = to[0] in "us", type[0] in "us"
-        if whole_to and whole_from:
-            text = self._whole_to_whole(source, to, type, "sat" in chosen)
-            wide = BITS[target.type] if isinstance(target, Register) else BITS[to]
-            if to[0] == "s" and wide > BITS[to]:
-                half = 1 << BITS[to] - 1
-                text = f"(({text}) ^ {half:#x}) - {half:#x} & {mask(wide)}"
-            self.assign(target, f"b{max(wide, 16)}", text)
-            return
-        value = self.value(source, type) if not (whole_from and type[0] == "s") else self.signed(source, type)
-        if type == "f32" and "ftz" in chosen:
-            value = self.flushed(value)
-        if whole_to:
-            call = f"to_integer({type!r}, {value}, {rounding!r}, {to!r})"
-            wide = BITS[target.type] if isinstance(target, Register) else BITS[to]
-            self.assign(target, f"b{max(wide, 16)}", f"({call}) & {mask(wide)}" if to[0] == "s" else call)
-            return
-        self._to_float(target, to, type, value, rounding, chosen)
-
-    def _check_conversion(self, instruction: Instruction, to: str, type: str, rounding: str | None) -> None:
-        whole_to, whole_from = to[0] in "us", type[0] in "us"
-        order = {"bf16": 1, "f16": 1, "f32": 2, "f64": 3}
-        if whole_to and whole_from:
-            if rounding:
-                raise self.reject("Rounding modifier not allowed for instruction 'cvt'")
-        elif whole_to:
-            if not rounding or rounding[-1] != "i":
-                raise self.reject("Rounding modifier required for instruction 'cvt'")
-        elif whole_from or order[to] < order[type] or (to != type and order[to] == order[type]):
-            if not rounding or rounding[-1] == "i":
-                raise self.reject("Rounding modifier required for instruction 'cvt'")
-        elif order[to] > order[type] and rounding:
-            raise self.reject("Rounding modifier not allowed for instruction 'cvt'")
-
-    def _whole_to_whole(self, source: Operand, to: str, type: str, saturate: bool) -> str:
-        have, want = BITS[type], BITS[to]
-        if saturate:
-            value = self.signed(source, type) if type[0] == "s" else self.value(source, type)
-            low, high = (0, (1 << want) - 1) if to[0] == "u" else (-(1 << want - 1), (1 << want - 1) - 1)
-            return f"clamp({value}, {low}, {high}) & {mask(want)}"
-        if want <= have:
-            value = self.value(source, type)
-            return f"{value} & {mask(want)}" if want < have else value
-        if type[0] == "s":
-            return f"{self.signed(source, type)} & {mask(want)}"
-        return self.value(source, type)
-
-    def _to_float(self, target: Operand, to: str, type: str, value: str, rounding: str | None, chosen: dict[str, str]) -> None:
-        saturate, ftz = "sat" in chosen, "ftz" in chosen
-        if to in ("f16", "bf16"):
-            flags = ",".join(word for word in ("sat", "relu", "satfinite") if word in chosen.values())
-            self.assign(target, to, f"to_half({to!r}, {type!r}, {value}, {rounding or 'rn'!r}, {flags!r})")
-            return
-        if type in ("f16", "bf16"):
-            value = f"from_half({type!r}, {value})"
-        if rounding in ("rz", "rm", "rp"):
-            self.finish_float(target, to, f"directed_cvt({BITS[to]}, {rounding!r}, {value})", False, ftz, saturate)
-        elif rounding is not None and rounding[-1] == "i":
-            self.finish_float(target, to, f"to_whole({value}, {rounding!r})", False, ftz, saturate)
-        elif type[0] in "us":
-            if to == "f32" and BITS[type] == 64:
-                value = f"whole_to_single({value})"  # rounding to 53 bits first would be one rounding too many
-            self.finish_float(target, to, f"float({value})", to == "f32", ftz, saturate)
-        else:
-            self.finish_float(target, to, value, to == "f32" and type == "f64", ftz, saturate)
-
-    def do_cvt_pair(self, instruction: Instruction, shape: Shape) -> None:
-        to = shape.type[:-2]
-        a, b = (self.value(operand, "f32") for operand in instruction.operands[1:3])
-        flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
-        high, low = (f"to_half({to!r}, 'f32', {x}, {shape.chosen['rnd']!r}, {flags!r})" for x in (a, b))
-        self.assign(instruction.operands[0], shape.type, f"{high} << 16 | {low}")
-
-    def do_cvt_tf32(self, instruction: Instruction, shape: Shape) -> None:
-        self.assign(instruction.operands[0], "b32", f"to_tf32({self.value(instruction.operands[1], 'f32')})")

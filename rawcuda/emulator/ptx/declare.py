@@ -187,7 +187,7 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.ranges[name] = (count, type)
         else:
-            if name in scope.names:
+            if name in scope.names or scope.in_range(name):
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.declare(name, type)
         if not tokens.accept(","):
@@ -199,6 +199,8 @@ def _integer_in_range(tokens: Tokens) -> int:
     found = number(tokens) if tokens.kind == NUMBER else None
     if not isinstance(found, Int):
         raise tokens.unexpected("a count")
+    if found.value >= 1 << 32:
+        raise tokens.fail("Constant overflow")
     return found.value
 
 

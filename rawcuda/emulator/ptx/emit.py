@@ -13,13 +13,13 @@ import math
 import struct
 
 from .rejected import Rejected
+from .special import SPECIAL
 from .syntax import (
     BITS, Float, Function, Instruction, Int, Not, Pair, Register, Sink, Special, Symbol, Variable,
 )  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .forms import Shape
     from .syntax import Operand
     from .unit import Unit
 
@@ -84,6 +84,9 @@ class Emitter:
         self.shared_views: dict[str, None] = {}
         self.local_views: dict[str, None] = {}
         self.needs_thread = False
+        self.needs_block = False
+        self.needs_place = False  # the thread's index within its block
+        self.needs_functions = False
         self.needs_fuel = False
         self.uses_carry = False
         self.blocks = False
@@ -129,19 +132,19 @@ class Emitter:
         raise self.reject("An operand that cannot be read")
 
     def register(self, register: Register, type: str) -> str:
-        """Write a register as a value of a type."""
+        """Write a register as a value of a type; a wider register gives its low bits."""
         name = register.python
         if type == "pred":
             return name
-        if self.holds_float[register.index]:
-            if type in FLOAT_TYPES:
-                return name
-            name = f"bits_of_{BITS[register.type]}({name})"
-        elif type in FLOAT_TYPES:
-            return f"float_of_{BITS[type]}({name})"
-        if BITS[register.type] > BITS[type]:
-            return f"({name} & {mask(BITS[type])})"
-        return name
+        have, want = BITS[register.type], BITS[type]
+        held = self.holds_float[register.index]
+        if held and type in FLOAT_TYPES and have == want:
+            return name
+        if held:
+            name = f"bits_of_{have}({name})"
+        if have > want:
+            name = f"({name} & {mask(want)})"
+        return f"float_of_{want}({name})" if type in FLOAT_TYPES else name
 
     def signed(self, operand: Operand, type: str) -> str:
         """Write an operand as a signed integer of a type's width."""
@@ -170,19 +173,15 @@ class Emitter:
             return plain_float(operand.value)
         if type == "f32":
             return plain_float(float_of_bits(single_bits(operand), 32))
-        if type == "f16":
-            return str(struct.unpack("<H", struct.pack("<e", max(-65504.0, min(65504.0, operand.value))))[0])
         if BITS[type] == 32:
             return f"{single_bits(operand):#x}"
         return f"{struct.unpack('<Q', struct.pack('<d', operand.value))[0]:#x}"
 
     def special(self, operand: Special) -> str:
         """Write what a special register holds."""
-        from .special import SPECIAL
-
         expression = SPECIAL[operand.name][1]
-        if self.function.entry and operand.name[:4] == "tid." and operand.name[4] != "w":
-            return expression
+        self.needs_place = self.needs_place or not SPECIAL[operand.name][2]
+        self.needs_block = self.needs_block or "B." in expression
         return expression
 
     def symbol(self, operand: Symbol) -> str:
@@ -208,12 +207,14 @@ class Emitter:
         if not isinstance(operand, Register):
             raise self.reject("Result register required")
         name = operand.python
-        held = self.holds_float[operand.index]
+        held, have = self.holds_float[operand.index], BITS[operand.type]
         if type in FLOAT_TYPES:
-            if not held:
+            if not held or have != BITS[type]:
                 expression = f"bits_of_{BITS[type]}({expression})"
+                if held:
+                    expression = f"float_of_{have}({expression})"
         elif held:
-            expression = f"float_of_{BITS[operand.type]}({expression})"
+            expression = f"float_of_{have}({expression})"
         if name != expression:
             self.put(f"{name} = {expression}")
 

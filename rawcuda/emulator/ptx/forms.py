@@ -7,10 +7,11 @@ The opcode table is rows of five columns, one row a form of an opcode:
 
 - modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS. As in ptxas their
   order does not matter.
+- `@8.0` and `@sm_90` are the PTX version and the architecture that brought the form.
 - types: the types that fit; a second group after `/` is the type of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type where it is not the instruction's. `d` and what begins with `d` is
   written. `wide` is twice the instruction's width, `T2` the second type. `?` marks what may be missing. `mem` is an
-  address. `^` after the type lets a wider register stand (`ld`, `st`, `cvt`).
+  address. `^` after the type lets a wider register stand (`ld`, `st`, `cvt`), `<256` is the bound of a constant.
 - result: what becomes of the value: "wrap" cuts it to its width, "exact" is in range as it is, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" moves bits and does not care
   what they mean. "!name" hands the whole instruction to a method of that name.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     Row = tuple[str, str, str, str, str]
 
-__all__ = ["Form", "Shape", "Slot", "Table", "check"]
+__all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "fits"]
 
 SETS = {
     "rnd": "rn rz rm rp",
@@ -55,14 +56,10 @@ SETS = {
     "evict2": "L2::evict_normal L2::evict_first L2::evict_last",
     "prefetch": "L2::64B L2::128B L2::256B",
     "shfl": "up down bfly idx",
-    "vote": "all any uni ballot",
-    "atom": "and or xor cas exch add inc dec min max",
     "prmt": "f4e b4e rc8 ecl ecr rc16",
     "testp": "finite infinite number notanumber normal subnormal",
     "dir": "l r",
     "clampwrap": "clamp wrap",
-    "red": "popc and or",
-    "op": "add min max inc dec and or xor",
 }
 _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
@@ -70,10 +67,12 @@ _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 class Slot:
     """One place for an operand: its name, its type word, and how strictly it is held to it."""
 
-    __slots__ = ("name", "type", "written", "optional", "relaxed")
+    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound")
 
     def __init__(self, text: str) -> None:
         name, _, type = text.partition(":")
+        type, _, bound = type.partition("<")
+        self.bound = int(bound) if bound else 0
         self.optional = name[-1] == "?"
         self.name = name.rstrip("?")
         self.relaxed = type[-1:] == "^"
@@ -95,13 +94,20 @@ class Slot:
 class Form:
     """One row, taken apart."""
 
-    __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "least", "most")
+    __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "least", "most", "version", "architecture")
 
     def __init__(self, row: Row) -> None:
         words = row[0].split()
         self.opcode = words[0]
         self.choices: list[tuple[str, frozenset[str], bool]] = []
+        self.version = self.architecture = (0, 0)
         for word in words[1:]:
+            if word[0] == "@":
+                if word[1] == "s":
+                    self.architecture = (int(word[4:-1]), int(word[-1]))
+                else:
+                    self.version = (int(word[1]), int(word[3:]))
+                continue
             optional = word[-1] == "?"
             name = word[1:].rstrip("?")
             self.choices.append((name, _SETS.get(name) or frozenset(name.split("|")), not optional))
@@ -163,11 +169,12 @@ class Shape:
 class Table:
     """All rows, by opcode; taken apart when an opcode is first met."""
 
-    def __init__(self, rows: Iterable[Row], refused: dict[str, str]) -> None:
+    def __init__(self, rows: Iterable[Row], refused: dict[str, str], refused_modifiers: dict[str, str]) -> None:
         self._rows: dict[str, list[Row]] = {}
         self._forms: dict[str, list[Form]] = {}
         self._shapes: dict[str, Shape] = {}
         self._refused = refused
+        self._refused_modifiers = refused_modifiers
         for row in rows:
             self._rows.setdefault(row[0].split(" ", 1)[0], []).append(row)
 
@@ -194,6 +201,10 @@ class Table:
                 raise Rejected.at(instruction.line, f"Not a name of any known instruction: '{opcode[:80]}'")
             forms = self._forms[opcode] = [Form(row) for row in rows]
         reason = ""
+        for modifier in instruction.modifiers:
+            if modifier in self._refused_modifiers:
+                words = self._refused_modifiers[modifier]
+                raise Rejected.at(instruction.line, f"'{text[:80]}' is not emulated: {words}")
         for form in forms:
             fitted = form.fit(instruction.modifiers)
             if isinstance(fitted, Shape):
@@ -205,13 +216,23 @@ class Table:
         raise Rejected.at(instruction.line, reason)
 
 
-def check(instruction: Instruction, shape: Shape) -> None:
-    """Hold the operands against the row.
+def check(instruction: Instruction, shape: Shape, version: tuple[int, int], architecture: tuple[int, int]) -> None:
+    """Hold the operands against the row, and the row against what the module says it is for.
 
-    raises  Rejected   wrong count, class or type
+    raises  Rejected   wrong count, class or type; newer than the module's .version or .target
     """
     operands = instruction.operands
     form = shape.form
+    if version < form.version:
+        major, minor = form.version
+        raise Rejected.at(
+            instruction.line, f"Feature '{instruction.opcode}' requires PTX ISA .version {major}.{minor} or later"
+        )
+    if architecture < form.architecture:
+        major, minor = form.architecture
+        raise Rejected.at(
+            instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
+        )
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
     for slot, type, operand in zip(form.slots, shape.wanted, operands):
@@ -219,15 +240,21 @@ def check(instruction: Instruction, shape: Shape) -> None:
             if not isinstance(operand, _OTHER[type]):
                 raise _mismatch(instruction)
         elif slot.written:
-            _check_written(instruction, operand, type, slot.relaxed)
+            check_written(instruction, operand, type, slot.relaxed)
         else:
-            _check_read(instruction, operand, type, slot.relaxed)
+            check_read(instruction, operand, type, slot.relaxed)
+            if slot.bound and isinstance(operand, Int) and operand.value >= slot.bound:
+                raise Rejected.at(
+                    instruction.line,
+                    f"Argument '{slot.name}' of instruction '{instruction.opcode}': value '{operand.value}' out of range",
+                )
 
 
 # operands that are no values: the methods that the rows name look into these themselves
 _OTHER: dict[str, tuple[type, ...]] = {
     "mem": (Address,),
     "any": (object,),
+    "constant": (Int,),
     "vector": (Vector,),
     "name": (Name, Symbol, Register),
     "pair": (Pair, Register, Sink),
@@ -238,25 +265,30 @@ def _mismatch(instruction: Instruction) -> Rejected:
     return Rejected.at(instruction.line, f"Arguments mismatch for instruction '{instruction.opcode}'")
 
 
-def _check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     if isinstance(operand, Register):
-        if not _fits(operand.type, type, relaxed):
+        if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
     elif isinstance(operand, Special):
         raise Rejected.at(instruction.line, "Read-only special register cannot be destination argument")
-    elif not isinstance(operand, Sink):
+    elif isinstance(operand, Sink):
+        if instruction.opcode != "atom":
+            raise Rejected.at(
+                instruction.line, f"Result discard mode is not allowed for instruction '{instruction.opcode}'"
+            )
+    else:
         raise Rejected.at(instruction.line, f"Result register required for instruction '{instruction.opcode}'")
 
 
-def _check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     if isinstance(operand, Register):
-        if not _fits(operand.type, type, relaxed):
+        if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
     elif isinstance(operand, Int):
         if type[0] == "f" or type[:2] == "bf" or type == "tf32":
             raise _mismatch(instruction)
     elif isinstance(operand, Float):
-        if type not in ("f32", "f64", "f16") and not (type == "b32" and operand.single is not None):
+        if type not in ("f32", "f64") and not (type == "b32" and operand.single is not None):
             if type != "b64" or operand.single is not None:
                 raise _mismatch(instruction)
     elif isinstance(operand, Not):
@@ -265,14 +297,15 @@ def _check_read(instruction: Instruction, operand: Operand, type: str, relaxed: 
     elif isinstance(operand, Name):
         raise Rejected.at(instruction.line, f"Unknown symbol '{operand.text[:80]}'")
     elif isinstance(operand, Special):
-        raise Rejected.at(
-            instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
-        )
+        if instruction.opcode != "cvt":
+            raise Rejected.at(
+                instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
+            )
     else:
         raise _mismatch(instruction)
 
 
-def _fits(held: str, wanted: str, relaxed: bool) -> bool:
+def fits(held: str, wanted: str, relaxed: bool) -> bool:
     """Tell whether a register of type `held` may stand where an instruction wants `wanted`."""
     if held == wanted:
         return True
@@ -280,10 +313,10 @@ def _fits(held: str, wanted: str, relaxed: bool) -> bool:
         return False
     have, want = BITS[held], BITS[wanted]
     if have != want:
-        floating = "f" in wanted or "f" in held
-        return relaxed and have > want and not floating
-    if held[0] == "b" and held != "bf16" and held != "bf16x2":
-        return True
-    if wanted[0] == "b" and "f" not in wanted:
-        return True
-    return held[0] in "us" and wanted[0] in "us"
+        plain = "f" not in wanted and "f" not in held
+        return relaxed and have > want and (plain or _is_bits(held) or _is_bits(wanted))
+    return _is_bits(held) or _is_bits(wanted) or held[0] in "us" and wanted[0] in "us"
+
+
+def _is_bits(type: str) -> bool:
+    return type[0] == "b" and "f" not in type

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field", "permute",
+    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field", "packed", "permute",
     "remainder", "reverse", "sign_extend", "signed24", "signed_field", "signed_halves", "zero_extend",
 ]  # fmt: skip
 
@@ -164,6 +164,14 @@ def signed_halves(pick: Callable[[int, int], int], a: int, b: int, relu: str) ->
         value = pick(_signed(a >> shift, 16), _signed(b >> shift, 16))
         made |= (max(value, 0) if relu else value) % 65536 << shift
     return made
+
+
+def packed(type: str, above: int, a: int, b: int) -> int:
+    """Saturate two signed numbers and put them below what is there (cvt.pack)."""
+    bits = int(type[1:])
+    low, high = (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    pair = (clamp(a, low, high) % (1 << bits)) << bits | clamp(b, low, high) % (1 << bits)
+    return (above << 2 * bits | pair) & M32
 
 
 def dot4(a: int, b: int, first: str, second: str) -> int:

@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
-from ..space import POISON, WIDTH, Fault, Space
+from ..space import POISON, WIDTH, Fault, Space, elements
 from .unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Frame:
         found = self._views.get(code)
         if found is None:
             whole = self.size // WIDTH[code] * WIDTH[code]
-            found = self._views[code] = memoryview(self.memory)[:whole].cast(code)
+            found = self._views[code] = elements(memoryview(self.memory)[:whole], code)
         return found
 
 
@@ -227,7 +227,7 @@ class Block:
         found = self._views.get(code)
         if found is None:
             whole = len(self.shared) // WIDTH[code] * WIDTH[code]
-            found = self._views[code] = (memoryview(self.shared)[:whole] if whole else memoryview(bytearray())).cast(code)
+            found = self._views[code] = elements(memoryview(self.shared)[:whole], code)
         return found
 
 
@@ -332,7 +332,7 @@ class Thread:
         if place + total > size:
             raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: there are {size} bytes of parameters")
         whole = size // WIDTH[code] * WIDTH[code]
-        return memoryview(self.launch.parameters)[:whole].cast(code), place, None
+        return elements(memoryview(self.launch.parameters)[:whole], code), place, None
 
     # -- calls
 

@@ -14,12 +14,9 @@ import re
 
 from .declare import SPACES, constant, register_declaration, variable_declaration
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
+from .operands import OperandReader
 from .rejected import Rejected
-from .special import SPECIAL
-from .syntax import (
-    Address, Function, Instruction, Int, Label, Module, Name, Not, Pair, Prototype, Register, Scope, Sink, Special,
-    Symbol, Variable, Vector,
-)  # fmt: skip
+from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Scope, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +46,9 @@ def parse(text: str) -> Module:
 class _Parser:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
+        self.operands = OperandReader(tokens)
         self.made = Module()
         self.scope = Scope(None, None)  # the module's
-        self.scope.names.update(self.made.variables)
 
     # -- the module
 
@@ -130,8 +127,6 @@ class _Parser:
             tokens.accept(";")
         elif word == ".alias":
             raise tokens.fail("'.alias' is not emulated")
-        elif word == ";":
-            tokens.advance()
         else:
             return False
         return True
@@ -213,11 +208,10 @@ class _Parser:
         self._body(made, scope)
 
     def _same_shape(self, earlier: Function, later: Function, line: int) -> None:
-        def shape(function: Function) -> list[list[object]]:
-            lists = (function.parameters, function.returns)
-            return [[variable.size for variable in each] for each in lists] + [
-                [register.type for register in each] for each in (function.parameter_registers, function.return_registers)
-            ]
+        def shape(function: Function) -> list[object]:
+            variables = [[variable.size for variable in each] for each in (function.parameters, function.returns)]
+            registers = [[r.type for r in each] for each in (function.parameter_registers, function.return_registers)]
+            return [variables, registers]
 
         if shape(earlier) != shape(later):
             raise Rejected.at(line, f"Definition of '{later.name[:80]}' conflicts with its declaration")
@@ -310,7 +304,7 @@ class _Parser:
             elif word == "}":
                 stack.pop()
                 tokens.advance()
-            elif not tokens.accept(";"):
+            else:
                 raise tokens.unexpected("an instruction")
 
     def _label(self, made: Function, scope: Scope) -> None:
@@ -333,12 +327,10 @@ class _Parser:
         if name in scope.names:
             raise tokens.fail(f"Duplicate definition of '{name[:80]}'")
         if word == ".callprototype":
-            registers: list[Register] = []
             # a prototype's parameters have no storage, and `_` may stand for every name
             returns = self._shapes() if tokens.text == "(" else []
             tokens.advance()
             parameters = self._shapes() if tokens.text == "(" else []
-            del registers
             while tokens.accept(".noreturn"):
                 pass
             scope.names[name] = Prototype(returns, parameters)
@@ -390,116 +382,16 @@ class _Parser:
         if not _OPCODE.match(word):
             raise tokens.unexpected("an instruction")
         tokens.advance()
+        while tokens.text[:1] == "." and tokens.kind == WORD:  # modifiers may stand apart
+            word += tokens.advance()
         operands: list[Operand] = []
         if tokens.text != ";":
             while True:
-                operands.append(self._operand(scope))
+                operands.append(self.operands.operand(scope))
                 if not tokens.accept(","):
                     break
         tokens.expect(";")
         return Instruction(line, guard, negated, word.split("."), operands, scope)
-
-    # -- operands
-
-    def _operand(self, scope: Scope) -> Operand:
-        tokens = self.tokens
-        text = tokens.text
-        if tokens.kind == WORD:
-            found = self._named(scope)
-            if tokens.text == "|" and isinstance(found, (Register, Sink)):
-                tokens.advance()
-                return Pair(found, self._named(scope))
-            if tokens.text == "+" and isinstance(found, Symbol):
-                tokens.advance()
-                found.offset = self._offset()
-            return found
-        if text == "[":
-            return self._address(scope)
-        if text == "{":
-            tokens.advance()
-            return Vector(self._list(scope, "}"))
-        if text == "(":
-            mark = tokens.at
-            tokens.advance()
-            if tokens.kind == WORD or tokens.text == ")":
-                return Vector(self._list(scope, ")"), round=True)
-            tokens.at = mark
-            tokens.kind, tokens.text = tokens.kinds[mark], tokens.texts[mark]
-        if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
-            tokens.advance()
-            found = self._named(scope)
-            if not isinstance(found, Register) or found.type != "pred":
-                raise tokens.fail("'!' needs a predicate register")
-            return Not(found)
-        return constant(tokens)
-
-    def _list(self, scope: Scope, closing: str) -> list[Operand]:
-        tokens = self.tokens
-        items: list[Operand] = []
-        while not tokens.accept(closing):
-            items.append(self._named(scope) if tokens.kind == WORD else constant(tokens))
-            if tokens.text != closing:
-                tokens.expect(",")
-            if len(items) > 4096:
-                raise tokens.fail("Too many operands")
-        return items
-
-    def _named(self, scope: Scope) -> Operand:
-        tokens = self.tokens
-        text = tokens.text
-        if tokens.kind != WORD or text[0] == ".":
-            raise tokens.unexpected("an operand")
-        found = scope.find(text)
-        if isinstance(found, Register):
-            tokens.advance()
-            return found
-        if found is not None and not isinstance(found, Prototype):
-            tokens.advance()
-            return Symbol(found)
-        if text == "_":
-            tokens.advance()
-            return Sink()
-        if text[0] == "%" and text[1:] in SPECIAL:
-            tokens.advance()
-            return Special(text[1:])
-        if text == "WARP_SZ":
-            tokens.advance()
-            return Int(32)
-        if text[0] == "%":
-            raise tokens.fail(f"Unknown symbol '{text[:80]}'")
-        tokens.advance()
-        return Name(text, scope)
-
-    def _address(self, scope: Scope) -> Address:
-        tokens = self.tokens
-        tokens.expect("[")
-        base: Register | Symbol | None = None
-        offset = 0
-        if tokens.kind == WORD and tokens.text != "WARP_SZ":
-            found = self._named(scope)
-            if isinstance(found, Name):
-                raise tokens.fail(f"Unknown symbol '{found.text[:80]}'")
-            if not isinstance(found, (Register, Symbol)):
-                raise tokens.unexpected("an address")
-            base = found
-            if tokens.accept("+"):
-                offset = self._offset()
-            elif tokens.text == "[":  # name[3], the array form
-                tokens.advance()
-                offset = self._offset()
-                tokens.expect("]")
-        else:
-            offset = self._offset()
-        if tokens.text == ",":
-            raise tokens.fail("Tensor and texture addresses are not emulated")
-        tokens.expect("]")
-        return Address(base, offset)
-
-    def _offset(self) -> int:
-        value = constant(self.tokens)
-        if not isinstance(value, Int):
-            raise self.tokens.fail("Integer offset expected")
-        return value.value - (value.value >> 63 << 64)
 
 
 _REGISTER_TYPES = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import re
+import math
 import sys
 import time
 
@@ -183,6 +183,7 @@ class Code:
         self.ptx_version = module.version[0] * 10 + module.version[1]
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
+        self._memory: dict[int, Allocation] = {}  # by id of the variable
         self.info = ""
         try:
             self._allocate()
@@ -201,13 +202,15 @@ class Code:
             for name, entry in self.entries.items()
         )
 
+    def _variables(self) -> list[Variable]:
+        """List the variables that live as long as the module: those at its top, and those that functions keep."""
+        inner = [v for function in self._module.functions.values() for v in function.variables]
+        kept = [*self._module.variables.values(), *inner]
+        return [v for v in kept if v.space in ("global", "const") and v.linkage != "extern"]
+
     def _allocate(self) -> None:
         space = self.space
-        for variable in self._module.variables.values():
-            if variable.space == "shared":
-                continue
-            if variable.linkage == "extern":
-                continue
+        for variable in self._variables():
             label = f".{variable.space} {variable.name}"
             size = max(variable.size, 1)
             try:
@@ -215,16 +218,16 @@ class Code:
                     made = space.allocate_host(size, kind="managed", label=label)
                     made.data[:] = bytes(size)
                 else:
-                    made = space.allocate(
-                        size, kind="variable", alignment=max(variable.alignment, 16), label=label, poison=False
-                    )
+                    alignment = max(variable.alignment, 16)
+                    made = space.allocate(size, kind="variable", alignment=alignment, label=label, poison=False)
             except Fault as reason:
                 raise Rejected.at(variable.line, reason.report, OUT_OF_MEMORY) from None
-            self.variables[variable.name] = made
+            self._memory[id(variable)] = made
+            self.variables.setdefault(variable.name, made)
 
     def _compile(self) -> None:
-        unit = Unit(self._module, {name: made.base for name, made in self.variables.items()})
-        for variable in self._module.variables.values():
+        unit = Unit(self._module, {key: made.base for key, made in self._memory.items()})
+        for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
         self._translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
@@ -248,9 +251,7 @@ class Code:
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
 
     def _initialise(self, unit: Unit, variable: Variable) -> None:
-        made = self.variables.get(variable.name)
-        if made is None:
-            return
+        made = self._memory[id(variable)]
         for offset, value, width in variable.initial:
             if isinstance(value, Symbol):
                 value = self._address(unit, value, variable)
@@ -260,8 +261,8 @@ class Code:
         target = symbol.target
         if isinstance(target, Function):
             address = unit.code_address(target) + symbol.offset
-        elif target.name in self.variables:
-            address = self.variables[target.name].base + symbol.offset
+        elif id(target) in self._memory:
+            address = self._memory[id(target)].base + symbol.offset
         else:
             raise Rejected.at(variable.line, f"Initial value of '{variable.name[:80]}' is no constant address")
         if symbol.mask:
@@ -282,23 +283,20 @@ class Code:
 
     def unload(self) -> None:
         """Free the module's variables, and forget its source."""
-        for made in self.variables.values():
+        for made in self._memory.values():
             if made.alive:
                 self.space.free(made.base)
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
-_BUILTINS = {
-    name: __builtins__[name] if isinstance(__builtins__, dict) else getattr(__builtins__, name)
-    for name in ("abs", "bin", "bytearray", "bytes", "float", "len", "max", "min", "sum")
-}
+_BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
     "unpack": unpack,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
-_NAMES.update(sqrt=rounding.math.sqrt, tanh=rounding.math.tanh, copysign=rounding.copysign)
+_NAMES.update(sqrt=math.sqrt, tanh=math.tanh, copysign=math.copysign)
 
 
 def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
@@ -333,9 +331,6 @@ def load(
         return Code(text, module, space)
     except RecursionError:
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
-
-
-_PTX = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*\.(?:version|file|pragma)\b", re.DOTALL)
 
 
 def _text(image: bytes) -> str:

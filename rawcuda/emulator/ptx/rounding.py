@@ -19,6 +19,10 @@ import math
 import struct
 from math import copysign, inf, isinf, ldexp, nan, nextafter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = [
     "INF", "NAN", "SPLIT", "T4", "TINY", "binary_logarithm", "bits_of_32", "bits_of_64", "coarse_inverse_root",
     "coarse_reciprocal", "cosine", "directed_add", "directed_cvt", "directed_div", "directed_fma", "directed_mul",
@@ -185,7 +189,7 @@ def directed_fma(bits: int, mode: str, a: float, b: float, c: float) -> float:
     return _float(top, q * s * u, bits, mode)
 
 
-def directed_cvt(bits: int, mode: str, value: float) -> float:
+def directed_cvt(bits: int, mode: str, value: int | float) -> float:
     """Convert an integer or a float with a directed rounding."""
     if isinstance(value, float):
         if not value or not _finite(value):
@@ -247,12 +251,12 @@ def _last_bit(value: float) -> int:
 
 def _fma_of_library(a: float, b: float, c: float) -> float:
     try:
-        return _library_fma(a, b, c)
+        return float(_library_fma(a, b, c))
     except (ValueError, OverflowError):  # it raises where IEEE gives a NaN or an infinity
         return directed_fma(64, "rn", a, b, c)
 
 
-_library_fma = getattr(math, "fma", None)  # Python 3.13
+_library_fma: Any = getattr(math, "fma", None)  # Python 3.13
 fma_64 = _fma_64 if _library_fma is None else _fma_of_library
 
 

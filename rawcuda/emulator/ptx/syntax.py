@@ -255,22 +255,31 @@ class Scope:
     def find(self, name: str) -> Register | Variable | Function | Prototype | None:
         """Look a name up, from this scope outwards."""
         scope: Scope | None = self
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        numbered = 0 < len(digits) < 11 and (digits[0] != "0" or digits == "0")
         while scope is not None:
             found = scope.names.get(name)
             if found is not None:
                 return found
-            if numbered and scope.ranges:
-                # "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself
-                for cut in range(len(digits)):
-                    held = scope.ranges.get(stem + digits[:cut])
-                    number = digits[cut:]
-                    if held is not None and (number[0] != "0" or number == "0") and int(number) < held[0]:
-                        return scope.declare(name, held[1])
+            if scope.ranges:
+                type = scope.in_range(name)
+                if type:
+                    return scope.declare(name, type)
             scope = scope.outer
         return None
+
+    def in_range(self, name: str) -> str:
+        """Give the type that a numbered declaration of this very scope gives a name, or "".
+
+        "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself.
+        """
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        if len(digits) < 11:
+            for cut in range(len(digits)):
+                held = self.ranges.get(stem + digits[:cut])
+                number = digits[cut:]
+                if held is not None and (number[0] != "0" or number == "0") and int(number) < held[0]:
+                    return held[1]
+        return ""
 
     def find_label(self, name: str) -> Label | None:
         """Look a label up, from this scope outwards."""

@@ -19,13 +19,15 @@ from __future__ import annotations
 from .control import ControlEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
-from .registers import defined_late, floating, uniform
+from .registers import defined_late, floating, reads_and_writes, uniform
 from .syntax import BITS, Instruction, Variable
 from .unit import Prepared, Unit, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
+
+    from .forms import Shape
 
 __all__ = ["Translated", "translate"]
 
@@ -84,7 +86,10 @@ class Writer(ControlEmitter):
                 raise self.reject(f"The address of the scalar parameter '{target.name[:80]}' is not emulated")
             self.needs_thread = True
             return f"(T.place({self.slot(target)}) + {offset})"
-        return f"{self.unit.addresses[target.name] + offset:#x}"
+        address = self.unit.addresses.get(id(target))
+        if address is None:
+            raise self.reject(f"Unresolved extern variable '{target.name[:80]}'")
+        return f"{address + offset & (1 << 64) - 1:#x}"
 
     # -- one instruction
 
@@ -112,16 +117,13 @@ class Writer(ControlEmitter):
         self.indent -= 1
 
     def _written(self, instruction: Instruction) -> list[int]:
-        from .registers import reads_and_writes
-
         return [r.index for r in reads_and_writes(instruction, self.prepared.shapes[id(instruction)])[1]]
 
-    def _dispatch(self, instruction: Instruction, shape: object) -> None:
-        result: str = shape.result  # type: ignore[attr-defined]
-        if result[0] == "!":
-            getattr(self, "do_" + result[1:])(instruction, shape)
+    def _dispatch(self, instruction: Instruction, shape: Shape) -> None:
+        if shape.result[0] == "!":
+            getattr(self, "do_" + shape.result[1:])(instruction, shape)
         else:
-            self.general(instruction, shape)  # type: ignore[arg-type]
+            self.general(instruction, shape)
 
     # -- flow
 
@@ -354,14 +356,14 @@ class Writer(ControlEmitter):
                 put(1, f"s_{code} = B.shared_view({code!r})")
             if self.needs_fuel:
                 put(1, "fuel = L.fuel")
-            if self._uses("F["):
+            if self.needs_functions:
                 put(1, "F = L.functions")
         else:
             put(1, f"def make_{name}():")
             base = 3
             if self.needs_fuel:
                 put(2, "fuel = L.fuel")
-            if self._uses("F["):
+            if self.needs_functions:
                 put(2, "F = L.functions")
         for number in range(self.sites):
             put(base - 1, f"v{number} = None; lo{number} = n{number} = 0")
@@ -390,17 +392,13 @@ class Writer(ControlEmitter):
             put(1, f"made[{function.index}] = make_{name}()")
         return lines
 
-    def _uses(self, word: str) -> bool:
-        return any(word in line.text for line in self.body)
-
     def _setup(self) -> list[str]:
         function = self.function
         texts = []
         if not function.entry:
-            body = [line.text for line in self.body]
-            if any("B." in text for text in body) or self.shared_views:
+            if self.needs_block or self.shared_views:
                 texts.append("B = T.block")
-            if any("tx" in text or "ty" in text or "tz" in text or "t " in text or "t)" in text for text in body):
+            if self.needs_place:
                 texts.append("t, tx, ty, tz = T.place_in_block")
             texts += [f"s_{code} = B.shared_view({code!r})" for code in self.shared_views]
         elif self.needs_thread or self.frame_size:

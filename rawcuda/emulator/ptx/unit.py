@@ -9,6 +9,7 @@ from __future__ import annotations
 from .flow import Block, Plan, blocks_of, plan
 from .forms import Shape, check
 from .opcodes import TABLE
+from .registers import reads_and_writes
 from .rejected import Rejected
 from .syntax import Function, Instruction, Module, Name, Symbol, Variable, Vector, python_name
 
@@ -23,7 +24,6 @@ CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 
 _BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
-_WATCHED = frozenset(("atom", "ld"))
 
 
 class Prepared:
@@ -48,9 +48,9 @@ class Unit:
     BUILTINS = BUILTINS
     WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
-    def __init__(self, module: Module, addresses: dict[str, int]) -> None:
+    def __init__(self, module: Module, addresses: dict[int, int]) -> None:
         self.module = module
-        self.addresses = addresses  # of global and const variables
+        self.addresses = addresses  # of global and const variables, by id of the variable
         self.prepared: dict[str, Prepared] = {}
         self.shared_variables: list[Variable] = []  # those that device functions name, whose place the kernel decides
         self._slots: dict[int, str] = {}
@@ -88,7 +88,7 @@ class Unit:
         for item in body:
             if isinstance(item, Instruction):
                 shape = TABLE.shape(item)
-                check(item, shape)
+                check(item, shape, self.module.version, self.module.architecture)
                 shapes[id(item)] = shape
         if function.parameters and function.entry:
             for variable in function.parameters:
@@ -207,8 +207,6 @@ def _is_watched(instruction: Instruction) -> bool:
 
 
 def _waits(made: Prepared, body: set[int]) -> bool:
-    from .registers import reads_and_writes
-
     interesting: set[int] = set()
     for number in body:
         block = made.blocks[number]

@@ -13,7 +13,7 @@ from operator import and_, or_, xor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     Request = tuple[Any, ...]
 
@@ -91,7 +91,7 @@ def _match(requests: dict[int, Request], verb: str) -> dict[int, tuple[int, bool
     return {lane: (lanes[request[4]], True) for lane, request in requests.items()}
 
 
-_REDUCTIONS = {
+_REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
     "add": sum,
     "min": min,
     "max": max,

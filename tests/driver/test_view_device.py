@@ -1,0 +1,201 @@
+"""Arrays of a device: made, viewed, closed, and told to others."""
+from __future__ import annotations
+
+import array
+import gc
+
+import pytest
+
+from tests.null.producers import Shows
+from tests.null.test_dlpack_export import fields
+from tests.subject import module, rawcuda
+
+errors, dtypes, stream_module = module("errors"), module("dtypes"), module("stream")
+view, ProtocolError = rawcuda.view, errors.ProtocolError
+
+
+@pytest.mark.parametrize("shape, result", [((2, 3), (2, 3)), (5, (5,)), ((), ()), ([4, 1], (4, 1)), ((0, 3), (0, 3)), (0, (0,))])
+def test_empty(device, shape, result):
+    v = device.empty(shape, "float32")
+    assert v.shape == result and v.dtype == "float32" and v.is_c_contiguous and not v.readonly and v.protocol == "memory"
+    assert v.device == ("cuda", 0) and v.is_device_accessible and not v.is_host_accessible
+    assert v.owner.nbytes == v.nbytes and (v.ptr == v.owner.ptr != 0 or not v.size)
+    assert repr(v) == f"<StridedView float32 {result} strides {v.strides} on cuda:0, by memory>"
+
+
+@pytest.mark.parametrize("shape, dtype, error", [((-1,), "f4", ValueError), ((2**40, 2**40), "f4", ValueError), ("3", "f4", TypeError),
+                                                 ((2.5,), "f4", TypeError), (3, "nonsense", TypeError), (3, ">f4", ProtocolError)])
+def test_empty_refuses(device, shape, dtype, error):
+    with pytest.raises(error):
+        device.empty(shape, dtype)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in dtypes._TABLE])
+def test_upload_and_download_every_dtype(device, name):
+    dtype = dtypes.of(name)
+    data = bytearray(range(dtype.itemsize * 6))
+    source = view(data).reinterpret(dtype).reshape(2, 3)
+    there = device.upload(source)
+    assert there.dtype is dtype and there.shape == (2, 3) and there.device == ("cuda", 0) and there.protocol == "memory"
+    back = there.download()
+    assert back.device == ("cpu", 0) and back.dtype is dtype and bytes(back.memoryview()) == bytes(data) and back.ptr % 64 == 0
+
+
+def test_upload_takes_any_exporter_of_any_layout(device):
+    values = array.array("i", range(24))
+    for source in (values, view(values).reshape(2, 3, 4).T, view(values)[::-1], memoryview(values)[3:], view(values).reshape(4, 6)[:, ::2],
+                   view(values)[5], view(values)[:0], view(values)[:1].broadcast_to((3, 2))):
+        there = device.upload(source)
+        assert there.tolist() == view(source).tolist() and there.is_c_contiguous and not there.readonly
+    with pytest.raises(TypeError):
+        device.upload([1, 2, 3])
+
+
+def test_a_view_beyond_its_memorys_close(device):
+    v = device.upload(array.array("f", range(6)))
+    w = v[1:].reshape(5)
+    v.owner.close()
+    for use in (lambda: v.ptr, lambda: w.ptr, lambda: v.download(), lambda: v.fill(1), lambda: v.copy_from(v), lambda: w.copy_to(w), lambda: v.tolist(),
+                lambda: v[0], lambda: v.T, lambda: v.__dlpack__(), lambda: v.__cuda_array_interface__, lambda: rawcuda.copy(bytearray(24), v)):
+        with pytest.raises(errors.Closed):
+            use()
+    assert "closed" in repr(v) or repr(v)                # repr never fails, and asks nobody
+    assert v.shape == (6,) and v.strides == (4,) and v.device == ("cuda", 0)
+
+
+def test_repr_asks_no_driver(device):
+    v = device.empty((2, 3), "float32")
+    seen = []
+    with rawcuda.trace(seen.append):
+        repr(v), str(v), v.shape, v.device, v.ptr, v.nbytes, v.is_c_contiguous
+    assert not seen
+
+
+@pytest.mark.parametrize("kind, device_record, dl_device", [("device", ("cuda", 0), (2, 0)), ("pinned", ("cuda_host", 0), (3, 0)),
+                                                            ("managed", ("cuda_managed", 0), (13, 0))])
+def test_2_15_one_device_record_feeds_all(device, kind, device_record, dl_device):
+    with device.allocate(24, kind=kind) as memory:
+        v = memory.view()
+        assert v.device == device_record and v.__dlpack_device__() == dl_device == memory.__dlpack_device__()
+        assert fields(v.__dlpack__(max_version=(1, 0)))["device"] == dl_device and fields(memory.__dlpack__())["device"] == dl_device
+        assert v.is_host_accessible == (kind != "device") == hasattr(v, "__array_interface__") == hasattr(memory, "__array_interface__")
+        assert v.is_device_accessible and v.__cuda_array_interface__["data"] == (memory.ptr, False)
+        w = view(v, protocol="dlpack")
+        assert w.device == device_record and w.ptr == v.ptr
+        w = view(v, protocol="cuda_array_interface")
+        assert w.device == device_record and w.ptr == v.ptr
+        if kind == "device":
+            for export in (v.memoryview, lambda: v.__buffer__(0), lambda: v.__array_interface__):
+                with pytest.raises((BufferError, AttributeError), match="reach"):
+                    export()
+        else:
+            v.fill(7)
+            assert bytes(v.memoryview()) == bytes([7]) * 24 == bytes(view(v, protocol="array_interface").memoryview())
+
+
+def test_memory_is_an_exporter(device):
+    with device.allocate(16) as memory:
+        memory.copy_from(bytes(range(16)))
+        v = view(memory)
+        assert v.shape == (16,) and v.dtype == "uint8" and v.device == ("cuda", 0) and v.tolist() == list(range(16))
+        assert v.reinterpret("float32").shape == (4,)
+        del v
+
+
+def test_exports_of_a_second_device():
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    second = rawcuda.Device(1)
+    v = second.upload(array.array("i", range(6)))
+    assert v.device == ("cuda", 1) and v.__dlpack_device__() == (2, 1) and view(v, protocol="dlpack").device == ("cuda", 1)
+    assert view(v, protocol="cuda_array_interface").device == ("cuda", 1)      # 5.5: the driver is asked
+    first = rawcuda.Device(0).empty(6, "int32")
+    first.copy_from(v)
+    assert first.tolist() == list(range(6))
+    first.copy_from(v[::-1])
+    assert first.tolist() == list(range(6))[::-1]
+    strided = rawcuda.Device(0).empty((6, 2), "int32")[:, 1]
+    strided.copy_from(v)
+    assert strided.tolist() == list(range(6))
+
+
+def test_1_11_managed_memory_of_a_second_device(device):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    with rawcuda.Device(1).allocate(8, kind="managed") as memory:
+        w = view(memory.view(), protocol="dlpack")       # DLPack says 0 for all managed memory
+        assert w.device == ("cuda_managed", 1)
+        del w
+
+
+# -- the CUDA array interface, read
+
+def interface(v, **changes):
+    return Shows(cuda={"shape": v.shape, "typestr": v.dtype.typestr, "data": (v.ptr, False), "strides": None, "version": 3, **changes})
+
+
+def test_5_5_the_device_is_the_drivers_to_say(device):
+    v = device.upload(array.array("f", range(6)))
+    w = view(interface(v))
+    assert w.device == ("cuda", 0) and w.tolist() == v.tolist() and w.protocol == "cuda_array_interface"
+    assert view(interface(v, shape=(2,), strides=(8,))).tolist() == [0.0, 2.0]
+    assert view(interface(v, data=(v.ptr + 8, True), shape=(2,))).readonly
+    host = array.array("f", range(6))
+    with pytest.raises(ProtocolError, match="no address that this driver knows") as caught:
+        view(interface(v, data=(host.buffer_info()[0], False)))
+    assert caught.value.field == "data"
+
+
+def test_5_5_no_elements_no_question(device):
+    v = device.empty(3, "float32")
+    for pointer in (0, None, 0xDEAD):
+        seen = []
+        with rawcuda.trace(seen.append):
+            w = view(interface(v, shape=(0, 3), data=(pointer, False)))
+        assert w.size == 0 and not [event for event in seen if hasattr(event, "name")]
+        assert w.device == ("cuda", None) and w.is_device_accessible and w.tolist() == []
+    with pytest.raises(ProtocolError):
+        w.__dlpack_device__()                            # no device is guessed
+
+
+def test_5_13_the_exporter_is_held(device):
+    shows = interface(device.upload(array.array("f", range(6))))
+    shows.kept = view(shows).owner is shows
+    assert shows.kept
+
+
+def test_a_cuda_array_interface_with_everything(device):
+    v = device.upload(array.array("f", range(24))).reshape(2, 3, 4)
+    for w in (v, v.T, v[:, ::-1], v[0, 1], v[:, :0], v[..., ::2], v[1, 2, 3], v.broadcast_to((2, 2, 3, 4))):
+        said = w.__cuda_array_interface__
+        assert set(said) == {"version", "shape", "typestr", "data", "strides", "descr", "mask", "stream"} and said["version"] == 3
+        assert said["shape"] == w.shape and all(type(n) is int for n in said["shape"]) and said["mask"] is None
+        assert said["strides"] == (None if w.is_c_contiguous else w.strides) and said["data"] == (w.ptr if w.size else 0, w.readonly)
+        assert said["stream"] == 1                       # never 0, and never None while work may be pending
+        again = view(w, protocol="cuda_array_interface")
+        assert again.tolist() == w.tolist() and again.readonly == w.readonly
+
+
+def test_views_and_their_owners_go_in_any_order(device):
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        v = device.upload(array.array("f", range(6)))
+        things = [v, view(v, protocol="dlpack"), v[2:].T]
+        del v
+        for i in order:
+            things[i] = None
+            gc.collect()
+
+
+def test_interpreter_exit_with_views_alive(python):
+    result = python("""
+        import builtins, array
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        builtins.kept = device.upload(array.array("f", range(6)))
+        builtins.capsule = builtins.kept.__dlpack__(max_version=(1, 0))
+        builtins.other = rawcuda.view(builtins.kept, protocol="dlpack")
+        builtins.strided = device.empty((2, 3, 4), "float32").T
+        builtins.strided.fill(1)
+        print("done")
+    """)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
