@@ -80,6 +80,8 @@ def settle_stream(made: Description, stream: Any) -> None:
     made.stream = stream
     if pending is None or using == NO_SYNC:
         return
+    if pending != UNORDERED and hasattr(made, "exporting_stream"):
+        made.exporting_stream = pending
     try:
         driver.current()
     except DriverNotFound:                               # then the memory only claims to be CUDA's
@@ -95,7 +97,7 @@ def settle_stream(made: Description, stream: Any) -> None:
 
 def find_managed(made: Description) -> None:
     """Find the device of managed memory: DLPack says 0 for all of it."""
-    if driver.is_loaded() and 0 not in made.shape:
+    if made.place.device and made.place.device[0] == "cuda_managed" and driver.is_loaded() and 0 not in made.shape:
         where = locate(made.ptr)
         if where is not None and where[0] == "cuda_managed":
             made.place = place(where, made.place.readonly, made.place.protocol)

@@ -17,7 +17,7 @@ from . import host_copy, layout, transfer
 from .device import Device
 from .host_copy import Walk
 from .memory import Memory
-from .ordering import device_of, settle, wait_between
+from .ordering import device_of, hold_back, settle, wait_between
 from .stream import handle_of, retain, work_handle
 
 TYPE_CHECKING = False
@@ -52,8 +52,11 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         _copy_aside(target, source, walk, device, handle)
     else:
         _copy_walk(walk, kinds, device, handle)
+    hold_back((target, source), handle, device)
     if "host" not in kinds:
         _retain(device, handle, target, source)
+        if stream is not None:
+            target.stream = stream                       # where its elements will be ready
 
 
 def _ordered(device: Device, stream: Any, *views: StridedView) -> int:
@@ -164,6 +167,9 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
     handle = _ordered(device, stream, target)
     shape, (strides,), (offset,) = layout.coalesce(target.shape, target.strides)
     _fill(target.ptr + offset, shape, strides, pattern, device, handle)
+    hold_back((target,), handle, device)
+    if stream is not None:
+        target.stream = stream
     _retain(device, handle, target)
 
 
@@ -197,9 +203,10 @@ def _shortest(pattern: bytes) -> bytes:
 
 def _fill_by_copy(walk: Walk, pattern: bytes, device: Device, handle: int) -> None:
     from .strided_kernel import run
+    source = ctypes.create_string_buffer(pattern, len(pattern))
     with device.allocate(len(pattern)) as one:
-        transfer.copy_bytes(one.ptr, ctypes.addressof(ctypes.create_string_buffer(pattern, len(pattern))), len(pattern),
-                            target_kind="device", source_kind="host", device=device, stream=handle)
+        transfer.copy_bytes(one.ptr, ctypes.addressof(source), len(pattern), target_kind="device", source_kind="host", device=device,
+                            stream=handle)
         walk.source = one.ptr
         run(walk, device, handle)
         _wait(device, handle)

@@ -121,7 +121,7 @@ class Module(Owned):
             with self.device.current():
                 getattr(self.device.primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
-            there = f"it has {_listed(self.names)}" if what == "kernel" else "extern or visible variables have their PTX name"
+            there = f"it has {_listed(self.names, name)}" if what == "kernel" else "extern or visible variables have their PTX name"
             raise NotFound(f"no {what} {name!r} in this module: {there}", code=error.code, name=error.name, call=call,
                            arguments=error.arguments) from None
 
@@ -213,11 +213,13 @@ def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
         return {}
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: list[str], wanted: str) -> str:
     if not names:
         return "none that can be listed"
-    shown = ", ".join(names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
+        shown += "; C++ names are mangled, unless the kernel is declared extern \"C\""
+    return shown
 
 
 class Kernel:

@@ -136,6 +136,8 @@ class Launch:
             self._pool.append(entry)                     # the driver has copied what was in it
             if kept:                                     # also when Ctrl-C came just then: the kernel may run
                 sweep()
+                from .ordering import hold_back
+                hold_back(kept, self._stream, self.kernel.device)
                 retain(self.kernel.device, self._stream, kept)
         if code:
             raise self._error(code)

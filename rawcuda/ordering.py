@@ -9,16 +9,19 @@ Read next    exporting.py
 """
 from __future__ import annotations
 
-from . import driver
+import ctypes
+
+from . import cuda_h, driver
+from .errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Iterable, Optional
 
     from .description import Description
     from .device import Device
 
-__all__ = ["device_of", "make_wait", "pending_handle", "settle", "wait_between"]
+__all__ = ["device_of", "hold_back", "make_wait", "pending_handle", "settle", "wait_between"]
 
 _LEGACY, _NO_SYNC = 1, -1
 
@@ -64,8 +67,30 @@ def make_wait(consumer: int, view: Description) -> None:
         return                                           # (without a driver in use nothing of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
-    if working is not None and device is not None:
+    if working is not None and device is not None and working != consumer:
+        if working > 2 and _is_capturing(working, device):
+            raise refusal("dlpack", "stream", consumer, f"cannot wait for the view's stream {working:#x} while that is being captured; export "
+                                                        "before the capture, or ask with stream=-1")
         wait_between(consumer, working, device)
+
+
+def _is_capturing(stream: int, device: Device) -> bool:
+    status = ctypes.c_uint()
+    with device.current():
+        driver.current().cuStreamIsCapturing(cuda_h.CUstream(stream), ctypes.byref(status))
+    return status.value != 0
+
+
+def hold_back(views: "Iterable[Any]", using: int, device: Device) -> None:
+    """Make the streams that exporters named wait for our use of their memory, so that they do not change it meanwhile.
+
+    using    the stream that the use was queued on
+    source   CUDA Array Interface (Version 3), "Synchronization": the consumer's duty, where it does not use the stream given
+    """
+    for view in views:
+        theirs = getattr(view, "exporting_stream", None)
+        if theirs is not None:
+            wait_between(theirs, using, device)
 
 
 def settle(view: Description) -> None:
@@ -80,6 +105,5 @@ def settle(view: Description) -> None:
         from .device import synchronize
         synchronize()
     else:
-        from . import cuda_h
         with device.current():
             driver.current().cuStreamSynchronize(cuda_h.CUstream(working))

@@ -299,6 +299,24 @@ class _MemoryView(StridedView):
         _plain_ptr.__set__(self, address)
 
 
+class _StreamedView(StridedView):
+    """A view of memory whose exporter named the stream that it works on: that stream must not run ahead of our use."""
+
+    __slots__ = ("exporting_stream",)
+
+    exporting_stream: "Optional[int]"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.exporting_stream = None
+
+    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None,
+                 readonly: bool = False) -> StridedView:
+        made = super()._derived(ptr, shape, strides, dtype, readonly)
+        made.exporting_stream = self.exporting_stream    # type: ignore[attr-defined]
+        return made
+
+
 # -- view()
 
 def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
@@ -353,14 +371,14 @@ def _by_dlpack(obj: Any, stream: Any, writable: bool) -> "Optional[Description]"
     made = dlpack_protocol.describe(obj, StridedView, stream=handle, writable=writable, cuda=_cuda_side)
     if made is not None and made.place.device != HOST:
         made.stream = stream
-        if made.device[0] == "cuda_managed":             # type: ignore[attr-defined]
-            from .cuda_side import find_managed
-            find_managed(made)
+        from .cuda_side import check_label, find_managed
+        find_managed(made)
+        check_label(made)
     return made
 
 
 def _by_cuda_array_interface(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    made = cuda_array_interface.describe(obj, StridedView)
+    made = cuda_array_interface.describe(obj, _StreamedView)
     if made is not None:
         from .cuda_side import settle_description
         settle_description(made, stream)
@@ -378,8 +396,9 @@ def _by_buffer(obj: Any, stream: Any, writable: bool) -> "Optional[Description]"
 def _by_exchange(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
     made = dlpack_c_exchange.describe(obj, StridedView)
     if made is not None and made.stream is not None:
-        from .cuda_side import settle_stream
+        from .cuda_side import check_label, settle_stream
         settle_stream(made, stream)
+        check_label(made)
     return made
 
 
@@ -396,15 +415,18 @@ def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: boo
     if type(obj).__name__ == "PyCapsule" and protocol in (None, "dlpack"):
         return dlpack_protocol.describe_capsule(obj, StridedView, readonly=not writable)
     refusals: "list[tuple[str, BufferError]]" = []
-    for name, by in _order(obj, protocol):
-        try:
-            made = by(obj, stream, writable)
-        except BufferError as refusal:
-            refusals.append((name, refusal))
-            continue
-        if made is not None:
-            return made
-    raise _none_fits(obj, protocol, refusals)
+    try:
+        for name, by in _order(obj, protocol):
+            try:
+                made = by(obj, stream, writable)
+            except BufferError as refusal:
+                refusals.append((name, refusal))
+                continue
+            if made is not None:
+                return made
+        raise _none_fits(obj, protocol, refusals)
+    finally:
+        refusals.clear()                                 # their tracebacks hold this frame: a circle with the exporter in it
 
 
 def _order(obj: Any, protocol: "Optional[str]") -> "Iterable[tuple[str, Any]]":

@@ -79,7 +79,7 @@ class Emulator:
             served = self._entries.get(symbol)
             if served is None:
                 return None
-            address = self._addresses[symbol] = self._serve(self._machine, served)
+            address = self._addresses.setdefault(symbol, self._serve(self._machine, served))
         return address
 
     @property

@@ -212,15 +212,13 @@ def test_copy_raw_copies_bytes(device):
 
 
 def test_a_label_that_lies_is_refused_before_the_memory_is_touched(device):
-    there = device.upload(array.array("f", range(6)))
+    there = device.upload(array.array("f", range(6))).reshape(2, 3)
     v = view(Exporter(Tensor(there.ptr, device=(1, 0))))
     for touch in (v.tolist, v.download, lambda: v.fill(0), lambda: copy(v, there), lambda: copy(there, v)):
         with pytest.raises(ProtocolError, match="the driver says"):
             touch()
-    host = view(Exporter(Tensor(device=(2, 0))))
-    for touch in (host.tolist, lambda: host.fill(0), lambda: there.copy_from(host)):
-        with pytest.raises(ProtocolError, match="the driver says"):
-            touch()
+    with pytest.raises(ProtocolError, match="the driver says"):
+        view(Exporter(Tensor(device=(2, 0))))
     right = view(Exporter(Tensor(there.ptr, device=(2, 0))))
     assert right.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 

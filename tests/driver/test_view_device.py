@@ -56,7 +56,7 @@ def test_a_view_beyond_its_memorys_close(device):
     w = v[1:].reshape(5)
     v.owner.close()
     for use in (lambda: v.ptr, lambda: w.ptr, lambda: v.download(), lambda: v.fill(1), lambda: v.copy_from(v), lambda: w.copy_to(w), lambda: v.tolist(),
-                lambda: v[0], lambda: v.T, lambda: v.__dlpack__(), lambda: v.__cuda_array_interface__, lambda: rawcuda.copy(bytearray(24), v)):
+                lambda: v[0], lambda: v.T, lambda: v.__dlpack__(), lambda: v.__cuda_array_interface__, lambda: rawcuda.copy(array.array("f", range(6)), v)):
         with pytest.raises(errors.Closed):
             use()
     assert "closed" in repr(v) or repr(v)                # repr never fails, and asks nobody

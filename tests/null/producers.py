@@ -103,6 +103,7 @@ class Exporter:
     """Offer one tensor by `__dlpack__`, and note how it was asked.
 
     knows     the keywords that it understands; others raise TypeError, as a signature without them would
+    raises    by whether a version was asked for (True, False), or by ("stream", what was sent)
     says      what __dlpack_device__ returns; None: the tensor's own; a missing method: False
     """
 
@@ -124,7 +125,7 @@ class Exporter:
         for word in keywords:
             if word not in self.knows:
                 raise TypeError(f"__dlpack__() got an unexpected keyword argument '{word}'")
-        error = self.raises.get("max_version" in keywords) or self.raises.get(keywords.get("stream", "none"))
+        error = self.raises.get("max_version" in keywords) or self.raises.get(("stream", keywords.get("stream")))
         if error is not None:
             raise error
         return self.tensor.capsule() if self.given is None else self.given

@@ -42,7 +42,7 @@ SAME_FLOOR = {
     "memory": {"device": "memory lives in a device's context", "stream": "stream-ordered memory names its stream"},
     "transfer": {"device": "a copy needs a context", "stream": "a copy has its place in a stream"},
     "arguments": {"device": "whose memory it is, is checked", "memory": "a Memory is passed by its address"},
-    "launch": {"arguments": "arguments are converted", "device": "a launch needs a context", "stream": "it has its place in a stream"},
+    "launch": {"ordering": "a foreign stream waits for our use of its memory", "arguments": "arguments are converted", "device": "a launch needs a context", "stream": "it has its place in a stream"},
     "ordering": {"device": "which device's streams they are", "memory": "a Memory knows its device", "stream": "events are waited for"},
     "cuda_side": {"device": "a context is needed to ask about an address", "ordering": "the using stream waits for the exporting one",
                   "stream": "a stream given from outside is normalised"},

@@ -21,6 +21,7 @@ __all__ = ["SPACES", "constant", "number", "register_declaration", "variable_dec
 SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
 
 BIGGEST_VARIABLE = 1 << 30
+BIGGEST_PARAMETER = 1 << 20
 DEEPEST_EXPRESSION = 64
 _M64 = (1 << 64) - 1
 _RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
@@ -245,7 +246,7 @@ def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str 
     made.linkage = linkage
     made.managed = managed
     made.scalar = shape is None and vector == 1
-    if made.size > BIGGEST_VARIABLE:
+    if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):
         if space not in ("global", "const"):

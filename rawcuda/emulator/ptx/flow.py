@@ -18,7 +18,7 @@ Read next    translate.py, which writes the plan down
 from __future__ import annotations
 
 from .rejected import Rejected
-from .syntax import Function, Instruction, Label, Name, Prototype, Register
+from .syntax import Function, Instruction, Label, Name, Prototype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ __all__ = ["Block", "Plan", "blocks_of", "plan"]
 
 DEEPEST_NEST = 40  # Python takes 100 levels of indentation
 DEEPEST_LOOPS = 15  # and 20 nested loops
+MOST_STEPS = 1_000_000  # of planning one function: what takes more gets no nested shape
+MOST_EDGES = 1_000_000  # between the blocks of one function
 
 EXIT = -1  # the number of the place where a function ends
 
@@ -87,6 +89,8 @@ def blocks_of(function: Function) -> list[Block]:
             if branch.guard is not None:
                 raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
         block.line = branch.line if branch is not None else 0
+    if sum(len(block.targets) for block in made) > MOST_EDGES:
+        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
     return _reachable(_join(made))
 
 
@@ -180,6 +184,7 @@ class Plan:
         self.numbered: set[int] = set()  # blocks that ask for `at`
         self.relays: dict[int, dict[int, str]] = {}  # loop header -> {target: statement right behind that loop}
         self._jumps: dict[tuple[int, int], tuple[str, bool, list[int]]] = {}
+        self.steps = 0
 
     def is_inline(self, source: int, target: int) -> bool:
         """Tell whether target stands inside the branch of source."""
@@ -198,6 +203,7 @@ class Plan:
         passed: list[int] = []
         left: list[int] = []
         for is_loop, number in self._walk(source):
+            self.steps += 1
             if not is_loop:
                 if number == target:
                     break
@@ -254,8 +260,13 @@ def plan(blocks: list[Block]) -> Plan | None:
                 if not _dominates(target, number, dominator, depth):
                     return None
                 _natural_loop(bodies.setdefault(target, {target}), number, before)
+                made.steps += len(bodies[target])
+                if made.steps > MOST_STEPS:
+                    return None
     made.loops.update(bodies)
     chains = _loop_chains(order, bodies, dominator)
+    if chains is None:
+        return None
     for number in order[1:]:
         above = dominator[number]
         ways = sum(blocks[source].targets.count(number) for source in before[number] if rank[source] < rank[number])
@@ -272,10 +283,12 @@ def plan(blocks: list[Block]) -> Plan | None:
         for target in dict.fromkeys(block.targets):
             if target != EXIT and not made.is_inline(block.number, target):
                 made.route(block.number, target)
-    return made if _fits(made, order, chains) else None
+                if made.steps > MOST_STEPS:
+                    return None
+    return made if _fits(made, order) else None
 
 
-def _fits(made: Plan, order: list[int], chains: dict[int, list[int]]) -> bool:
+def _fits(made: Plan, order: list[int]) -> bool:
     nest = [0] * len(made.blocks)
     for number in order:
         part, above, _ = made.parent[number]
@@ -285,7 +298,7 @@ def _fits(made: Plan, order: list[int], chains: dict[int, list[int]]) -> bool:
         if part == "inline" and made.blocks[above].kind != "go" or number in made.numbered:
             level += 1
         nest[number] = level + (number in made.loops)
-        if nest[number] > DEEPEST_NEST or len(chains[number]) > DEEPEST_LOOPS:
+        if nest[number] > DEEPEST_NEST:
             return False
     return True
 
@@ -354,12 +367,14 @@ def _natural_loop(body: set[int], latch: int, before: list[list[int]]) -> None:
             stack.extend(before[number])
 
 
-def _loop_chains(order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]) -> dict[int, list[int]]:
-    """List for each block the headers of the loops around it, outermost first."""
+def _loop_chains(order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]) -> dict[int, list[int]] | None:
+    """List for each block the headers of the loops around it, outermost first; None where there are too many."""
     chains: dict[int, list[int]] = {}
     for number in order:
         chain = [] if number == order[0] else [h for h in chains[dominator[number]] if number in bodies[h]]
         if number in bodies:
             chain = [*chain, number]
+        if len(chain) > DEEPEST_LOOPS:
+            return None
         chains[number] = chain
     return chains

@@ -19,7 +19,7 @@ __all__ = ["EOF", "NUMBER", "PUNCTUATION", "STRING", "TOKEN_LIMIT", "Tokens", "W
 
 WORD, NUMBER, STRING, PUNCTUATION, EOF = "word", "number", "string", "punctuation", "end of text"
 
-TOKEN_LIMIT = 8_000_000  # some 60 MB of text: more is not a kernel but an attack
+TOKEN_LIMIT = 4_000_000  # some 30 MB of text: more is not a kernel but an attack
 
 _TOKEN = re.compile(
     r"""
@@ -28,6 +28,7 @@ _TOKEN = re.compile(
     | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
                 | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | [0-9]+U?\b )
     | (?P<string> "(?:[^"\\\n]|\\.)*" )
+    | (?P<open> /\* )
     | (?P<punctuation> [][{}(),;:=+\-*/&|^~!@<>?] )
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
@@ -60,18 +61,18 @@ class Tokens:
         at, end = 0, len(text)
         while at < end:
             found = match(text, at)
-            if found is None:
+            kind = found.lastgroup if found is not None else None
+            if found is None or kind is None or kind == "open":
                 raise self._stray(at)
-            kind = found.lastgroup
             if kind != "space":
-                kinds.append(kind)  # type: ignore[arg-type]
+                kinds.append(kind)
                 texts.append(found.group())
                 places.append(at)
             at = found.end()
             if kind == "word" and texts[-1] == ".section":
                 at = self._after_section(at)
-        if len(kinds) > TOKEN_LIMIT:
-            raise Rejected.at(1, f"more than {TOKEN_LIMIT} tokens")
+            if len(kinds) > TOKEN_LIMIT:
+                raise Rejected.at(self.line_of(at), f"More than {TOKEN_LIMIT} tokens")
         kinds.append(EOF)
         texts.append("")
         places.append(end)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parse"]
 
-DEEPEST_SCOPE = 1000
+DEEPEST_SCOPE = 64
 LARGEST_PARAMETERS = 32764  # bytes; PTX ISA 8.1 and later, sm_70 and later
 LINKAGE = {".visible": "visible", ".extern": "extern", ".weak": "weak", ".common": "common"}
 _LIMITS = (

@@ -14,7 +14,7 @@ import time
 from ..space import Allocation, Fault, Space
 from . import half, integers, rounding
 from .emit import Line
-from .machine import Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack
+from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack
 from .parser import parse
 from .rejected import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, UNSUPPORTED_VERSION, Rejected
 from .report import explain
@@ -38,6 +38,9 @@ _VERSIONS = (
     (11050, (7, 5)), (11040, (7, 4)), (0, (7, 3)),
 )  # fmt: skip
 _SECONDS_BETWEEN_PROGRESS = 0.1
+MOST_SHARED = 48 << 10  # bytes that a kernel may declare; what is given at launch may be more
+MOST_CONSTANT = 64 << 10
+MOST_GLOBAL = 4 << 30
 _serial = itertools.count(1)
 
 
@@ -210,7 +213,16 @@ class Code:
 
     def _allocate(self) -> None:
         space = self.space
-        for variable in self._variables():
+        variables = self._variables()
+        constant = sum(variable.size for variable in variables if variable.space == "const")
+        if constant > MOST_CONSTANT:
+            raise Rejected(
+                INVALID_PTX,
+                f"ptxas error   : File uses too much global constant data ({constant:#x} bytes, {MOST_CONSTANT:#x} max)",
+            )
+        if sum(variable.size for variable in variables) > MOST_GLOBAL:
+            raise Rejected(OUT_OF_MEMORY, f"ptxas fatal   : Variables of more than {MOST_GLOBAL:#x} bytes do not fit")
+        for variable in variables:
             label = f".{variable.space} {variable.name}"
             size = max(variable.size, 1)
             try:
@@ -231,6 +243,8 @@ class Code:
             self._initialise(unit, variable)
         self._unit = unit
         self._translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
+        for translated in self._translated:
+            _check_size(translated)
         lines: list[Line] = []
         for translated in self._translated:
             if translated.prepared.function.entry:
@@ -297,6 +311,22 @@ _NAMES: dict[str, Any] = {
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
 _NAMES.update(sqrt=math.sqrt, tanh=math.tanh, copysign=math.copysign)
+
+
+def _check_size(translated: Translated) -> None:
+    name = translated.prepared.function.name[:80]
+    if translated.shared_size > MOST_SHARED:
+        raise Rejected(
+            INVALID_PTX,
+            f"ptxas error   : Entry function '{name}' uses too much shared data ({translated.shared_size:#x} bytes, "
+            f"{MOST_SHARED:#x} max)",
+        )
+    if translated.frame_size > LOCAL_LIMIT:
+        raise Rejected(
+            INVALID_PTX,
+            f"ptxas error   : Function '{name}' uses too much local data ({translated.frame_size:#x} bytes, "
+            f"{LOCAL_LIMIT:#x} max)",
+        )
 
 
 def _three(values: tuple[int, ...]) -> tuple[int, int, int]:

@@ -150,19 +150,15 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
         wanting.append(wants)
     entering = [everything] * len(blocks)
     entering[0] = given
-    work = [0]
-    seen = {0}
-    while work:
-        number = work.pop()
-        leaving = entering[number] | gains[number]
-        for target in blocks[number].targets:
-            if target < 0:
-                continue
-            new = entering[target] & leaving
-            if new != entering[target] or target not in seen:
-                entering[target] = new
-                seen.add(target)
-                work.append(target)
+    changed = True
+    while changed:
+        changed = False
+        for block, gained in zip(blocks, gains):
+            leaving = entering[block.number] | gained
+            for target in block.targets:
+                if target >= 0 and entering[target] & ~leaving:
+                    entering[target] &= leaving
+                    changed = True
     missing = 0
     for number in range(len(blocks)):
         for gained, read in wanting[number]:

@@ -1,0 +1,290 @@
+"""Arguments that lie, fail, recurse or are interrupted: refused by name, or the caller's own error, and nothing is lost."""
+import ctypes
+import struct
+import sys
+import threading
+
+import pytest
+
+from tests.driver import kernels
+from tests.driver.test_kernel import echoed
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+
+
+class Strange:
+    """Make a type on the fly: Strange(int, __index__=lambda self: 300)(5)."""
+
+    def __new__(cls, *bases, **methods):
+        return type("Strange", bases, methods)
+
+
+def failing(error):
+    def fail(*_, **__):
+        raise error("mine")
+    return fail
+
+
+LIAR = Strange(int, __index__=lambda self: 300, __and__=lambda *_: "x", __rand__=lambda *_: "x", __le__=lambda *_: True,
+               __ge__=lambda *_: True, __repr__=failing(KeyError))
+OWN_ERRORS = [
+    (".u32", Strange(__index__=failing(RuntimeError))(), RuntimeError), (".f32", Strange(__float__=failing(RuntimeError))(), RuntimeError),
+    (".f32", Strange(float, __float__=failing(ZeroDivisionError))(1.0), ZeroDivisionError),
+    (".u64", Strange(__dlpack__=property(failing(RuntimeError)))(), RuntimeError),
+    (".u64", Strange(__cuda_array_interface__=property(failing(RuntimeError)))(), RuntimeError),
+    (".u64", Strange(__dlpack__=failing(MemoryError), __dlpack_device__=lambda self: (2, 0))(), MemoryError),
+    (".u32", Strange(__index__=failing(KeyboardInterrupt))(), KeyboardInterrupt),
+]
+
+
+@pytest.mark.parametrize("kind, argument, error", OWN_ERRORS)
+def test_an_arguments_own_error_is_passed_on(device, kind, argument, error):
+    with pytest.raises(error, match="mine"):
+        echoed(device, [kind], argument)
+
+
+def test_a_subclass_counts_as_what_it_is(device):
+    assert echoed(device, [".u8"], LIAR(5))[0][:1] == b"\5"
+    with pytest.raises(ValueError, match="a Strange does not fit: it holds -128"):
+        echoed(device, [".u8"], LIAR(300))
+    liar = Strange(float, __lt__=lambda *_: True, __gt__=lambda *_: True, __abs__=lambda _: 0.0)
+    with pytest.raises(ValueError, match="does not fit"):
+        echoed(device, [".f32"], liar(1e300))
+
+
+HUGE = 10**5000
+REFUSED = [
+    (".u32", HUGE, ValueError, "an int of 16610 bits does not fit"), (".u64", -HUGE, ValueError, "an int of 16610 bits does not fit"),
+    (".f32", HUGE, ValueError, "does not fit"), (".f64", HUGE, ValueError, r"magnitude is below 1\.797"), (12, HUGE, TypeError, "declare the type"),
+    (".u32", Strange(__index__=lambda self: HUGE)(), ValueError, "a Strange does not fit"),
+    (".u32", Strange(str)("1"), TypeError, "cannot go into an integer"), (".f32", Strange(str)("1"), TypeError, "cannot go into a float"),
+    (".f32", 1j, TypeError, "cannot go into a float"), (".f64", Strange(complex)(1), TypeError, "cannot go into a float"),
+    (".u64", ctypes.pointer(ctypes.c_int()), TypeError, "points to host memory"), (".u64", (ctypes.c_int * 2)(), ValueError, "a c_int_Array_2 lies in host memory"),
+    (".u64", ctypes.byref(ctypes.c_int()), TypeError, "cannot go into an integer"), (".u32", rawcuda.In(5), TypeError, "an In cannot go"),
+    (".f32", bytearray(4), TypeError, "cannot go into a float"), (".u8", ctypes.c_char(b"a"), TypeError, "another kind"),
+    (".f64", ctypes.c_longdouble(1), (ValueError, TypeError), "has 16 bytes, not 8|another kind"),
+]
+
+
+@pytest.mark.parametrize("kind, argument, error, words", REFUSED, ids=map(str, range(len(REFUSED))))
+def test_strange_values_are_refused_by_name(device, kind, argument, error, words):
+    with pytest.raises(error, match=words) as raised:
+        echoed(device, [kind], argument)
+    assert "kernel echo: parameter 'p0'" in str(raised.value)
+
+
+def test_a_refusal_of_a_protocol_names_the_parameter(device):
+    broken = Strange(__cuda_array_interface__={"shape": (1,), "typestr": "<f4", "version": 3})()
+    with pytest.raises(errors.ProtocolError, match="^kernel echo: parameter 'p0': ") as raised:
+        echoed(device, [".u64"], broken)
+    assert raised.value.protocol == "cuda_array_interface"
+
+
+def test_numpy_scalars(device):
+    numpy = pytest.importorskip("numpy")
+    good = [(".u8", numpy.bool_(True), b"\1"), (".s32", numpy.int8(-1), b"\xff" * 4), (".u64", numpy.uint64(2**64 - 1), b"\xff" * 8),
+            (".f32", numpy.float16(1.5), struct.pack("<f", 1.5)), (".f64", numpy.longdouble(1.5), struct.pack("<d", 1.5)),
+            (".f32", numpy.uint8(3), struct.pack("<f", 3)), (2, numpy.float16(1.5), struct.pack("<e", 1.5)),
+            (8, numpy.datetime64(5, "s"), struct.pack("<q", 5)), (8, numpy.complex64(1 + 2j), struct.pack("<ff", 1, 2)),
+            (8, numpy.array((1, 2.0), dtype="i4,f4")[()], struct.pack("<if", 1, 2)), (3, numpy.void(b"abc"), b"abc")]
+    for kind, argument, stored in good:
+        assert echoed(device, [kind], argument)[0][:len(stored)] == stored, (kind, argument)
+    bad = [numpy.datetime64(5, "ns"), numpy.timedelta64(5, "ns"), numpy.void(b"12345678"), numpy.array((1, 2.0), dtype="i4,f4")[()],
+           numpy.str_("1"), numpy.complex64(1), numpy.array(5), numpy.array([5]), numpy.ma.masked_array([1], [True]), numpy.ma.masked]
+    for kind in (".u8", ".u32", ".f32", ".f64", ".u64"):
+        for argument in bad:
+            if kind == ".u64" and isinstance(argument, numpy.ndarray) and device.attribute("PAGEABLE_MEMORY_ACCESS"):
+                continue                                 # there host memory is a legal address
+            with pytest.raises((TypeError, ValueError), match="kernel echo: parameter 'p0' is "):
+                echoed(device, [kind], argument)
+    with pytest.raises(TypeError, match="round it yourself"):
+        echoed(device, [".u32"], numpy.longdouble(1))
+
+
+def test_in_wraps_any_number_of_times(device):
+    with device.allocate(8) as memory:
+        (slot,) = echoed(device, [".u64"], rawcuda.In(rawcuda.In(memory)))
+        assert int.from_bytes(slot[:8], "little") == memory.ptr
+    assert echoed(device, [".u64"], rawcuda.In(None))[0][:8] == bytes(8)
+
+
+# -- shapes of kernels
+
+def test_no_parameters_and_many(device):
+    with device.load(kernels.GLOBALS) as loaded:
+        launch = loaded["nothing"].configure(grid=1, block=1)
+        launch()
+        with pytest.raises(TypeError, match="takes 0 arguments; 1 arguments were given"):
+            launch(1)
+    count = 150
+    slots = echoed(device, [".u32"] * count, *range(count))
+    assert [int.from_bytes(slot[:4], "little") for slot in slots] == list(range(count))
+
+
+def test_structures_of_odd_sizes_and_alignments(device):
+    sizes = [1, 3, 8, 5, 2, 16, 7]
+    values = [bytes(range(index, index + size)) for index, size in enumerate(sizes)]
+    slots = echoed(device, sizes, *values)
+    assert [slot[:size] for slot, size in zip(slots, sizes)] == values
+
+
+@pytest.mark.parametrize("name", ["k" * 300, "$dollar$", "_under%s", "%percent", "_Z3addILi3EEvPfS0_"])
+def test_names_that_ptx_allows(device, name):
+    name = name.replace("%s", "$s")
+    with device.load(kernels.HEAD + f".visible .entry {name}(.param .u32 {name}_param_0) {{ ret; }}\n") as loaded:
+        assert list(loaded) == [name] and name in loaded and [p.size for p in loaded[name].parameters] == [4]
+        loaded[name].launch(1, grid=1, block=1)
+        with pytest.raises(ValueError, match="does not fit"):
+            loaded[name].launch(2**32, grid=1, block=1)
+
+
+def test_a_mangled_name_is_hinted_at(device):
+    with device.load(kernels.HEAD + ".visible .entry _Z3addPf(.param .u64 a) { ret; }\n") as loaded:
+        with pytest.raises(errors.NotFound, match=r'it has _Z3addPf.*extern "C"'):
+            loaded["add"]
+
+
+# -- in the middle of a launch
+
+def test_an_exporter_that_launches_while_it_is_asked(device):
+    class Recursive:
+        depth = 0
+
+        def __init__(self, memory, launch):
+            self.memory, self.launch = memory, launch
+
+        @property
+        def __cuda_array_interface__(self):
+            Recursive.depth += 1
+            if Recursive.depth < 10:
+                self.launch(self, Recursive.depth)
+            return self.memory.__cuda_array_interface__
+
+    with device.load(kernels.echo(".u32")) as loaded, device.allocate(16) as out:
+        launch = loaded["echo"].configure(grid=1, block=1)
+        launch(Recursive(out, launch), 77)
+        device.synchronize()
+        got = bytearray(16)
+        out.copy_to(got)
+        assert got[:4] == b"\x4d\0\0\0"                  # the outermost launch came last
+
+
+def test_a_failure_half_way_keeps_nothing(device):
+    class Exporter:
+        alive = 0
+
+        def __init__(self, memory):
+            Exporter.alive += 1
+            self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for _ in range(5):
+            with pytest.raises(ValueError, match="does not fit"):
+                launch(Exporter(memory), Exporter(memory), memory, 2**40)
+        del _
+        sys.last_value = None
+        assert Exporter.alive == 0 and len(launch._pool) == 1
+        launch(Exporter(memory), memory, memory, 0)      # and it works still
+        device.synchronize()
+        assert Exporter.alive == 0 and len(launch._pool) == 1
+
+
+def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch):
+    class Exporter:
+        alive = 0
+
+        def __init__(self, memory):
+            Exporter.alive += 1
+            self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        run, kind = type(launch)._run, type(launch)
+
+        def interrupted(self, call):
+            run(self, call)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(kind, "_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            launch(Exporter(memory), memory, memory, 0)
+        monkeypatch.undo()
+        assert len(launch._pool) == 1 and len(module("stream")._retained) == 1
+        device.synchronize()
+        assert not module("stream")._retained
+
+
+def test_many_threads_over_one_launch_switching_all_the_time(device):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wrong = []
+    try:
+        with device.load(kernels.echo(".u32", ".u64", ".f32")) as loaded, device.stream() as stream:
+            launch = loaded["echo"].configure(grid=1, block=1, stream=stream)
+
+            def work(seed):
+                with device.allocate(48) as out:
+                    for number in range(25):
+                        value = seed * 1000 + number
+                        launch(out, value, value << 20, float(value))
+                        got = bytearray(48)
+                        out.copy_to(got, stream=stream)
+                        if (got[:4], got[16:24], got[32:36]) != (struct.pack("<I", value), struct.pack("<Q", value << 20),
+                                                                 struct.pack("<f", value)):
+                            wrong.append((seed, number, bytes(got)))
+
+            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not wrong and 1 <= len(launch._pool) <= 8
+    finally:
+        sys.setswitchinterval(interval)
+
+
+# -- configurations
+
+def test_numbers_from_numpy_configure(device):
+    numpy = pytest.importorskip("numpy")
+    with device.load(kernels.REVERSE) as loaded:
+        out = device.empty(6, "uint32")
+        launch = loaded["reverse"].configure(grid=numpy.array([2, 1]), block=numpy.int64(3), shared_bytes=numpy.int32(12))
+        assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 1, 1), (3, 1, 1), 12)
+        launch(out)
+        assert out.tolist() == [2, 1, 0] * 2
+        assert loaded["reverse"].occupancy(numpy.int64(32)) == loaded["reverse"].occupancy((32, 1)) > 0
+        with pytest.raises(ValueError, match=r"grid=an int of 16610 bits: x is at most|x is at most"):
+            loaded["reverse"].configure(grid=HUGE, block=1)
+        with pytest.raises(ValueError, match="shared_bytes=an int of"):
+            loaded["reverse"].configure(grid=1, block=1, shared_bytes=HUGE)
+        for block in (0, (), (1, 2, 3, 4)):
+            with pytest.raises(ValueError, match="block="):
+                loaded["reverse"].occupancy(block)
+
+
+def test_attributes_asked_by_many_threads_at_once(device):
+    wrong = []
+    with device.load(kernels.ADD) as loaded:
+        for _ in range(20):
+            kernel, start = loaded["add"], threading.Barrier(4)
+
+            def ask():
+                start.wait()
+                if len(kernel.attributes) != 9:
+                    wrong.append(kernel.attributes)
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    assert not wrong

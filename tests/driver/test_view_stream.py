@@ -1,0 +1,312 @@
+"""Order: who waits for whom, as consumer and as producer; section 3, 5.9 to 5.15 and 7 of the checklist."""
+from __future__ import annotations
+
+import array
+
+import pytest
+
+from tests.null.producers import Exporter, Shows, Tensor
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+view, ProtocolError = rawcuda.view, errors.ProtocolError
+
+
+class Watched:
+    """Collect the driver calls of a with block that order streams, as ("record", stream) and ("wait", stream)."""
+
+    def __enter__(self):
+        self.events = []
+        self.trace = rawcuda.trace(self.events.append)
+        self.trace.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.trace.__exit__(None, None, None)
+
+    @property
+    def order(self):
+        kinds = {"cuEventRecord": "record", "cuStreamWaitEvent": "wait", "cuStreamSynchronize": "synchronize", "cuCtxSynchronize": "all"}
+        return [(kinds[e.name], number(e.arguments.get("hStream", "0"))) for e in self.events if getattr(e, "name", "") in kinds]
+
+
+def number(text):
+    return int(text[text.index("(") + 1:-1], 16) if "(" in text else int(text, 0)
+
+
+@pytest.fixture
+def two(device):
+    """Two streams of the device."""
+    with device.stream() as first, device.stream() as second:
+        yield first, second
+
+
+def made(device, stream=None):
+    v = device.upload(array.array("f", range(6)))
+    v.stream = stream
+    return v
+
+
+def test_3_1_the_consumers_stream_waits_for_ours(device, two):
+    first, second = two
+    v = made(device, first)
+    with Watched() as watched:
+        v.__dlpack__(stream=second.handle, max_version=(1, 0))
+    assert watched.order == [("record", first.handle), ("wait", second.handle)]
+    with Watched() as watched:
+        v.__dlpack__(stream=first.handle)                # equal: nothing to do
+    assert watched.order == []
+
+
+def test_3_2_minus_one_asks_for_nothing(device, two):
+    v = made(device, two[0])
+    with Watched() as watched:
+        v.__dlpack__(stream=-1)
+    assert watched.order == []
+
+
+@pytest.mark.parametrize("stream, waits", [(None, 1), (1, 1), (2, 2)])
+def test_3_3_3_10_the_default_streams(device, two, stream, waits):
+    v = made(device, two[0])
+    with Watched() as watched:
+        v.__dlpack__(stream=stream)
+    assert watched.order == [("record", two[0].handle), ("wait", waits)]
+    with Watched() as watched:
+        v.__dlpack__()                                   # left out is None: the legacy default stream waits
+    assert watched.order == [("record", two[0].handle), ("wait", 1)]
+    plain = made(device)
+    with Watched() as watched:
+        plain.__dlpack__(stream=stream)                  # a view without a stream is in the legacy stream's order
+    assert watched.order == [] if waits == 1 else [("record", 1), ("wait", 2)]
+
+
+@pytest.mark.parametrize("stream", [0, True, False, -2, 2**64, 1.0, "1", object()])
+def test_3_3_streams_that_are_refused(device, stream):
+    v = made(device)
+    with pytest.raises(ProtocolError) as caught:
+        v.__dlpack__(stream=stream)
+    assert (caught.value.protocol, caught.value.field) == ("dlpack", "stream")
+
+
+def test_3_7_a_copy_to_the_host_is_ready_on_return(device, two):
+    v = made(device, two[0])
+    for stream in (None, -1):
+        w = view(v.__dlpack__(dl_device=(1, 0), stream=stream, max_version=(1, 0)))
+        assert w.device == ("cpu", 0) and w.tolist() == list(range(6))
+    for stream in (1, 2, two[0].handle):
+        with pytest.raises(ProtocolError, match="None"):
+            v.__dlpack__(dl_device=(1, 0), stream=stream)
+    with pytest.raises(ProtocolError, match="copy=False"):
+        v.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+def test_2_12_a_copy_on_the_device_runs_on_the_consumers_stream(device, two):
+    v = made(device)
+    with Watched() as watched:
+        capsule = v.__dlpack__(copy=True, stream=two[1].handle, max_version=(1, 0))
+    assert ("wait", two[1].handle) in watched.order or not watched.order
+    w = view(capsule)
+    assert w.device == ("cuda", 0) and w.ptr != v.ptr
+    two[1].synchronize()
+    assert w.tolist() == v.tolist()
+    del w, capsule
+
+
+def test_3_9_a_stream_is_always_sent_for_cuda_memory(device, two):
+    there = made(device).reshape(2, 3)
+    for stream, sent in ((None, 1), (1, 1), (2, 2), (-1, -1), (two[0], two[0].handle), (two[0].handle, two[0].handle), (rawcuda.Stream.per_thread, 2)):
+        for kind, dl in ((there, (2, 0)),):
+            exporter = Exporter(Tensor(kind.ptr, device=dl))
+            v = view(exporter, stream=stream)
+            assert exporter.asked == [{"max_version": (1, 3), "stream": sent}]
+            assert v.stream is stream
+
+
+def test_3_6_pinned_gets_none_and_managed_gets_one(device):
+    with device.allocate(24, kind="pinned") as pinned, device.allocate(24, kind="managed") as managed:
+        exporter = Exporter(Tensor(pinned.ptr, device=(3, 0)))
+        assert view(exporter, stream=2).device == ("cuda_host", 0) and exporter.asked == [{"max_version": (1, 3)}]
+        exporter = Exporter(Tensor(managed.ptr, device=(13, 0)))
+        assert view(exporter, stream=2).device == ("cuda_managed", 0) and exporter.asked == [{"max_version": (1, 3), "stream": 2}]
+
+
+def test_3_8_3_12_a_refused_minus_one_is_asked_again_as_none(device):
+    there = made(device)
+    for error in (RuntimeError("invalid handle"), AssertionError(), ValueError(), NotImplementedError(), BufferError(), Exception("jax")):
+        exporter = Exporter(Tensor(there.ptr, device=(2, 0)), raises={("stream", -1): error})
+        assert view(exporter, stream=-1).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        assert exporter.asked[-1] == {"max_version": (1, 3), "stream": None}
+
+
+def test_3_8_device_memory_is_never_taken_unsynchronised(device, two):
+    there = made(device)
+    error = RuntimeError("no streams here")
+    for stream in (None, two[0]):
+        exporter = Exporter(Tensor(there.ptr, device=(2, 0)), raises={("stream", 1): error, ("stream", two[0].handle): error})
+        with pytest.raises(RuntimeError) as caught:
+            view(exporter, stream=stream)
+        assert caught.value is error and all("stream" in asked for asked in exporter.asked)
+
+
+def test_3_6_managed_memory_is_taken_without_a_stream_after_a_wait(device):
+    with device.allocate(24, kind="managed") as memory:
+        exporter = Exporter(Tensor(memory.ptr, device=(13, 0)), raises={("stream", 1): RuntimeError("no streams here")})
+        with Watched() as watched:
+            v = view(exporter)
+        assert exporter.asked[-1] == {"max_version": (1, 3)} and ("all", 0) in watched.order
+        del v
+
+
+def test_3_13_the_current_context_is_as_it_was(device, library):
+    there = made(device)
+    current = []
+
+    class Looks(Exporter):
+        def __dlpack__(self, **keywords):
+            import ctypes
+            context = module("cuda_h").CUcontext()
+            rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+            current.append(context.value)
+            return super().__dlpack__(**keywords)
+
+    view(Looks(Tensor(there.ptr, device=(2, 0))))
+    assert current == [device.context]                   # 3.11: torch exports only from the current device
+
+
+# -- the CUDA array interface
+
+def interface(v, **changes):
+    return Shows(cuda={"shape": v.shape, "typestr": v.dtype.typestr, "data": (v.ptr, False), "strides": None, "version": 3, **changes})
+
+
+def test_5_9_5_10_using_waits_for_exporting(device, two):
+    first, second = two
+    v = made(device)
+    with Watched() as watched:
+        view(interface(v, stream=first.handle), stream=second)
+    assert watched.order == [("record", first.handle), ("wait", second.handle)]
+    for stream in (first, rawcuda.NO_SYNC):
+        with Watched() as watched:
+            view(interface(v, stream=first.handle), stream=stream)
+        assert watched.order == []
+    with Watched() as watched:
+        view(interface(v, stream=None), stream=second)
+    assert watched.order == []                           # None: nothing to wait for
+    for default in (1, 2):
+        with Watched() as watched:
+            view(interface(v, stream=default), stream=second)
+        assert watched.order == [("record", default), ("wait", second.handle)]
+
+
+def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
+    first, second = two
+    v, target = made(device), device.empty(6, "float32")
+    w = view(interface(v, stream=first.handle), stream=second)[::2]
+    with Watched() as watched:
+        target[::2].copy_from(w, stream=second)
+    assert watched.order[-2:] == [("record", second.handle), ("wait", first.handle)] or ("wait", first.handle) in watched.order
+    second.synchronize()
+    first.synchronize()
+    assert target[::2].tolist() == [0.0, 2.0, 4.0]
+
+
+def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two):
+    first, second = two
+    v = made(device)
+    code = (".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry nothing(.param .u64 .ptr .global .align 4 p)\n{\n    ret;\n}\n")
+    with device.load(code) as loaded:
+        with Watched() as watched:
+            loaded["nothing"].launch(interface(v, stream=first.handle), grid=1, block=1, stream=second)
+        second.synchronize()
+    waits = [entry for entry in watched.order if entry[0] == "wait"]
+    assert waits == [("wait", second.handle), ("wait", first.handle)]
+    rawcuda.synchronize()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_5_15_before_version_3_nobody_says_what_pends(device, two, version):
+    v = made(device)
+    with Watched() as watched:
+        view(interface(v, version=version), stream=two[0])
+    assert watched.order == [("all", 0)]                 # so all of the device is waited for
+    with Watched() as watched:
+        view(interface(v, version=version), stream=rawcuda.NO_SYNC)
+    assert watched.order == []
+
+
+def test_5_11_5_14_what_we_export(device, two):
+    v = made(device)
+    for stream, said in ((None, 1), (two[0], two[0].handle), (two[0].handle, two[0].handle), (2, 2), (rawcuda.NO_SYNC, None), (rawcuda.Stream.legacy, 1)):
+        v.stream = stream
+        interface = v.__cuda_array_interface__
+        assert interface["stream"] == said and interface["version"] == 3
+
+
+def test_copies_wait_for_the_streams_that_views_were_made_for(device, two):
+    first, second = two
+    v, target = made(device, first), device.empty(6, "float32")
+    with Watched() as watched:
+        target.copy_from(v, stream=second)
+    assert watched.order[:2] == [("record", first.handle), ("wait", second.handle)] and target.stream is second
+    with Watched() as watched:
+        target.__dlpack__()
+    assert watched.order == [("record", second.handle), ("wait", 1)]     # its elements are ready in that stream's order
+    rawcuda.synchronize()
+
+
+def test_3_10_an_export_while_the_stream_is_captured(device, two):
+    first, second = two
+    v = made(device, first)
+    with first.capture():
+        with pytest.raises(ProtocolError, match="captured"):
+            v.__dlpack__(stream=second.handle)
+        assert v.__dlpack__(stream=-1) is not None
+
+
+def test_7_1_stream_objects_of_others(device, two):
+    class Foreign:
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __cuda_stream__(self):
+            return 0, self.handle
+
+    v = made(device, Foreign(two[0].handle))
+    with Watched() as watched:
+        view(v, stream=Foreign(two[1].handle))
+    assert watched.order == [("record", two[0].handle), ("wait", two[1].handle)]
+    target = device.empty(6, "float32").copy_from(v, stream=Foreign(0))
+    rawcuda.synchronize()
+    assert target.tolist() == v.tolist()
+
+
+def test_a_late_write_is_never_missed(device, two):
+    """A producer's work pends on its stream; whoever takes the array by a protocol sees it done."""
+    first, second = two
+    for turn in range(20):
+        v = device.empty(1000, "int32").fill(-1)
+        rawcuda.synchronize()
+        v.fill(turn, stream=first)
+        for consumer in (view(v, protocol="dlpack", stream=second), view(v, protocol="cuda_array_interface", stream=second)):
+            target = device.empty(1000, "int32")
+            target.copy_from(consumer, stream=second)
+            second.synchronize()
+            assert target.tolist() == [turn] * 1000
+        rawcuda.synchronize()
+
+
+def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(device, two):
+    for kind in ("pinned", "managed"):
+        with device.allocate(24, kind=kind) as memory:
+            v = memory.view().reinterpret("float32")
+            v.stream = two[0]
+            for export in (lambda: v.__array_interface__, v.memoryview, v.tolist):
+                with Watched() as watched:
+                    export()
+                theirs = two[0].handle                   # waited for by the CPU, or by the stream that it waits for
+                assert ("synchronize", theirs) in watched.order or watched.order[:3] == [("record", theirs), ("wait", 1), ("synchronize", 1)]
+            if kind == "pinned":
+                with Watched() as watched:
+                    v.__dlpack__()
+                assert ("synchronize", two[0].handle) in watched.order
+            del v
