@@ -16,7 +16,7 @@ import sys
 from operator import index
 
 from .device import Device, reaches
-from .errors import ProtocolError, a_kind, worded
+from .errors import Closed, ProtocolError, a_kind, worded
 from .memory import Memory
 from .signature import Parameter
 
@@ -195,6 +195,13 @@ class _Maker:
 
     def address(self, argument: Any, kept: list[Any]) -> int:
         """Return the address behind an array, a Memory or None, seen to be one that the device may use."""
+        try:
+            return self._address(argument, kept)
+        except (Closed, ProtocolError) as error:         # theirs say nothing of the parameter
+            error.args = (f"{self._place()}: {error}",)
+            raise
+
+    def _address(self, argument: Any, kept: list[Any]) -> int:
         from .strided import StridedView, view          # arrays are a floor above; only a launch that has one loads them
         reads = self.reads
         while isinstance(argument, In):
@@ -211,16 +218,12 @@ class _Maker:
             if isinstance(plain, bytes):
                 return int.from_bytes(plain, "little")
             if not _is_exporter(plain):
-                if self.type and hasattr(plain, "__index__"):
+                if self.type and hasattr(type(plain), "__index__"):
                     return self._integer(plain, kept, -(1 << 63), (1 << 64) - 1)
                 self._refuse(TypeError, argument, "is neither an array nor an address")
             if isinstance(plain, ctypes._Pointer):
                 self._refuse(TypeError, argument, "points to host memory: give the array; to pass an address, give an int or a c_void_p")
-            try:
-                argument = view(plain, stream=self.stream)
-            except ProtocolError as error:
-                error.args = (f"{self._place()}: {error}",)
-                raise
+            argument = view(plain, stream=self.stream)
             kept.append(argument)
         kind, ordinal = argument.device
         if kind == "cpu" or kind == "cuda" and not reaches(self.device.ordinal, ordinal):

@@ -17,7 +17,7 @@ from . import host_copy, layout, transfer
 from .device import Device
 from .host_copy import Walk
 from .memory import Memory
-from .ordering import device_of, hold_back, settle, wait_between
+from .ordering import device_of, forget_closed, hold_back, settle, wait_between
 from .stream import handle_of, retain, work_handle
 
 TYPE_CHECKING = False
@@ -63,6 +63,7 @@ def _ordered(device: Device, stream: Any, *views: StridedView) -> int:
     """Return the stream to work on, having made it wait for the streams that the views were made for."""
     handle = work_handle(stream)
     for view in views:
+        forget_closed(view)
         if view.stream is not None and view.is_device_accessible:
             theirs = handle_of(view.stream)
             if theirs > 0:

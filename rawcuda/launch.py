@@ -136,15 +136,17 @@ class Launch:
             self._pool.append(entry)                     # the driver has copied what was in it
             if kept:                                     # also when Ctrl-C came just then: the kernel may run
                 sweep()
+                retain(self.kernel.device, self._stream, kept)
                 from .ordering import hold_back
                 hold_back(kept, self._stream, self.kernel.device)
-                retain(self.kernel.device, self._stream, kept)
         if code:
             raise self._error(code)
 
     def _check_open(self) -> None:
         if self._module._handle is None:
             raise Closed(f"the module of kernel {self.kernel.name} is closed: load it again")
+        if self.kernel.device._handle is None:
+            raise Closed(f"the device of kernel {self.kernel.name} is closed: load it on another Device object")
         if isinstance(self.stream, Stream) and self.stream._handle is None:
             raise Closed(f"the stream of this launch of {self.kernel.name} is closed: configure another launch")
         if self._driver.forked:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .description import Description
     from .device import Device
 
-__all__ = ["device_of", "hold_back", "make_wait", "pending_handle", "settle", "wait_between"]
+__all__ = ["device_of", "forget_closed", "hold_back", "make_wait", "pending_handle", "settle", "wait_between"]
 
 _LEGACY, _NO_SYNC = 1, -1
 
@@ -38,11 +38,23 @@ def device_of(view: Description) -> "Optional[Device]":
 
 def pending_handle(view: Description) -> "Optional[int]":
     """Return the stream that has the work pending on a view's memory; None if it was viewed without any ordering."""
+    forget_closed(view)
     if view.stream is None:
         return _LEGACY
     from .stream import handle_of
     handle = handle_of(view.stream)
     return None if handle == _NO_SYNC else handle
+
+
+def forget_closed(view: Description) -> None:
+    """Wait for all work if the stream that a view was made for is closed by now, and count the view as ready."""
+    if view.stream is None:
+        return
+    from .stream import Stream
+    if isinstance(view.stream, Stream) and view.stream.closed:
+        from .device import synchronize
+        synchronize()
+        view.stream = None
 
 
 def wait_between(waiting: int, working: int, device: Device) -> None:

@@ -8,19 +8,17 @@ Read next    exporting.py, copying.py
 """
 from __future__ import annotations
 
-import sys
-
 from . import layout
+from .choosing import describe, learn, shortcuts
 from .description import HOST, Description, place
 from .dtypes import DType, of
-from .errors import ProtocolError, refusal
-from .protocols import array_interface, buffer, cuda_array_interface
-from .protocols import dlpack as dlpack_protocol
-from .protocols import dlpack_c_exchange
+from .errors import refusal
+from .protocols import buffer
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator, Optional, Union
+    from typing import Any, Iterator, Optional, Union
 
     from .description import Where
     from .device import Device
@@ -332,18 +330,25 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
     raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
               TypeError       no exporter, or no stream
     """
-    if stream is not None:
+    made: Any
+    if stream is None and protocol is None and writable is None:
+        if type(obj) in shortcuts and not listeners:
+            made = shortcuts[type(obj)](obj, StridedView)
+            if made is not None:
+                return made  # type: ignore[no-any-return]
+    elif stream is not None:
         from .stream import handle_of
         handle_of(stream)                                # what is no stream is refused, also where none is needed
     if isinstance(obj, StridedView) and protocol is None:
         made = _again(obj, stream)
     else:
-        made = _by_protocol(obj, stream, protocol, writable is True)
+        made = describe(obj, stream, protocol, writable is True, StridedView, _StreamedView)
+        learn(type(obj))
     if writable is False and not made.readonly:
         made.place = place(made.place.device, True, made.place.protocol)
     elif writable is True and made.readonly:
         raise refusal(made.protocol, "readonly", True, "the exporter says so itself, and writable=True cannot change it; copy the array")
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def _again(obj: StridedView, stream: Any) -> StridedView:
@@ -355,106 +360,6 @@ def _again(obj: StridedView, stream: Any) -> StridedView:
         make_wait(handle_of(stream), obj)
         made.stream = stream
     return made
-
-
-def _cuda_side() -> dlpack_protocol.CudaSide:
-    from .cuda_side import LoadedSide
-    return LoadedSide()
-
-
-def _by_dlpack(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    if stream is None:
-        handle = 1
-    else:
-        from .stream import handle_of
-        handle = handle_of(stream)
-    made = dlpack_protocol.describe(obj, StridedView, stream=handle, writable=writable, cuda=_cuda_side)
-    if made is not None and made.place.device != HOST:
-        made.stream = stream
-        from .cuda_side import check_label, find_managed
-        find_managed(made)
-        check_label(made)
-    return made
-
-
-def _by_cuda_array_interface(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    made = cuda_array_interface.describe(obj, _StreamedView)
-    if made is not None:
-        from .cuda_side import settle_description
-        settle_description(made, stream)
-    return made
-
-
-def _by_array_interface(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    return array_interface.describe(obj, StridedView)
-
-
-def _by_buffer(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    return buffer.describe(obj, StridedView)
-
-
-def _by_exchange(obj: Any, stream: Any, writable: bool) -> "Optional[Description]":
-    made = dlpack_c_exchange.describe(obj, StridedView)
-    if made is not None and made.stream is not None:
-        from .cuda_side import check_label, settle_stream
-        settle_stream(made, stream)
-        check_label(made)
-    return made
-
-
-_PROTOCOLS = {"dlpack_c_exchange": _by_exchange, "dlpack": _by_dlpack, "cuda_array_interface": _by_cuda_array_interface,
-              "array_interface": _by_array_interface, "buffer": _by_buffer}
-
-
-_UNASKED = tuple(_PROTOCOLS.items())[1:]
-
-
-def _by_protocol(obj: Any, stream: Any, protocol: "Optional[str]", writable: bool) -> Any:
-    if protocol is not None and protocol not in _PROTOCOLS:
-        raise ValueError(f"protocol {protocol!r}: give one of {', '.join(map(repr, _PROTOCOLS))}")
-    if type(obj).__name__ == "PyCapsule" and protocol in (None, "dlpack"):
-        return dlpack_protocol.describe_capsule(obj, StridedView, readonly=not writable)
-    refusals: "list[tuple[str, BufferError]]" = []
-    try:
-        for name, by in _order(obj, protocol):
-            try:
-                made = by(obj, stream, writable)
-            except BufferError as refusal:
-                refusals.append((name, refusal))
-                continue
-            if made is not None:
-                return made
-        raise _none_fits(obj, protocol, refusals)
-    finally:
-        refusals.clear()                                 # their tracebacks hold this frame: a circle with the exporter in it
-
-
-def _order(obj: Any, protocol: "Optional[str]") -> "Iterable[tuple[str, Any]]":
-    """Choose the protocols to try: the one named; else all, but the exchange table for torch's own tensors only."""
-    if protocol is not None:
-        return ((protocol, _PROTOCOLS[protocol]),)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(obj, torch.Tensor):
-        dlpack_c_exchange.check_torch(obj)               # no protocol of a tensor's checks all of this
-        if dlpack_c_exchange.is_torch(type(obj)):
-            return _PROTOCOLS.items()
-    return _UNASKED
-
-
-def _none_fits(obj: Any, protocol: "Optional[str]", refusals: "list[tuple[str, BufferError]]") -> Exception:
-    if len(refusals) == 1:
-        return refusals[0][1]
-    if refusals:
-        said = "; ".join(f"{name}: {refusal}" for name, refusal in refusals)
-        error = ProtocolError(f"{type(obj).__name__} can be viewed by none of the protocols that it offers. {said}",
-                              protocol=refusals[0][0], field="")
-        error.__cause__ = refusals[0][1]
-        return error
-    if protocol is not None:
-        return ProtocolError(f"{protocol}: {type(obj).__name__} does not offer it; leave `protocol` out to try all",
-                             protocol=protocol, field="")
-    return TypeError(f"{type(obj).__name__} is no exporter: it has none of __dlpack__, __cuda_array_interface__, "
-                     "__array_interface__ and the buffer protocol")
 
 
 # -- copy(), and what a Device and a Memory offer

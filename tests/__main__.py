@@ -36,7 +36,8 @@ def main() -> int:
     if options.pythons or options.all:
         tests.append("tests/reruns/test_pythons.py")
     python = sys.executable if options.here else environment()
-    return subprocess.call([python, "-m", "pytest", *tests, "--driver", options.driver, *for_pytest], cwd=CHECKOUT)
+    parallel = [] if options.here or options.driver == "nvidia" else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
+    return subprocess.call([python, "-m", "pytest", *tests, "--driver", options.driver, *parallel, *for_pytest], cwd=CHECKOUT)
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -34,6 +34,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):                     # with several processes, the longest first
+        items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
     other = {"emulator": "gpu_only", "nvidia": "emulator_only"}[config.getoption("driver")]
     marked = defaultdict(set)
     for item in items:
@@ -96,7 +98,6 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
 
 
 Rerun = Callable[..., str]
-_reruns = pytest.StashKey["list[str]"]()
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
         result = subprocess.run(command, cwd=CHECKOUT, timeout=timeout, text=True, errors="backslashreplace", stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
         closing = (result.stdout.strip() or "no output").splitlines()[-1].strip("= ")
-        request.config.stash.setdefault(_reruns, []).append(f"{request.node.nodeid}: {closing}")
+        request.node.user_properties.append(("told", f"{request.node.nodeid}: {closing}"))
         if result.returncode:
             pytest.fail(f"{' '.join(command)}: exit status {result.returncode}\n{result.stdout}", pytrace=False)
         return result.stdout
@@ -117,10 +118,11 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
     return run
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    lines = config.stash.get(_reruns, [])
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    lines = [value for report in reports if report.when == "call" for name, value in report.user_properties if name == "told"]
     if lines:
-        terminalreporter.section("runs inside this run")
+        terminalreporter.section("told by tests")
         terminalreporter.write("".join(line + "\n" for line in lines))
 
 

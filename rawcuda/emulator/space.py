@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Allocation", "Fault", "POISON", "Space", "WIDTH", "elements"]
+__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "WIDTH", "elements"]
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 would pass for data, a NaN is
 # swallowed by min and max.

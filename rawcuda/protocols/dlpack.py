@@ -15,7 +15,7 @@ from __future__ import annotations
 from .. import layout, tracing
 from ..cpython import reader
 from ..description import Description, Place, place
-from ..dlpack import DEVICE_TYPES, VERSION, consume, identify
+from ..dlpack import DEVICE_TYPES, VERSION, capsule_names, consume, identify, name_seen, read_capsule
 from ..dtypes import from_dlpack
 from ..errors import ProtocolError, refusal
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Known = tuple[Ints, Ints, DType, Place]
 
-__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_tensor"]
+__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_fields", "describe_ndarray", "describe_tensor"]
 
 NAME = "dlpack"
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
@@ -151,6 +151,61 @@ def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
 
 # -- the capsule
 
+# What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes -> the distance from shape to strides, the reader of both
+# as (bytes,), and a table from that to what they mean. One such dict for each value of flags.
+_short: "dict[int, dict[bytes, tuple[int, Any, dict[Any, Known]]]]" = {}
+_read_short = reader("I20xQQ16sQQQ")                     # major, flags, data, those 16 bytes, shape, strides, byte_offset
+
+
+def describe_ndarray(array: Any, kind: "type[Description]" = Description, new: Any = object.__new__, peek: Any = read_capsule,
+                     names: Any = capsule_names, read: Any = _read_short, short: Any = _short,
+                     version: Any = VERSION) -> "Optional[Description]":
+    """Describe a numpy.ndarray, exactly of that type, the short way; None leaves it to describe().
+
+    Its device need not be asked, nor its struct be doubted: NumPy's C code has made both. What the fields mean is looked up
+    by their bytes among what describe_fields() has checked before.
+    """
+    try:
+        capsule = array.__dlpack__(max_version=version)
+        pointer, name = peek(id(capsule))
+        if name not in names:
+            name_seen(capsule, name)
+        major, flags, data, what, shape, strides, offset = read(pointer)
+        distance, numbers, known = short[flags][what]
+        if strides - shape != distance or offset or major != 1:
+            return None
+        made = new(kind)
+        made.shape, made.strides, made.dtype, made.place = known[numbers(shape)]
+    except (KeyError, ValueError):                       # not seen before, or a legacy capsule
+        return _describe_new_ndarray(array, kind)
+    except (TypeError, BufferError):                     # an older NumPy, or an array that DLPack cannot say
+        return None
+    made.ptr = data
+    made.owner = capsule
+    made.stream = None
+    return made  # type: ignore[no-any-return]
+
+
+def _describe_new_ndarray(array: Any, kind: "type[Description]") -> "Optional[Description]":
+    """Describe an array the long way, and remember what its fields mean."""
+    try:
+        made = describe(array, kind)
+    except (TypeError, BufferError):
+        return None
+    if made is None or not made.shape or not identify(made.owner)[1]:
+        return made
+    _, flags, _, what, shape, strides, _ = _read_short(identify(made.owner)[0])
+    distance = 8 * len(made.shape)
+    if strides - shape == distance:
+        if len(_short) > 8 or len(_short.get(flags, ())) > 300:
+            _short.clear()
+        _, numbers, known = _short.setdefault(flags, {}).setdefault(what, (distance, reader(f"{2 * distance}s"), {}))
+        if len(known) > 1000:
+            known.clear()
+        known[numbers(shape)] = made.shape, made.strides, made.dtype, made.place
+    return made
+
+
 def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, readonly: bool = True) -> Description:
     """Describe the tensor in a capsule that the user handed us, and consume it; a refusal leaves it as it was.
 
@@ -189,7 +244,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: 
                                   f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}"))
     if said is not None:
         _compare_devices(said, made)
-    if not versioned and not writable and _own_word_is_writable(exporter, made.ptr):
+    if not versioned and not writable and _own_word_is_writable(exporter, made):
         made.place = place(made.place.device, False, NAME)
     return made
 
@@ -257,13 +312,11 @@ def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
         raise refusal(NAME, "__dlpack_device__", said, f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault")
 
 
-def _own_word_is_writable(exporter: Any, address: int) -> bool:
-    """Tell whether the exporter's own array interface calls the memory at this address writable."""
-    for name in ("__array_interface__", "__cuda_array_interface__"):
-        try:
-            said, readonly = getattr(exporter, name)["data"]
-        except Exception:                                # not offered, or not for this array: then it has not said so
-            continue
-        if said == address:
-            return readonly is False
-    return False
+def _own_word_is_writable(exporter: Any, made: Description) -> bool:
+    """Tell whether the exporter's own array interface calls this memory writable."""
+    on_host = made.place.device is not None and made.place.device[0] in ("cpu", "cuda_host")
+    try:
+        address, readonly = getattr(exporter, "__array_interface__" if on_host else "__cuda_array_interface__")["data"]
+    except Exception:                                    # not offered, or not for this array: then it has not said so
+        return False
+    return readonly is False and address == made.ptr

@@ -16,7 +16,7 @@ import sys
 
 from .. import tracing
 from ..cpython import bind, reader
-from ..description import Description
+from ..description import HOST, Description
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
 from .dlpack import describe_fields, describe_tensor
@@ -25,7 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["NAME", "Table", "check_torch", "describe", "is_torch", "table_of"]
+    from .dlpack import Known
+
+__all__ = ["NAME", "Table", "check_torch", "describe", "describe_host_tensor", "is_torch", "table_of"]
 
 NAME = "dlpack_c_exchange"
 _CAPSULE_NAME = b"dlpack_exchange_api"
@@ -86,7 +88,16 @@ def table_of(kind: type) -> "Optional[Table]":
 # -- torch
 
 _tables: "dict[type, Optional[Table]]" = {}              # of torch's own two types only
-_spare = [ctypes.create_string_buffer(48) for _ in range(4)]
+_spare: "list[tuple[int, Any]]" = []                     # DLTensors to be filled in: (address, the struct as an argument)
+
+
+def _struct() -> "tuple[int, Any]":
+    """Return a DLTensor that nobody else fills in."""
+    try:
+        return _spare.pop()
+    except IndexError:
+        struct = ctypes.create_string_buffer(48)
+        return ctypes.addressof(struct), ctypes.c_void_p.from_param(struct)
 
 
 def is_torch(kind: type) -> bool:
@@ -141,6 +152,44 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     return made
 
 
+# What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes -> a reader of as many int64 as bytes, and a table from
+# shape and strides, read so, to what they mean. (A tensor's shape and strides do not lie side by side, as NumPy's do.)
+_short: "dict[bytes, tuple[Any, dict[Any, Known]]]" = {}
+_read_short = reader("Q16sQQQ")                          # data, those 16 bytes, shape, strides, byte_offset
+
+
+def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description, new: Any = object.__new__, tables: Any = _tables,
+                         spare: Any = _spare, read: Any = _read_short, short: Any = _short) -> "Optional[Description]":
+    """Describe one of torch's own tensors the short way; None leaves it to describe(), as it does CUDA tensors."""
+    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+        return None
+    try:
+        struct = spare.pop()
+        tables[type(tensor)].borrow(tensor, struct[1])
+        data, what, shape, strides, offset = read(struct[0])
+        spare.append(struct)
+        numbers, known = short[what]
+        made = new(kind)
+        made.shape, made.strides, made.dtype, made.place = known[numbers(shape), numbers(strides)]
+    except Exception:                                    # not seen before, not exportable, or every struct in use
+        return None
+    made.ptr = data + offset
+    made.owner = tensor.untyped_storage()
+    made.stream = None
+    return made  # type: ignore[no-any-return]
+
+
+def _remember(what: bytes, shape: int, strides: int, made: Description) -> None:
+    """Enter what a tensor's fields mean, so that the short way knows it again."""
+    if made.shape and strides and made.place.device == HOST:
+        if len(_short) > 300:
+            _short.clear()
+        numbers, known = _short.setdefault(what, (reader(f"{8 * len(made.shape)}s"), {}))
+        if len(known) > 1000:
+            known.clear()
+        known[numbers(shape), numbers(strides)] = made.shape, made.strides, made.dtype, made.place
+
+
 def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Description:
     """Describe a tensor by the call that gives nothing away.
 
@@ -148,16 +197,14 @@ def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Descriptio
     another one (tensor.data = ...), so it is the storage that is held.
     """
     owner = tensor.untyped_storage()
-    try:
-        struct = _spare.pop()
-    except IndexError:
-        struct = ctypes.create_string_buffer(48)
-    address = ctypes.addressof(struct)
-    if borrow(tensor, address):
+    address, struct = _struct()
+    if borrow(tensor, struct):
         raise refusal(NAME, "dltensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'")
     data, device, ndim, word, shape, strides, offset = _read_tensor(address)
     made = describe_fields(0, data, device, ndim, word, shape, strides, offset, owner, kind, NAME)
-    _spare.append(struct)
+    _remember(_read_short(address)[1], shape, strides, made)
+    if len(_spare) < 8:
+        _spare.append((address, struct))
     return made
 
 

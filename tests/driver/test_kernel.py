@@ -321,6 +321,27 @@ def test_used_after_close(device):
             use()
 
 
+def test_memory_that_was_closed(device):
+    with device.load(kernels.ADD) as loaded:
+        launch = loaded["add"].configure(grid=1, block=1)
+        memory, array_ = device.allocate(8), device.empty(2, "float32")
+        view = memory.view()
+        memory.close()
+        array_.owner.close()
+        for argument in (memory, view, array_, rawcuda.In(memory)):
+            with pytest.raises(errors.Closed, match="kernel add: parameter 'a': this Memory is closed"):
+                launch(argument, None, None, 0)
+
+
+def test_a_cubin_that_is_not_for_this_device(device):
+    from tests.null.test_image import CUBIN
+    with pytest.raises(errors.CudaError) as raised:
+        device.load(CUBIN)
+    assert isinstance(raised.value, (errors.Unsupported, errors.InvalidUse)) and raised.value.code in (200, 209)
+    with pytest.raises(ValueError, match="truncated cubin"):
+        device.load(CUBIN[:-1])
+
+
 def test_a_launch_whose_stream_was_closed(device):
     with device.load(kernels.GLOBALS) as loaded:
         stream = device.stream()

@@ -40,6 +40,19 @@ def test_stream_ordered(device):
     dropped_stream.close()
 
 
+def test_stream_ordered_memory_after_its_stream_was_closed(device):
+    stream = device.stream()
+    with device.allocate(8, stream=stream) as memory:
+        memory.copy_from(b"12345678", stream=stream)
+        stream.close()
+        got = bytearray(8)
+        memory.copy_to(got)
+        memory.fill(7)
+        assert got == b"12345678" and memory.__cuda_array_interface__["data"][0] == memory.ptr
+        rawcuda.view(memory, protocol="dlpack").copy_to(got)
+        assert got == b"\7" * 8
+
+
 def test_sizes(device):
     with device.allocate(0) as nothing:
         assert nothing.nbytes == 0 and nothing.ptr == 0
@@ -53,6 +66,55 @@ def test_sizes(device):
     with pytest.raises(errors.OutOfMemory) as raised:
         device.allocate(2**62)
     assert isinstance(raised.value, MemoryError) and "cuMemAlloc_v2(dptr=&" in str(raised.value) and "Free memory" in str(raised.value)
+
+
+def test_memory_is_not_made_by_its_class(device):
+    with pytest.raises(TypeError, match=r"Device\.allocate\(\)"):
+        rawcuda.Memory()
+    for address, nbytes, error in ((1.5, 8, TypeError), (None, 8, TypeError), (8, 1.0, TypeError), (True, 8, TypeError), (10**5000, 8, ValueError)):
+        with pytest.raises(error, match="address|nbytes"):
+            memory_module.Memory.borrow(device, address, nbytes)
+    with pytest.raises(ValueError, match="nbytes=an int of 16610 bits: a size lies in"):
+        device.allocate(10**5000)
+
+
+def test_between_two_memories(device):
+    with device.allocate(8) as a, device.allocate(8, kind="pinned") as b, device.allocate(8, kind="managed") as c, device.stream() as stream:
+        a.copy_from(b"12345678")
+        a.copy_to(b, stream=stream)
+        c.copy_from(b, stream=stream)
+        got = bytearray(8)
+        c.copy_to(got, stream=stream)
+        assert got == b"12345678"
+        with pytest.raises(ValueError, match="8 bytes cannot take 9"):
+            a.copy_from(device.allocate(9))
+
+
+def test_pinned_and_device_memory_copy_while_recorded(device):
+    with device.allocate(8) as memory, device.allocate(8, kind="pinned") as pinned, device.stream() as stream:
+        pinned.copy_from(b"12345678")
+        with stream.capture() as graph:
+            memory.copy_from(pinned, stream=stream)
+            memory.copy_to(pinned, stream=stream)
+        pinned.copy_from(b"abcdefgh")
+        graph.launch(stream)
+        stream.synchronize()
+        got = bytearray(8)
+        memory.copy_to(got)
+        assert got == b"abcdefgh"                        # the graph reads what is there when it runs
+        graph.close()
+
+
+def test_freed_in_another_thread_than_its_per_thread_stream(device):
+    import threading
+    made = []
+    thread = threading.Thread(target=lambda: made.append(device.allocate(64, stream=2)))
+    thread.start()
+    thread.join()
+    calls = []
+    with rawcuda.trace(lambda event: calls.append(event.name)):
+        made.pop().close()
+    assert "cuMemFree_v2" in calls and "cuMemFreeAsync" not in calls
 
 
 def test_kinds_that_are_none(device):

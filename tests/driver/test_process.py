@@ -42,6 +42,107 @@ def test_a_forked_child_is_told_to_spawn(python):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_another_thread_makes_a_context_does_not_wait_for_it(python):
+    result = python("""
+        import os, threading, warnings
+        warnings.simplefilter("ignore")
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        memory = device.allocate(8)
+        inside, leave = threading.Event(), threading.Event()
+        def hold():
+            with device.primary._lock:
+                inside.set()
+                leave.wait(60)
+        threading.Thread(target=hold).start()
+        inside.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                device.allocate(8)
+            except rawcuda.ForkedAfterInit:
+                memory.close()
+                os._exit(7)
+            os._exit(1)
+        status = os.waitpid(pid, 0)[1]
+        leave.set()
+        print(os.WEXITSTATUS(status))
+    """, timeout=30)
+    assert (result.stdout, result.returncode) == ("7\n", 0), result.stderr
+
+
+OLD = """
+    from tests.driver import kernels
+    from tests.subject import rawcuda, module
+    class Old:
+        \"\"\"A driver of CUDA 11.4: what came later is hidden.\"\"\"
+        def __init__(self, inner):
+            self.inner, self.explain = inner, getattr(inner, "explain", lambda code: None)
+        def address(self, symbol):
+            prototype = module("cuda_h").prototypes().get(symbol)
+            return None if prototype is not None and prototype.since > (11, 4) else self.inner.address(symbol)
+    import os
+    if os.environ["RAWCUDA_DRIVER"] == "nvidia":
+        inner = module("driver").SharedLibrary("libcuda.so.1")
+    else:
+        inner = module("emulator").Emulator.from_environment()
+    rawcuda.use(Old(inner))
+    device = rawcuda.Device(0)
+"""
+
+
+def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
+    result = python(OLD + """
+    import array
+    assert device.uuid.startswith("GPU-") and not rawcuda.cu.has("cuLaunchKernelEx") and not rawcuda.cu.has("cuFuncGetParamInfo")
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        a, out = device.upload(array.array("f", range(100))), device.empty(100, "float32")
+        names = []
+        with rawcuda.trace(lambda event: names.append(event.name)):
+            loaded["add"].launch(a, a, out, 100, grid=1, block=128, stream=stream)
+            loaded["add"].launch(a, a, out, 100, grid=1, block=128, cooperative=True)
+        device.synchronize()
+        assert out.tolist() == [2.0 * x for x in range(100)]
+        assert [name for name in names if name.startswith("cuLaunch")] == ["cuLaunchKernel", "cuLaunchCooperativeKernel"]
+        assert list(loaded) == ["add"] and "nope" not in loaded and [p.type for p in loaded["add"].parameters] == ["u64"] * 3 + ["u32"]
+        for use in (lambda: loaded["add"].launch(a, a, out, 100, grid=2, block=128, cluster=2), lambda: rawcuda.cu.cuFuncGetParamInfo):
+            try:
+                use()
+            except rawcuda.SymbolNotFound as error:
+                print(error)
+        memory = device.allocate(64, stream=stream)
+        memory.close()
+        with stream.capture() as graph:
+            loaded["add"].launch(a, a, out, 100, grid=1, block=128, stream=stream)
+        graph.launch(stream)
+        stream.synchronize()
+    """)
+    assert result.returncode == 0, result.stderr
+    assert "cuLaunchKernelEx: the loaded driver is of CUDA" in result.stdout and "came with CUDA 11.8" in result.stdout
+    assert "came with CUDA 12.4" in result.stdout
+
+
+def test_code_whose_parameters_nobody_tells_must_be_declared(python):
+    result = python(OLD + """
+    module("signature").kernels = lambda text: {}        # as with a cubin
+    with device.load(kernels.echo(".u32")) as loaded, device.allocate(16) as out:
+        try:
+            loaded["echo"].launch(out, 5, grid=1, block=1)
+        except TypeError as error:
+            print(error)
+        loaded.kernel("echo", parameters=["pointer", "uint32"]).launch(out, 5, grid=1, block=1)
+        device.synchronize()
+        got = bytearray(16)
+        out.copy_to(got)
+        print(got[0])
+    """)
+    assert result.returncode == 0, result.stderr
+    said, got = result.stdout.splitlines()
+    assert "kernel echo: neither code nor driver tells its parameters" in said and "module.kernel('echo', parameters=[...])" in said
+    assert got == "5"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_before_the_first_call_has_its_own_driver(python):
     result = python("""
         import os, warnings
@@ -91,7 +192,8 @@ def test_exit_from_a_thread_and_with_an_exception(python):
 def test_a_sticky_error_stays(python):
     result = python("""
         from tests.driver import kernels
-        from tests.subject import rawcuda
+        from tests.subject import rawcuda, module as submodule
+        tests_cuda_h = submodule("cuda_h")
         device = rawcuda.Device(0)
         memory, module = device.allocate(8), device.load(kernels.FAULT)
         module["fault"].launch(grid=1, block=1)
@@ -108,6 +210,10 @@ def test_a_sticky_error_stays(python):
         memory.close()
         module.close()
         device.close()
+        import ctypes
+        context = tests_cuda_h.CUcontext()
+        rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+        assert context.value is None, "a context is left pushed"
     """)
     assert result.returncode == 0 and result.stderr == "", result.stderr
     assert result.stdout == "CUDA_ERROR_ILLEGAL_ADDRESS 700\n" * 4

@@ -76,6 +76,59 @@ def test_waiting(device):
             two.wait(one)
 
 
+def test_a_default_stream_where_no_context_is_current(python):
+    result = python("""
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        for attempt in range(3):
+            try:
+                rawcuda.Stream.legacy.synchronize()
+                print(rawcuda.Stream.per_thread.query())
+            except ValueError as error:
+                print(error)
+            if attempt == 0:
+                memory = device.allocate(8)              # now there is one context, and it is clear which is meant
+            elif len(rawcuda.devices()) > 1:
+                rawcuda.Device(1).context                # and now there are two
+            else:
+                break
+        with device.current():
+            rawcuda.Stream.legacy.synchronize()
+        if attempt == 1:
+            print("with device.current()")               # one device only
+    """, check=True)
+    first, second, *third = result.stdout.splitlines()
+    assert "with device.current()" in first and second == "True" and "with device.current()" in third[0]
+
+
+def test_waiting_for_streams_of_others(device):
+    class Theirs:
+        device = "cuda:0"                                # as torch's have it: not a Device of ours
+
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __cuda_stream__(self):
+            return 0, self.handle
+
+    with device.stream() as one, device.stream() as two:
+        one.wait(Theirs(two.handle))
+        with pytest.raises(ValueError, match="their device not known"):
+            rawcuda.Stream.legacy.wait(Theirs(two.handle))
+        rawcuda.Stream.legacy.wait(None)                 # itself
+
+
+@pytest.mark.parametrize("kind", [rawcuda.Stream, rawcuda.Event])
+def test_made_of_something_else_than_a_device(kind):
+    with pytest.raises(TypeError, match=f"{kind.__name__} wants a Device, not an int"):
+        kind(0)
+
+
+def test_elapsed_since_something_else(device):
+    with device.event(timing=True) as event, pytest.raises(TypeError, match="wants the Event to count from, not a float"):
+        event.elapsed_ms(1.0)
+
+
 class Foreign:
     def __init__(self, answer):
         self.answer = answer

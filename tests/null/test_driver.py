@@ -135,6 +135,18 @@ def test_a_trace_prints_or_calls_and_refuses_the_rest(loaded, capsys, tmp_path):
     assert module("tracing").listeners == []
 
 
+def test_what_a_listener_calls_is_not_told(loaded):
+    told = []
+
+    def listener(event):
+        told.append(event.name)
+        loaded.cuMemFree_v2(1)
+
+    with rawcuda.trace(listener):
+        loaded.cuCtxSynchronize()
+    assert told == ["cuCtxSynchronize"]
+
+
 def test_a_listener_that_fails_disturbs_nothing(loaded, capsys):
     def fail(event):
         raise KeyError("mine")
@@ -234,3 +246,33 @@ def test_choosing_too_late(python):
                 print(error)
     """)
     assert result.stdout.count("in use already: choose before the first call") == 2, result.stderr
+
+
+def test_looking_at_the_package_loads_no_driver(python):
+    result = python("""
+        import inspect, pydoc
+        from tests.subject import NAME, rawcuda, module
+        names = {}
+        exec(f"from {NAME} import *", names)
+        assert pydoc.render_doc(rawcuda) and inspect.getmembers(rawcuda) and "cuMemAlloc_v2" in dir(rawcuda.cu)
+        print(names["cu"], module("driver").is_loaded())
+        rawcuda.use("emulator")
+        rawcuda.cu.cuInit(0)
+        print(module("driver").is_loaded(), rawcuda.cu.version)
+    """, env=NO_DRIVER)
+    assert result.stdout == "<driver, not loaded yet> False\nTrue 13000\n", result.stderr
+
+
+def test_a_library_that_is_no_driver(python):
+    result = python("""
+        from tests.subject import rawcuda
+        class Nothing:
+            def address(self, symbol):
+                return None
+        rawcuda.use(Nothing())
+        try:
+            rawcuda.Device(0)
+        except rawcuda.DriverNotFound as error:
+            print(error)
+    """)
+    assert result.stdout == "<driver Nothing> is no CUDA driver: it has no cuInit\n", result.stderr

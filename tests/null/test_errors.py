@@ -28,7 +28,7 @@ def test_no_error_is_left_out():
 
 @pytest.mark.parametrize("code, kind", [
     (1, "InvalidUse"), (2, "OutOfMemory"), (100, "Unsupported"), (201, "InvalidUse"), (209, "Unsupported"), (218, "CompileFailed"),
-    (222, "Unsupported"), (400, "InvalidUse"), (500, "NotFound"), (700, "ContextLost"), (716, "ContextLost"), (719, "ContextLost"),
+    (222, "Unsupported"), (400, "InvalidUse"), (500, "NotFound"), (600, "InvalidUse"), (905, "InvalidUse"), (907, "InvalidUse"), (700, "ContextLost"), (716, "ContextLost"), (719, "ContextLost"),
     (801, "Unsupported"), (999, "CudaError"), (12345, "CudaError")])
 def test_a_code_becomes_the_class_of_its_remedy(code, kind):
     error = errors.from_code(code, "CUDA_ERROR_X", "some text.", "cuX", ["a=1", "b=&2"])
@@ -64,3 +64,15 @@ def test_pickle_of_the_others():
     assert (protocol.protocol, protocol.field) == ("DLPack", "ndim")
     ptx = pickle.loads(pickle.dumps(errors.PtxError("m", ("<ptx>", 3, 4, "line"))))
     assert (ptx.lineno, ptx.offset, ptx.text) == (3, 4, "line")
+
+
+class EvilRepr(int):
+    def __repr__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("value, words", [
+    (5, "5"), (None, "None"), ("abc", "'abc'"), (10**5000, "an int of 16610 bits"), (-10**5000, "an int of 16610 bits"),
+    (EvilRepr(5), "an EvilRepr"), (b"x" * 100, "a bytes"), ([0] * 100, "a list"), (2**256 - 1, "an int")], ids=map(str, range(9)))
+def test_any_value_can_be_worded(value, words):
+    assert errors.worded(value) == words

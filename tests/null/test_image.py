@@ -36,6 +36,32 @@ def test_a_truncated_cubin_is_refused(length):
         image.prepare(CUBIN[:length])
 
 
+def test_a_host_program_is_refused():
+    with pytest.raises(ValueError, match="machine 62 is no cubin"):
+        image.prepare(CUBIN[:18] + struct.pack("<H", 62) + CUBIN[20:])
+
+
+def test_a_cubin_without_all_of_its_segments_is_refused():
+    there = struct.pack("<Q", len(CUBIN) - 56) + CUBIN[40:54] + struct.pack("<HH", 56, 1)
+    assert image.prepare(CUBIN[:32] + there + CUBIN[58:])[0] == "cubin"
+    with pytest.raises(ValueError, match="truncated cubin: its segment table"):
+        image.prepare(CUBIN[:32] + there[:-2] + struct.pack("<H", 2) + CUBIN[58:])
+
+
+def test_no_damage_makes_it_read_outside():
+    from random import Random
+    chance = Random(1)
+    for _ in range(2000):
+        damaged = bytearray(CUBIN)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            image.prepare(bytes(damaged))
+            image.cubin_kernels(bytes(damaged))
+        except ValueError:
+            pass
+
+
 def test_a_damaged_cubin_is_refused():
     with pytest.raises(ValueError, match="64-bit"):
         image.prepare(b"\x7fELF\1" + CUBIN[5:])

@@ -20,7 +20,7 @@ FLOORS = (
     "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
     "protocols.dlpack protocols.dlpack_c_exchange buffer_type host_copy",
     "device stream memory transfer arguments launch kernel graph ordering cuda_side strided_kernel device_copy",
-    "strided exporting copying",
+    "strided choosing exporting copying",
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 
@@ -49,6 +49,7 @@ SAME_FLOOR = {
     "strided_kernel": {"device": "a kernel is loaded on one"},
     "device_copy": {"device": "a copy needs a context", "memory": "our own memory needs no retaining", "ordering": "streams wait for each other",
                     "stream": "foreign memory is retained", "transfer": "pitched copies", "strided_kernel": "copies that are not pitched"},
+    "strided": {"choosing": "view() asks the protocols"},
     "exporting": {"copying": "copy=True"},
     "copying": {"strided": "a copy gives views"},
     "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},

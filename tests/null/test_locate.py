@@ -49,6 +49,12 @@ def test_tools_are_found_in_a_toolkit_and_never_in_a_relative_folder(tmp_path, m
     assert all(str(tmp_path) not in os.path.realpath(path) for path, _ in locate.ptxas() + locate.nvrtc())
 
 
+def test_folders_that_cannot_be_read_are_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "nvidia").write_text("a file")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "some.zip"), "", "relative"])
+    assert all(str(tmp_path) not in path for path, _ in locate.nvrtc() + locate.ptxas())
+
+
 def test_mapped_file_tells_what_the_loader_chose():
     if not os.path.exists("/proc/self/maps"):
         pytest.skip("no /proc here")

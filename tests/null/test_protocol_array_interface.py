@@ -106,7 +106,7 @@ def test_5_4_default_strides_come_from_the_typestr_alone(read, name):
 @pytest.mark.parametrize("field, value", [
     ("shape", (-1, 3)), ("shape", 6), ("shape", "ab"), ("shape", None), ("shape", (2.0, 3)), ("shape", (1,) * 65), ("shape", (2**62, 4)), ("shape", (0, 2**63)),
     ("strides", (4,)), ("strides", (4, 4, 4)), ("strides", (1.0, 4)), ("strides", 4), ("strides", (2**62, 2**62)), ("strides", (-2**62, 4)),
-    ("typestr", ">f4"), ("typestr", "|O8"), ("typestr", 4), ("typestr", "<f3"), ("data", ADDRESS), ("data", (ADDRESS,)), ("data", ("x", False)),
+    ("typestr", ">f4"), ("typestr", "|O8"), ("typestr", 4), ("typestr", "<f3"), pytest.param("data", ADDRESS, id="data-address"), ("data", (ADDRESS,)), ("data", ("x", False)),
     ("data", (True, False)), ("data", (1.5, False)), ("data", (-1, False)), ("data", (2**64, False)), ("data", (ADDRESS, "no")), ("data", (0, False)),
     ("version", True), ("version", "3"), ("version", -1), ("mask", [1]), ("descr", 5), ("descr", [("a", "<f8")]),
 ])

@@ -59,3 +59,55 @@ def test_what_cannot_be_read_names_line_and_text(parameter):
 def test_megabytes_are_read_quickly_enough_to_be_usable():
     text = ".section .debug { " + ".b8 1\n" * 300_000 + " }\n.entry k(.param .u32 n) { ret; }"
     assert list(signature.kernels(text)) == ["k"]
+
+
+def test_octal_and_hexadecimal_sizes_as_in_c():
+    assert only(".entry k(.param .align 010 .b8 s[020], .param .align 0x8 .b8 t[0x18U])") == [("s", 0, 16, "", False), ("t", 16, 24, "", False)]
+
+
+# as the compilers write them: nvcc 13, numba-cuda, Triton
+def test_nvcc():
+    text = """
+.visible .entry _Z4tmplIhLi200EEvPT_S0_(
+	.param .u64 .ptr .align 1 _Z4tmplIhLi200EEvPT_S0__param_0,
+	.param .u8 _Z4tmplIhLi200EEvPT_S0__param_1
+)
+.maxntid 128, 1, 1
+.minnctapersm 2
+{
+	ret;
+}
+"""
+    assert [p[1:] for p in only(text)] == [(0, 8, "u64", True), (8, 1, "u8", False)]
+
+
+def test_numba_and_triton():
+    text = """
+	// .globl	_ZN6cudapy8__main__3addB2v1B96cw51cXTLSUwv1sCUt9Uw1VEw0NRRQPKzLTg4gaGKFsG2oMQGEYakJSQB1PQBk0Bynm21OiwU1a0UoLGhDpQE8oxrNQE_3dE5ArrayIfLi1E1C7mutable7alignedE
+.visible .entry _ZN6cudapy3addE(
+	.param .b64 _ZN6cudapy3addE_param_0,
+	.param .b32 _ZN6cudapy3addE_param_1
+)
+{ ret; }
+.visible .entry add_kernel(
+	.param .u64 .ptr .global .align 1 add_kernel_param_0,
+	.param .u32 add_kernel_param_1
+)
+.reqntid 128
+{
+	.loc 1 30 0 // .entry not_this(.param .u32 x)
+	.file 1 "/a/.entry nor_this(.param .u32 y)"
+	ret;
+}
+"""
+    found = signature.kernels(text)
+    assert list(found) == ["_ZN6cudapy3addE", "add_kernel"]
+    assert [(p.size, p.type) for p in found["_ZN6cudapy3addE"]] == [(8, "b64"), (4, "b32")]
+    assert [(p.size, p.pointer) for p in found["add_kernel"]] == [(8, True), (4, False)]
+
+
+@pytest.mark.parametrize("declaration", [".param .b8 s[0]", ".param .b8 s[99999999]", ".param .align x .b8 s[4]", ".param .u33 x", ".param", "x"])
+def test_what_cannot_be_read_says_where(declaration):
+    with pytest.raises(errors.PtxError, match="kernel k: ") as raised:
+        signature.kernels(f"\n\n.entry k(\n{declaration})")
+    assert raised.value.lineno == 3

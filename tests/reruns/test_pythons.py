@@ -48,5 +48,5 @@ NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 @pytest.mark.parametrize("version", PYTHONS)
 def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
     modes = ["--modes"] if version == NEWEST else []
-    output = rerun([str(PYTHONS[version]), "-m", "tests", "null", "driver", *modes], timeout=1800)
+    output = rerun([str(PYTHONS[version]), "-m", "tests", "null", "driver", *modes, "--", "--numprocesses=0"], timeout=1800)
     assert f"-- Python {version}." in output

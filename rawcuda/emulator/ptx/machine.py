@@ -216,7 +216,7 @@ class Block:
         self.x, self.y, self.z = x, y, z
         self.number = x + launch.gx * (y + launch.gy * z)
         self.shared = bytearray([POISON]) * launch.shared_bytes
-        self.running: object = None  # the thread whose turn it is, where somebody keeps count
+        self.running: int | None = None  # the thread whose turn it is
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
         self.cluster_place = (0, 0, 0)

@@ -29,8 +29,8 @@ class OperandReader:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
-    def operand(self, scope: Scope) -> Operand:
-        """Read one operand."""
+    def operand(self, scope: Scope, calls: bool = False) -> Operand:
+        """Read one operand; those of a call may be lists in parentheses, elsewhere those are expressions."""
         tokens = self.tokens
         text = tokens.text
         if tokens.kind == WORD:
@@ -47,13 +47,9 @@ class OperandReader:
         if text == "{":
             tokens.advance()
             return Vector(self._list(scope, "}"))
-        if text == "(":
-            mark = tokens.at
+        if text == "(" and calls:
             tokens.advance()
-            if tokens.kind == WORD or tokens.text == ")":
-                return Vector(self._list(scope, ")"), round=True)
-            tokens.at = mark
-            tokens.kind, tokens.text = tokens.kinds[mark], tokens.texts[mark]
+            return Vector(self._list(scope, ")"), round=True)
         if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
             tokens.advance()
             found = self._named(scope)

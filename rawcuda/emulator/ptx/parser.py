@@ -133,9 +133,12 @@ class _Parser:
 
     def _location(self) -> None:
         tokens = self.tokens
+        here = tokens.line()
         tokens.advance()
-        for _ in range(3):
-            constant(tokens)
+        numbers = [constant(tokens) for _ in range(3)]
+        file, line = numbers[:2]
+        if isinstance(file, Int) and isinstance(line, Int):
+            self.made.locations.append((here, file.value, line.value))
         while tokens.accept(","):
             word = tokens.advance()
             if word == "function_name":
@@ -385,9 +388,10 @@ class _Parser:
         while tokens.text[:1] == "." and tokens.kind == WORD:  # modifiers may stand apart
             word += tokens.advance()
         operands: list[Operand] = []
+        calls = word.startswith("call")
         if tokens.text != ";":
             while True:
-                operands.append(self.operands.operand(scope))
+                operands.append(self.operands.operand(scope, calls))
                 if not tokens.accept(","):
                     break
         tokens.expect(";")

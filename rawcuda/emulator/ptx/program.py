@@ -54,8 +54,8 @@ class Entry:
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
         self.static_shared = translated.shared_size
-        self.local_bytes = sum(t.frame_size for t in code._translated if t.prepared.function.name in translated.prepared.reaches)
-        self.constant_bytes = sum(v.size for v in code._module.variables.values() if v.space == "const")
+        self.local_bytes = sum(t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches)
+        self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
         self.registers = min(255, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         limits = function.limits
         required = limits.get("reqntid")
@@ -103,7 +103,7 @@ class Entry:
             else:
                 _run_apart(kernel, launch, clock)
         except Exception as reason:
-            raise explain(reason, launch, code.filename, code.lines) from reason
+            raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
             launch.close()
             if launch.output:
@@ -181,7 +181,7 @@ class Code:
 
     def __init__(self, text: str, module: Module, space: Space) -> None:
         self.space = space
-        self._module = module
+        self.module = module
         self._text = text
         self.ptx_version = module.version[0] * 10 + module.version[1]
         self.target = module.architecture[0] * 10 + module.architecture[1]
@@ -196,7 +196,7 @@ class Code:
             raise
         self.entries = {
             t.prepared.function.name: Entry(self, t.prepared.function, t)
-            for t in self._translated
+            for t in self.translated
             if t.prepared.function.entry
         }
         self.info = "".join(
@@ -207,8 +207,8 @@ class Code:
 
     def _variables(self) -> list[Variable]:
         """List the variables that live as long as the module: those at its top, and those that functions keep."""
-        inner = [v for function in self._module.functions.values() for v in function.variables]
-        kept = [*self._module.variables.values(), *inner]
+        inner = [v for function in self.module.functions.values() for v in function.variables]
+        kept = [*self.module.variables.values(), *inner]
         return [v for v in kept if v.space in ("global", "const") and v.linkage != "extern"]
 
     def _allocate(self) -> None:
@@ -238,20 +238,20 @@ class Code:
             self.variables.setdefault(variable.name, made)
 
     def _compile(self) -> None:
-        unit = Unit(self._module, {key: made.base for key, made in self._memory.items()})
+        unit = Unit(self.module, {key: made.base for key, made in self._memory.items()})
         for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
-        self._translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
-        for translated in self._translated:
+        self.translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
+        for translated in self.translated:
             _check_size(translated)
         lines: list[Line] = []
-        for translated in self._translated:
+        for translated in self.translated:
             if translated.prepared.function.entry:
                 lines += translated.lines
         lines.append(Line(0, "def functions(L):", 1, None))
         lines.append(Line(1, "made = {}", 1, None))
-        for translated in self._translated:
+        for translated in self.translated:
             if not translated.prepared.function.entry:
                 lines += translated.lines
         lines.append(Line(1, "return made", 1, None))
@@ -286,12 +286,12 @@ class Code:
 
     def prepare(self, launch: Launch, kernel: Translated) -> None:
         """Give a launch its device functions and the places of shared variables."""
-        if len(self._translated) > len(self._module.functions) or any(
-            not t.prepared.function.entry for t in self._translated
+        if len(self.translated) > len(self.module.functions) or any(
+            not t.prepared.function.entry for t in self.translated
         ):
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
             launch.functions.update(self.functions["functions"](launch))
-            for translated in self._translated:
+            for translated in self.translated:
                 function = translated.prepared.function
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 

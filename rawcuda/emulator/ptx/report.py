@@ -8,6 +8,8 @@ Read next    program.py, which makes the line tables
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from ..space import Fault
 from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, Launch
 
@@ -17,42 +19,56 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .emit import Line
+    from .syntax import Module
 
 __all__ = ["explain"]
 
 
-def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line]) -> Fault:
+def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
     """Make the fault of a launch from whatever stopped it."""
-    found = _innermost(reason.__traceback__, filename)
+    frames = _frames(reason.__traceback__, filename)
+    found = frames[-1] if frames else None
     if isinstance(reason, Fault):
         code, text = reason.code, reason.report
     elif isinstance(reason, RecursionError):
         code, text = LAUNCH_FAILED, "stack overflow: device functions call each other too deeply"
     else:
         code, text = _translated(reason, found, launch, lines)
-    where = [f"kernel {launch.name}"]
+    where = []
     if found is not None:
-        frame, number = found
-        line = lines[number - 1]
-        where.insert(0, f"ptx line {line.line}")
-        verb = f"invalid {line.note.verb} of {line.note.width} bytes of {line.note.space} memory: " if line.note else ""
-        text = verb + text
-    if launch.block is not None:
-        block = launch.block
+        line = lines[found[1] - 1]
+        if line.note is not None:
+            text = f"invalid {line.note.verb} of {line.note.width} bytes of {line.note.space} memory: {text}"
+        where.append(_place(line.line, module))
+        callers = [lines[number - 1].line for _, number in reversed(frames[:-1])]
+        where += [f"called from {_place(number, module)}" for number in callers[:4]]
+    where.append(f"kernel {launch.name}")
+    block = launch.block
+    if block is not None:
         where.append(f"block ({block.x}, {block.y}, {block.z})")
-        if block.running is not None:
-            t = int(str(block.running))
+        if found is not None and isinstance(block.running, int):
+            t = block.running
             where.append(f"thread ({t % launch.nx}, {t // launch.nx % launch.ny}, {t // launch.nx // launch.ny})")
     return Fault(code, f"{text}\n    at {', '.join(where)}")
 
 
-def _innermost(trace: TracebackType | None, filename: str) -> tuple[FrameType, int] | None:
-    found = None
+def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:
+    found = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == filename:
-            found = trace.tb_frame, trace.tb_lineno
+            found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return found
+
+
+def _place(line: int, module: Module) -> str:
+    """Name a line of the PTX, and the line of the source that .loc gives for it."""
+    at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
+    if at >= 0:
+        _, file, number = module.locations[at]
+        if file in module.files:
+            return f"ptx line {line} ({module.files[file]}:{number})"
+    return f"ptx line {line}"
 
 
 def _translated(

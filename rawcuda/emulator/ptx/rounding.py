@@ -114,7 +114,8 @@ def _float(numerator: int, denominator: int, bits: int, mode: str) -> float:
         if mode == "rn" or mode == ("rm" if negative else "rp"):
             return -inf if negative else inf
         return copysign(ldexp((1 << precision) - 1, most - precision + 1), significand)
-    return ldexp(significand, exponent)
+    value = ldexp(significand, exponent)
+    return -0.0 if not significand and numerator < 0 else value
 
 
 def _finite(*values: float) -> bool:

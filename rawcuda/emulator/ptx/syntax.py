@@ -235,6 +235,7 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
+        self.locations: list[tuple[int, int, int]] = []  # of .loc: line here, number of the file, line there
 
 
 class Scope:

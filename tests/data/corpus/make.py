@@ -1,0 +1,72 @@
+"""Make the corpus' PTX again, from the CUDA C and Python beside it.
+
+    python3 tests/data/corpus/make.py              what is committed (CUDA 13.0's nvcc made it)
+    python3 tests/data/corpus/make.py --all FOLDER every source with every option, to look at or to test once
+    python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed
+
+Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, and paths shortened to names;
+tests only read the results.
+"""
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES = ("copies", "halves", "threads", "atomics", "flow", "integers", "math", "variables")
+OPTIONS = {
+    "sm75": ["-arch=sm_75"], "sm80": ["-arch=sm_80"], "sm90": ["-arch=sm_90"], "sm100": ["-arch=sm_100"], "sm120": ["-arch=sm_120"],
+    "sm80_O0": ["-arch=sm_80", "-Xcicc", "-O0"], "sm75_debug": ["-arch=sm_75", "-G"], "sm90_rdc": ["-arch=sm_90", "-rdc=true"],
+    "sm90_lines": ["-arch=sm_90", "-lineinfo"], "sm90_fast": ["-arch=sm_90", "-use_fast_math"],
+}
+COMMITTED = {
+    **{source: ["sm75", "sm100"] for source in SOURCES},
+    "copies": ["sm75", "sm100", "sm80_O0", "sm90_rdc"],
+    "threads": ["sm75", "sm80", "sm90_lines", "sm100", "sm120"],
+    "flow": ["sm75", "sm100", "sm80_O0", "sm75_debug", "sm90_rdc"],
+    "atomics": ["sm75", "sm90"],
+    "halves": ["sm75", "sm80", "sm100"],
+    "variables": ["sm75", "sm80_O0", "sm90_rdc", "sm120"],
+    "math": ["sm75", "sm90_fast"],
+}
+
+
+def main() -> None:
+    """Do what the command line says."""
+    if sys.argv[1:2] == ["--python"]:
+        sys.path.insert(0, str(HERE))
+        import from_python
+        for name, text in from_python.builds():
+            write(HERE / f"{name}.ptx", text)
+        return
+    everything = sys.argv[1:2] == ["--all"]
+    folder = Path(sys.argv[2]) if everything else HERE
+    jobs = [(source, build) for source in SOURCES for build in (OPTIONS if everything else COMMITTED[source])]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda job: compile_one(folder, *job), jobs):
+            pass
+
+
+def compile_one(folder: Path, source: str, build: str) -> None:
+    """Run nvcc for one build."""
+    target = folder / f"{source}.{build}.ptx"
+    subprocess.run(["nvcc", "-w", "-ptx", "-std=c++17", *OPTIONS[build], f"{source}.cu", "-o", str(target)], cwd=HERE, check=True)
+    write(target, target.read_text())
+
+
+def write(target: Path, text: str) -> None:
+    """Keep what a program is made of."""
+    text = re.sub(r"//.*", "", text)
+    text = re.sub(r"^\s*\.section\s+\.debug\w*\s*\{[^}]*\}\n?", "", text, flags=re.MULTILINE)
+    text = re.sub(r'(\.file\s+\d+\s+)"(?:[^"/]*/)*([^"]*)"[^\n]*', r'\1"\2"', text)
+    text = text.replace(", debug\n", "\n")
+    text = re.sub(r"^[ \t]+|[ \t]+$|^\s*\n", "", text, flags=re.MULTILINE).replace("\t", " ")
+    target.write_text(text)
+    print(f"{target.name}: {target.stat().st_size} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Whatever context other code has current: ours is pushed where it is needed, and nothing is left pushed, nor by what raises."""
+import array
+import ctypes
+import threading
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+cuda_h, errors = module("cuda_h"), module("errors")
+
+
+def current():
+    context = cuda_h.CUcontext()
+    rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+    return context.value
+
+
+def every_call(device):
+    """Use every public call that needs a context, and see after each that the same one is current as before."""
+    before, stages = current(), []
+
+    def same(stage, *results):
+        stages.append(stage)
+        assert current() == before, f"another context is current after {stage}"
+
+    stream, event, end = device.stream(), device.event(timing=True), device.event(timing=True)
+    same("streams and events")
+    plain, ordered = device.allocate(400), device.allocate(400, stream=stream)
+    pinned, managed = device.allocate(400, kind="pinned"), device.allocate(400, kind="managed")
+    same("memory")
+    code, more = device.load(kernels.ADD), device.load(kernels.GLOBALS)
+    same("load")
+    for queue in (None, stream, 1, 2, rawcuda.Stream.legacy, rawcuda.Stream.per_thread):
+        code["add"].launch(plain, pinned, managed, 4, grid=1, block=4, stream=queue)
+        same("launch", plain.copy_from(pinned, stream=queue), pinned.copy_to(plain, stream=queue), plain.fill(3, stream=queue))
+        same("copies", plain.copy_from(bytes(400), stream=queue), event.record(queue))
+    same("waits", event.record(stream), stream.record(end), stream.wait(event), rawcuda.Stream.legacy.wait(event))
+    same("waits", stream.wait(None), rawcuda.Stream.per_thread.wait(stream), stream.priority, rawcuda.Stream.from_handle(stream.handle).synchronize())
+    same("done", device.synchronize(), event.query(), event.synchronize(), end.elapsed_ms(event), stream.query(), stream.synchronize())
+    same("facts", device.free_memory, device.name, device.uuid, device.total_memory, more.names, more["twice"].attributes,
+         more["twice"].occupancy(32), more["twice"].parameters, more.global_("table").view().tolist())
+    with stream.capture() as graph:
+        code["add"].launch(plain, pinned, managed, 4, grid=1, block=4, stream=stream)
+    same("graph", graph.launch(), graph.launch(stream))
+    array_ = device.upload(array.array("f", [1, 2, 3]))
+    same("views", array_.download(), array_.tolist(), rawcuda.view(plain, stream=stream), rawcuda.view(plain).copy_to(pinned),
+         rawcuda.view(managed, protocol="cuda_array_interface"))
+    refusals = [lambda: device.load("x .version"), lambda: device.allocate(2**60), lambda: code["nope"], lambda: plain.copy_from(b"1"),
+                lambda: code["add"].launch(1, grid=1, block=1), lambda: code["add"].launch(plain, 1, 1, 2**40, grid=1, block=1),
+                lambda: more.global_("nope"), lambda: event.elapsed_ms(device.event()), lambda: rawcuda.cu.cuMemFree_v2(12345)]
+    for refusal in refusals:
+        with pytest.raises((errors.RawCudaError, TypeError, ValueError)):
+            refusal()
+        same("a refusal")
+    for thing in (graph, ordered, stream, event, end, plain, pinned, managed, code, more):
+        same("close", thing.close())
+    same("everything", rawcuda.synchronize(), rawcuda.devices())
+
+
+def test_none_is_current(device):
+    assert current() is None
+    every_call(device)
+
+
+def test_ours_is_current(device):
+    with device.current():
+        every_call(device)
+    assert current() is None
+
+
+def test_another_devices_primary_context_is_current(device):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    with rawcuda.Device(1).current():
+        every_call(device)
+    assert current() is None
+
+
+def test_a_context_of_somebody_else_is_current(device):
+    theirs = cuda_h.CUcontext()
+    rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+    try:
+        every_call(device)
+        assert current() == theirs.value
+    finally:
+        rawcuda.cu.cuCtxDestroy_v2(theirs)
+    assert current() is None
+
+
+def test_none_is_current_on_top_of_another(device):
+    theirs = cuda_h.CUcontext()
+    rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+    rawcuda.cu.cuCtxSetCurrent(None)                     # takes it off the stack
+    try:
+        every_call(device)
+    finally:
+        rawcuda.cu.cuCtxDestroy_v2(theirs)
+
+
+def test_in_another_thread(device):
+    failed = []
+
+    def work():
+        try:
+            every_call(device)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failed, failed
+
+
+def test_a_default_stream_is_that_of_our_context(device):
+    """Work on the legacy stream goes to ours: a wait for theirs would not see it."""
+    theirs = cuda_h.CUcontext()
+    n = 1000
+    with device.load(kernels.ADD) as loaded:
+        ones, out = device.upload(array.array("f", [1.0] * n)), device.empty(n, "float32")
+        launch = loaded["add"].configure(grid=8, block=128)
+        rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+        try:
+            calls = []
+            with rawcuda.trace(lambda event: calls.append(event.name)):
+                launch(ones, ones, out, n)
+            assert calls.index("cuCtxPushCurrent_v2") < calls.index("cuLaunchKernelEx" if "cuLaunchKernelEx" in calls else "cuLaunchKernel")
+            assert calls[-1] != "cuCtxPushCurrent_v2" and current() == theirs.value
+        finally:
+            rawcuda.cu.cuCtxDestroy_v2(theirs)
+        assert out.tolist() == [2.0] * n
+
+
+@pytest.mark.parametrize("code", [201, 400])
+def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, monkeypatch):
+    """A stream of ours knows its context, and so nothing is pushed at first; some drivers refuse that in another context."""
+    with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
+        launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
+        entry = launch._pool[0]
+        contexts = []
+
+        def refusing():
+            contexts.append(current())
+            return code if len(contexts) == 1 else entry[1]()
+
+        launch._pool[0] = entry[0], refusing
+        launch()
+        assert contexts == [None, device.context] and current() is None
+        contexts.clear()
+        launch._pool[0] = entry[0], lambda: contexts.append(current()) or code
+        with pytest.raises(errors.InvalidUse):
+            launch()
+        assert contexts == [None, device.context] and current() is None
+        stream.synchronize()

@@ -1,0 +1,416 @@
+"""Closing and dropping: in any order, twice, by several at once, inside collections, with work pending, while somebody captures."""
+import array
+import gc
+import threading
+import weakref
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+errors, owned, streams = module("errors"), module("owned"), module("stream")
+
+WAIT = 60
+NAMES = ["device", "stream", "event", "plain", "ordered", "pinned", "managed", "module", "launch", "graph", "view", "variable"]
+
+
+def everything():
+    """Make one of each, work pending on all of them."""
+    device = rawcuda.Device(0)
+    stream = device.stream()
+    world = dict(device=device, stream=stream, event=device.event(), plain=device.allocate(400), ordered=device.allocate(400, stream=stream),
+                 pinned=device.allocate(400, kind="pinned"), managed=device.allocate(400, kind="managed"), module=device.load(kernels.ADD))
+    code = device.load(kernels.GLOBALS)
+    world["variable"] = code.global_("table")
+    world["view"] = world["plain"].view().reinterpret("float32")
+    launch = world["launch"] = world["module"]["add"].configure(grid=1, block=128, stream=stream)
+    with stream.capture() as world["graph"]:
+        launch(world["plain"], world["managed"], world["pinned"], 100)
+    world["graph"].launch(stream)
+    launch(world["view"], world["ordered"], world["managed"], 100)
+    world["pinned"].copy_to(world["plain"], stream=stream)
+    world["plain"].copy_to(world["managed"], stream=stream)
+    stream.record(world["event"])
+    return world
+
+
+def close(thing):
+    if hasattr(thing, "close"):
+        thing.close()
+
+
+@pytest.mark.parametrize("first", NAMES)
+def test_every_pair_in_both_orders_and_twice(first):
+    for second in NAMES:
+        world = everything()
+        for name in (first, second, first, *world):
+            close(world.pop(name, None) if name != first else world.get(name))
+        close(world.get(first))
+        world.clear()
+        gc.collect()
+        owned.drain()
+    rawcuda.synchronize()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropped_without_the_collector(name):
+    """No object of ours is in a circle: what is dropped is released by the next call that may."""
+    rawcuda.synchronize()
+    gc.collect()
+    gc.disable()
+    try:
+        world = everything()
+        thing = weakref.ref(world[name]) if hasattr(type(world[name]), "__weakref__") else lambda: None
+        world.clear()
+        rawcuda.synchronize()
+        assert thing() is None and not owned._dropped
+    finally:
+        gc.enable()
+
+
+class Marker:
+    pass
+
+
+class Refusing:
+    """An exporter that no protocol can view."""
+
+    __cuda_array_interface__ = {"shape": (1,)}
+
+    def __dlpack__(self, **_):
+        raise BufferError("not today")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+class Falling(Refusing):
+    """An exporter whose second protocol works."""
+
+    def __init__(self, device):
+        self.memory = device.allocate(8)
+        self.__cuda_array_interface__ = self.memory.__cuda_array_interface__
+
+
+FAILURES = {
+    "compile": lambda device, _: device.load(kernels.ADD.replace("add.f32 %f3,", "add.f32 3,")),
+    "name": lambda device, _: device.load(kernels.ADD)["nope"],
+    "size": lambda device, _: device.allocate(2**62),
+    "ordinal": lambda device, _: rawcuda.Device(99),
+    "view": lambda device, _: rawcuda.view(Refusing()),
+    "one protocol": lambda device, _: rawcuda.view(Refusing(), protocol="dlpack"),
+    "argument": lambda device, _: device.load(kernels.ADD)["add"].launch(Refusing(), 0, 0, 0, grid=1, block=1),
+    "value": lambda device, marker: device.load(kernels.ADD)["add"].launch(0, 0, 0, 2**40, grid=1, block=1),
+    "copy": lambda device, _: device.allocate(8).copy_from(b"1"),
+    "c type": lambda device, _: rawcuda.cu.cuMemFree_v2("x"),
+    "c call": lambda device, _: rawcuda.cu.cuMemFree_v2(5),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_an_error_keeps_nobodys_frame(device, failure):
+    """A traceback holds the caller's frame: an error that is in a circle with it would hold all that the caller has."""
+    gc.collect()
+    gc.disable()
+    try:
+        def caller():
+            marker = Marker()
+            gone.append(weakref.ref(marker))
+            try:
+                failure(device, marker)
+            except Exception:
+                return
+            pytest.fail("went through")
+
+        gone = []
+        caller()
+        assert gone[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_a_protocol_that_refused_keeps_nobodys_frame(device):
+    gc.collect()
+    gc.disable()
+    try:
+        exporter = Falling(device)
+        gone = weakref.ref(exporter)
+        assert rawcuda.view(exporter).protocol == "cuda_array_interface"
+        del exporter
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_with_block_that_raises_closes(device):
+    with pytest.raises(KeyError):
+        with device.stream() as stream, device.event() as event, device.allocate(8) as memory, device.allocate(8, stream=stream) as ordered, \
+                device.load(kernels.GLOBALS) as loaded:
+            loaded["nothing"].launch(grid=1, block=1, stream=stream)
+            raise KeyError
+    assert all(thing.closed for thing in (stream, event, memory, ordered, loaded))
+
+
+def test_closed_by_many_threads_at_once():
+    for _ in range(5):
+        world, start = everything(), threading.Barrier(4)
+
+        def work(order):
+            start.wait()
+            for thing in order:
+                close(thing)
+
+        things = list(world.values())
+        threads = [threading.Thread(target=work, args=(order,)) for order in (things, things[::-1], things[5:] + things[:5], things)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_collections_inside_every_call(device):
+    """Memory that only the collector finds is dropped in the middle of calls, in all of which something is collected."""
+    class Circle:
+        def __init__(self):
+            self.me = self
+            self.things = device.allocate(64), device.stream(), device.allocate(64, kind="pinned"), device.event()
+
+    class Opens:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):                               # whatever it does, it does in the middle of a call of ours
+            with device.allocate(32):
+                device.stream().close()
+
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(5, 1, 1)
+        with device.load(kernels.ADD) as loaded, device.stream() as stream:
+            out = device.empty(100, "float32")
+            launch = loaded["add"].configure(grid=1, block=128, stream=stream)
+            for _ in range(10):
+                Circle()
+                Opens()
+                launch(out, out, out, 100)
+                out.copy_from(array.array("f", range(100)), stream=stream)
+                stream.record().close()
+            assert out.tolist() == list(range(100))
+    finally:
+        gc.set_threshold(*before)
+
+
+# -- work pending
+
+def test_memory_closed_while_a_kernel_or_copy_still_uses_it(device):
+    n = 64
+    with device.load(kernels.ADD) as loaded, device.stream() as stream, device.allocate(4 * n, kind="pinned") as result:
+        one = array.array("f", [1.0] * n)
+        for make in (lambda: device.allocate(4 * n), lambda: device.allocate(4 * n, stream=stream), lambda: device.allocate(4 * n, kind="managed"),
+                     lambda: device.allocate(4 * n, kind="pinned")):
+            for closing in (lambda thing: thing.close(), lambda thing: None):
+                memory, out = make(), make()
+                memory.copy_from(one, stream=stream)
+                loaded["add"].launch(memory, memory, out, n, grid=1, block=n, stream=stream)
+                closing(memory)
+                del memory
+                out.copy_to(result, stream=stream)
+                closing(out)
+                del out
+                device.allocate(8).close()               # drains
+                stream.synchronize()
+                assert result.view().reinterpret("float32").tolist() == [2.0] * n
+
+
+def test_a_module_dropped_while_its_kernel_is_queued(device):
+    out = device.empty(96, "uint32")
+    with device.stream() as stream:
+        device.load(kernels.REVERSE)["reverse"].launch(out, grid=1, block=96, shared_bytes=384, stream=stream)
+        device.allocate(8).close()
+        stream.synchronize()
+        assert out.tolist() == list(range(95, -1, -1))
+
+
+def test_pageable_memory_may_go_as_soon_as_a_copy_returns(device):
+    with device.stream() as stream, device.allocate(8) as memory:
+        source = bytearray(b"12345678")
+        memory.copy_from(source, stream=stream)
+        source[:] = b"x" * 20                            # nobody holds its buffer any more
+        target = bytearray(8)
+        memory.copy_to(target, stream=stream)
+        assert target == b"12345678"
+        target += b"9"
+
+
+def test_the_stream_of_somebody_else_lives_as_long_as_what_needs_it(device):
+    class Theirs:
+        alive = 0
+
+        def __init__(self):
+            Theirs.alive += 1
+            self.real = device.stream()
+
+        def __cuda_stream__(self):
+            return 0, self.real.handle
+
+        def __del__(self):
+            Theirs.alive -= 1
+            self.real.close()
+
+    borrowed = rawcuda.Stream.from_handle(Theirs())
+    borrowed.synchronize()
+    assert Theirs.alive == 1
+    del borrowed
+    assert Theirs.alive == 0
+    memory = device.allocate(64, stream=Theirs())
+    assert Theirs.alive == 1
+    del memory
+    rawcuda.synchronize()
+    assert Theirs.alive == 0
+
+
+def test_a_device_closed_before_its_launches(device):
+    class Exporter:
+        alive = 0
+
+        def __init__(self, memory):
+            Exporter.alive += 1
+            self.memory, self.__cuda_array_interface__ = memory, memory.__cuda_array_interface__
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    own = rawcuda.Device(0)
+    with own.load(kernels.ADD) as loaded, own.stream() as stream:
+        launch = loaded["add"].configure(grid=1, block=4, stream=stream)
+        memory = device.allocate(16)
+        own.close()
+        with pytest.raises(errors.Closed, match="device of kernel add is closed"):
+            launch(Exporter(memory), memory, memory, 4)
+        assert not streams._retained and Exporter.alive == 0
+        memory.close()
+
+
+# -- captures
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+@pytest.mark.parametrize("dropping", [False, True])
+def test_closing_while_another_thread_captures(device, mode, dropping):
+    with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
+        launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
+        world = everything()
+        del world["device"]
+        rawcuda.synchronize()
+        began, done, failed = threading.Event(), threading.Event(), []
+
+        def capture():
+            try:
+                with stream.capture(mode) as graph:
+                    launch()
+                    began.set()
+                    done.wait(WAIT)
+                    launch()
+                graph.launch(stream)
+                stream.synchronize()
+                graph.close()
+            except Exception as error:
+                failed.append(error)
+                began.set()
+
+        thread = threading.Thread(target=capture)
+        thread.start()
+        began.wait(WAIT)
+        if not dropping:
+            for name in reversed(list(world)):
+                close(world[name])
+        world.clear()
+        owned.drain()
+        done.set()
+        thread.join(WAIT)
+        assert not failed, failed
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_closing_while_this_thread_captures(device, mode):
+    with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
+        launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
+        world = everything()
+        ordered = device.allocate(64, stream=stream)
+        rawcuda.synchronize()
+        with stream.capture(mode) as graph:
+            launch()
+            for thing in (ordered, *reversed(list(world.values()))):
+                close(thing)
+            world.clear()
+            launch()
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+
+
+def test_what_a_stream_that_joined_the_capture_uses_lives_as_long_as_the_graph(device):
+    class Exporter:
+        alive = 0
+
+        def __init__(self, memory):
+            Exporter.alive += 1                          # (without a stream that it wants to be waited for)
+            self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.ptr, False), "version": 3}
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.load(kernels.ADD) as loaded, device.stream() as stream, device.stream() as side, device.allocate(16) as memory, \
+            device.event() as fork, device.event() as join:
+        add = loaded["add"].configure(grid=1, block=4, stream=side)
+        exporter = Exporter(memory)
+        with stream.capture() as graph:
+            stream.record(fork)
+            side.wait(fork)
+            add(exporter, memory, memory, 4)
+            del exporter
+            side.record(join)
+            stream.wait(join)
+        streams.sweep()
+        assert Exporter.alive == 1
+        graph.launch(stream)
+        stream.synchronize()
+        assert Exporter.alive == 1
+        graph.close()
+        del graph
+        assert Exporter.alive == 0
+
+
+def test_a_graph_says_why_it_cannot_be_launched(device):
+    with device.stream() as stream:
+        graph = stream.capture()
+        with pytest.raises(errors.Closed, match="is new: it can be launched once it was recorded"):
+            graph.launch()
+        with graph:
+            with pytest.raises(errors.Closed, match="is recording"):
+                graph.launch()
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+        with pytest.raises(errors.Closed, match="is closed"):
+            graph.launch()
+        graph = stream.capture()
+        with pytest.raises(KeyError), graph:
+            raise KeyError
+        with pytest.raises(errors.Closed, match="spoilt"):
+            graph.launch()
+        assert not module("device").capturing
+
+
+def test_a_stream_closed_while_it_is_captured(device):
+    stream = device.stream()
+    with pytest.raises(KeyError):                        # the error in the block is the one that is seen
+        with stream.capture():
+            stream.close()
+            raise KeyError
+    stream = device.stream()
+    with pytest.raises(errors.Closed):
+        with stream.capture():
+            stream.close()
+    assert not module("device").capturing

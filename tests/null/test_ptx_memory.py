@@ -1,0 +1,418 @@
+"""Memory as kernels see it: every space and width, generic addresses, initialisers; and each way to get it wrong."""
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.null.ptx_client import Fault, Machine, kernel
+
+BOTH = ".param .u64 out, .param .u64 in"
+
+
+def fails(body: str, code: int, words: str, parameters: str = ".param .u64 out", before: str = "", **launch: object) -> Fault:
+    """Run a kernel on a 40-byte buffer of ints; return the fault that it ends in."""
+    here = Machine(kernel(body, parameters, before=before))
+    extra = [0] * parameters.count(",")
+    with pytest.raises(Fault, match=words) as caught:
+        here.run("k", here.buffer("I", list(range(10))), *extra, **launch)     # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert "kernel k" in caught.value.report and "block (0, 0, 0)" in caught.value.report
+    return caught.value
+
+
+def values(body: str, code: str, count: int, before: str = "", given: "tuple" = (), **launch: object) -> list:
+    """Run a kernel that fills a buffer; return what it holds."""
+    here = Machine(kernel(body, BOTH if given else ".param .u64 out", before=before))
+    out = here.buffer(code, [0] * count)
+    here.run("k", out, *((here.buffer(*given),) if given else ()), **launch)     # type: ignore[arg-type]
+    return out.values()
+
+
+# -- what goes wrong
+
+def test_past_the_end() -> None:
+    report = fails("mov.u32 %r1, 7;\n st.global.u32 [%out+40], %r1;", 700,
+                   r"invalid write of 4 bytes of global memory: address 0x[0-9a-f]+: 0 bytes past the end of a 40-byte device allocation").report
+    assert "ptx line 16" in report and "thread (0, 0, 0)" in report
+
+
+def test_the_last_bytes_past_the_end() -> None:
+    fails("ld.global.u64 %d1, [%out+32];\n ld.global.v2.u64 {%d1, %d2}, [%out+32];", 700,
+          "invalid read of 16 bytes of global memory: address 0x[0-9a-f]+: the last 8 of 16 bytes lie past the end of a 40-byte")
+
+
+def test_before_the_start() -> None:
+    fails("ld.global.u8 %r1, [%out+-1];", 700, "1 bytes before the start of a 40-byte device allocation")
+
+
+def test_a_null_pointer() -> None:
+    fails("mov.u64 %d1, 0;\n ld.global.u32 %r1, [%d1];", 700, "address 0x0: a null pointer")
+
+
+def test_a_host_address() -> None:
+    fails("mov.u64 %d1, 0x7fff12345670;\n ld.global.u32 %r1, [%d1];", 700, "is it a host address")
+
+
+def test_memory_that_was_freed() -> None:
+    here = Machine(kernel("ld.global.u32 %r1, [%out+4];"))
+    out = here.buffer("I", 10)
+    here.run("k", out)
+    here.space.free(out.address)
+    with pytest.raises(Fault, match="4 bytes into a 40-byte device allocation that was freed") as caught:
+        here.run("k", out)
+    assert caught.value.code == 700
+
+
+def test_memory_that_is_freed_while_the_kernel_runs() -> None:
+    """The place in the code has the allocation in its cache, and still finds out."""
+    body = """
+    .param .b64 p;
+    st.param.b64 [p], 16;
+    .param .b64 q;
+    call (q), malloc, (p);
+    ld.param.b64 %d1, [q];
+    mov.u32 %r1, 0;
+L:  ld.global.u32 %r2, [%d1];
+    add.u32 %r1, %r1, 1;
+    setp.eq.u32 %p1, %r1, 2;
+    st.param.b64 [p], %d1;
+    @%p1 call free, (p);
+    setp.lt.u32 %p1, %r1, 5;
+    @%p1 bra L;
+"""
+    before = ".extern .func (.param .b64 r) malloc (.param .b64 a);\n.extern .func free (.param .b64 a);\n"
+    fails(body, 700, "invalid read of 4 bytes of global memory: .* 0 bytes into a 16-byte device allocation 'malloc in a kernel' that was freed", before=before)
+
+
+@pytest.mark.parametrize("instruction,width", [("ld.global.u16 %h1, [%out+1]", 2), ("ld.global.u32 %r1, [%out+2]", 4),
+                                               ("st.global.f64 [%out+4], %g1", 8), ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%out+8]", 16),
+                                               ("ld.u32 %r1, [%out+2]", 4), ("atom.global.add.u32 %r1, [%out+2], 1", 4)])
+def test_misalignment(instruction: str, width: int) -> None:
+    fails(f"mov.f64 %g1, 0d0000000000000000;\n {instruction};", 716, f"of {width} bytes of .*address 0x[0-9a-f]+ is not a multiple of {width}")
+
+
+def test_shared_memory_has_exact_bounds() -> None:
+    body = ".shared .align 4 .b8 kept[10];\n mov.u32 %r1, kept;\n {}"
+    fails(body.format("ld.shared.u32 %r2, [%r1+8];"), 700, "invalid read of 4 bytes of shared memory: shared address 0x8: 2 bytes past the end of the block's 10 bytes")
+    fails(body.format("st.shared.u8 [%r1+10], %r2;"), 700, "shared address 0xa: 1 bytes past the end of the block's 10 bytes")
+    fails(body.format("st.shared.u16 [%r1+1], %r2;"), 716, "shared address 0x1 is not a multiple of 2")
+    fails(body.format("ld.shared.u8 %r2, [%r1+-1];"), 700, "shared address")
+    fails(body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.u8 %r2, [%d1+10];"), 700, "1 bytes past the end of 10 bytes of shared memory")
+    fails(body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.global.u8 %r2, [%d1];"), 700, "a generic address of shared memory, used as a global one")
+
+
+def test_shared_memory_of_one_kernel_does_not_hide_the_overrun_of_another() -> None:
+    other = ".visible .entry big() { .shared .b8 large[4096]; .reg .b32 %r; mov.u32 %r, large; ret; }"
+    body = ".shared .align 4 .b8 kept[16];\n mov.u32 %r1, kept;\n ld.shared.u32 %r2, [%r1+16];"
+    fails(body, 700, "past the end of the block's 16 bytes", before=other)
+
+
+def test_local_memory_has_exact_bounds() -> None:
+    body = ".local .align 8 .b8 kept[16];\n mov.u64 %d1, kept;\n {}"
+    fails(body.format("ld.local.u32 %r1, [%d1+16];"), 700, "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: 4 bytes past the end of a function's 16 bytes")
+    fails(body.format("ld.local.u32 %r1, [%d1+-4];"), 700, "4 bytes before a function's 16 bytes")
+    fails(body.format("ld.local.u64 %d2, [%d1+4];"), 716, "is not a multiple of 8")
+    fails(body.format("cvta.local.u64 %d1, %d1; st.u8 [%d1+16], %r1;"), 700, "1 bytes past the end of a function's 16 bytes")
+
+
+def test_constants_have_exact_bounds() -> None:
+    before = ".const .align 4 .u32 table[2] = {1, 2};\n"
+    fails("ld.const.u32 %r1, [table+8];", 700, "0 bytes past the end of a 8-byte variable allocation '.const table'", before=before)
+
+
+def test_parameters_have_exact_bounds() -> None:
+    fails("mov.b64 %d1, out;\n ld.param.u32 %r1, [%d1+8];", 700, "there are 8 bytes of parameters")
+
+
+def test_a_pointer_to_no_function() -> None:
+    body = "P: .callprototype (.param .b32 _) _ (.param .b32 _);\n .param .b32 a; .param .b32 b;\n st.param.b32 [a], 1;\n call (b), %out, (a), P;"
+    fails(body, 718, "call of address 0x[0-9a-f]+, where no function is")
+
+
+def test_a_trap() -> None:
+    fails("trap;", 719, "trap instruction")
+
+
+def test_an_assertion() -> None:
+    before = """.extern .func __assertfail (.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s);
+.global .align 1 .b8 message[6] = {120, 32, 62, 32, 48, 0};
+.global .align 1 .b8 file[5] = {97, 46, 99, 117, 0};
+"""
+    body = """
+    .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 s;
+    mov.u64 %d1, message; mov.u64 %d2, file;
+    st.param.b64 [m], %d1; st.param.b64 [f], %d2; st.param.b32 [l], 42; st.param.b64 [n], %d2; st.param.b64 [s], 1;
+    call __assertfail, (m, f, l, n, s);
+"""
+    fails(body, 710, r"a.cu:42: a.cu: block: \[0,0,0\], thread: \[0,0,0\] Assertion `x > 0` failed", before=before)
+
+
+def test_a_stack_that_overflows() -> None:
+    deep = """.func f(.param .b32 n) {
+    .local .align 8 .b8 kept[4096];
+    .reg .b32 %r<3>; .reg .b64 %d<2>;
+    ld.param.u32 %r1, [n]; mov.u64 %d1, kept; st.local.u32 [%d1], %r1; add.u32 %r2, %r1, 1;
+    { .param .b32 a; st.param.b32 [a], %r2; call f, (a); }
+    ret; }
+"""
+    fails("{ .param .b32 a; st.param.b32 [a], 0; call f, (a); }", 719, "stack overflow", before=deep)
+    fails("{ .param .b32 a; st.param.b32 [a], 0; call f, (a); }", 719, "stack overflow", before=deep.replace(".local .align 8 .b8 kept[4096];", ".local .align 8 .b8 kept[8];"))
+
+
+def test_where_it_was_called_from_and_where_that_is_in_the_source() -> None:
+    before = '.file 7 "demo.cu"\n.func f(.param .b64 p) {\n.reg .b64 %d; .reg .b32 %r;\n.loc 7 12 3\nld.param.u64 %d, [p];\nld.u32 %r, [%d];\nret; }\n'
+    body = ".loc 7 30 1\n{ .param .b64 a; st.param.b64 [a], 8; call f, (a); }"
+    report = fails(body, 700, "no device memory", before=before).report
+    assert "ptx line 9 (demo.cu:12), called from ptx line 23 (demo.cu:30), kernel k" in report
+
+
+def test_a_fault_leaves_the_python_source_for_a_debugger() -> None:
+    import linecache
+    import traceback
+
+    here = Machine(kernel("ld.global.u32 %r1, [%out+400];"))
+    with pytest.raises(Fault) as caught:
+        here.run("k", here.buffer("I", 1))
+    cause = caught.value.__cause__
+    assert cause is not None
+    lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == here.code.filename]
+    assert lines and "L.reach(r_out, 400, " in str(lines[-1].line)
+    assert linecache.getline(here.code.filename, 1).startswith("def k0_k(L, B):")
+    here.code.unload()
+    assert linecache.getline(here.code.filename, 1) == ""
+
+
+# -- what goes right
+
+LOADS = [("u8", "B", 0x81), ("s8", "b", -127), ("u16", "H", 0x8102), ("s16", "h", -32766), ("u32", "I", 0x81020304), ("s32", "i", -2130574332)]
+
+
+@pytest.mark.parametrize("type,code,value", LOADS)
+@pytest.mark.parametrize("register,wide", [("%r1", 32), ("%d1", 64)])
+def test_narrow_loads_extend(type: str, code: str, value: int, register: str, wide: int) -> None:
+    got = values(f"ld.param.u64 %d9, [in]; ld.global.{type} {register}, [%d9]; st.global.u{wide} [%out], {register};",
+                 "Q", 1, given=(code, [value]))
+    assert got == [value & (1 << wide) - 1]
+
+
+def test_narrow_stores_cut() -> None:
+    assert values("mov.u32 %r1, 0x12345678; st.global.u8 [%out], %r1; st.global.u16 [%out+2], %r1; st.global.s8 [%out+4], %r1;", "B", 6) == [
+        0x78, 0, 0x78, 0x56, 0x78, 0]
+
+
+def test_vectors_with_sinks_and_constants() -> None:
+    body = "ld.param.u64 %d9, [in]; ld.global.v4.u32 {%r1, _, %r2, %f1}, [%d9]; st.global.v4.f32 [%out], {%f1, 0f3F800000, %r2, %r1};"
+    assert values(body, "I", 4, given=("I", [1, 2, 3, 4])) == [4, 0x3F800000, 3, 1]
+
+
+def test_generic_addresses_reach_every_space() -> None:
+    before = ".global .u32 g = 5;\n.const .u32 c = 6;\n"
+    body = """
+    .shared .u32 s; .local .u32 l;
+    mov.u64 %d1, g; cvta.global.u64 %d1, %d1; ld.u32 %r1, [%d1];
+    cvta.const.u64 %d2, c; ld.u32 %r2, [%d2];
+    mov.u32 %r3, s; cvt.u64.u32 %d3, %r3; cvta.shared.u64 %d3, %d3; st.u32 [%d3], 7; ld.shared.u32 %r3, [s];
+    mov.u64 %d4, l; cvta.local.u64 %d4, %d4; st.u32 [%d4], 8; ld.local.u32 %r4, [l];
+    cvta.param.u64 %d5, out; ld.u64 %d6, [%d5]; sub.u64 %d6, %d6, %out; cvt.u32.u64 %r5, %d6;
+    cvta.to.shared.u64 %d7, %d3; cvt.u32.u64 %r6, %d7;
+    isspacep.shared %p1, %d3; selp.u32 %r7, 1, 0, %p1; isspacep.global %p1, %d3; selp.u32 %r8, 1, 0, %p1;
+    isspacep.local %p1, %d4; selp.u32 %r9, 1, 0, %p1; isspacep.global %p1, %d1; selp.u32 %r10, 1, 0, %p1;
+    isspacep.const %p1, %d2; selp.u32 %r11, 1, 0, %p1;
+    st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.v4.u32 [%out+16], {%r5, %r6, %r7, %r8};
+    st.global.v2.u32 [%out+32], {%r9, %r10}; st.global.u32 [%out+40], %r11;
+"""
+    assert values(body, "I", 12, before=before) == [5, 6, 7, 8, 0, 0, 1, 0, 1, 1, 1, 0]
+
+
+def test_initialisers() -> None:
+    before = """
+.func f() { ret; }
+.global .align 4 .b8 bytes[6] = {1, 2, 0xff};
+.global .align 4 .u16 grid[2][3] = {{1, 2}, {3, 4, 5}};
+.global .f32 floats[3] = {0f3F800000, -2.5, 1};
+.global .f64 doubles[2] = {0d3FF8000000000000, 1e10};
+.global .s32 numbers[] = {-1, 1 << 4 | 3, ~0, (5 + 2) * 3};
+.global .u64 addresses[3] = {bytes, generic(grid) + 4, f};
+.global .align 4 .b8 parts[4] = {0xFF(bytes), 0xFF00(bytes), 7, 8};
+"""
+    here = Machine(kernel("", before=before))
+    memory = {name: bytes(found.data) for name, found in here.code.variables.items()}
+    base = {name: found.base for name, found in here.code.variables.items()}
+    assert memory["bytes"] == b"\1\2\xff\0\0\0"
+    assert struct.unpack("<6H", memory["grid"]) == (1, 2, 0, 3, 4, 5)
+    assert struct.unpack("<3f", memory["floats"]) == (1.0, -2.5, 1.0)
+    assert struct.unpack("<2d", memory["doubles"]) == (1.5, 1e10)
+    assert struct.unpack("<4i", memory["numbers"]) == (-1, 19, -1, 21)
+    addresses = struct.unpack("<3Q", memory["addresses"])
+    assert addresses[:2] == (base["bytes"], base["grid"] + 4) and addresses[2] > 2**48
+    assert memory["parts"] == bytes([base["bytes"] & 255, base["bytes"] >> 8 & 255, 7, 8])
+
+
+def test_uninitialised_memory_is_poison_and_variables_are_zero() -> None:
+    here = Machine(kernel(".shared .u32 s; .local .u32 l; ld.shared.u32 %r1, [s]; ld.local.u32 %r2, [l]; st.global.v2.u32 [%out], {%r1, %r2};",
+                          before=".global .u32 g;\n"))
+    fresh = here.buffer("I", 3)
+    assert fresh.values() == [0xFBFBFBFB] * 3
+    here.run("k", fresh)
+    assert fresh.values() == [0xFBFBFBFB] * 3 and bytes(here.code.variables["g"].data) == bytes(4)
+
+
+def test_a_register_that_was_never_written_is_poison() -> None:
+    assert values("st.global.u32 [%out], %r5; st.global.u64 [%out+8], %d5;", "I", 4) == [0xFBFBFBFB, 0, 0xFBFBFBFB, 0xFBFBFBFB]
+    assert values("setp.eq.u32 %p1, 1, 2; @%p1 mov.u32 %r5, 3; st.global.u32 [%out], %r5;", "I", 1) == [0xFBFBFBFB]
+
+
+def test_dynamic_shared_memory_lies_behind_the_static() -> None:
+    before = ".extern .shared .align 16 .b8 dynamic[];\n"
+    body = """
+    .shared .align 4 .b8 fixed[20];
+    mov.u32 %r1, dynamic; mov.u32 %r2, fixed; mov.u32 %r3, %dynamic_smem_size; mov.u32 %r4, %total_smem_size;
+    st.shared.u32 [%r1+12], %r3; ld.shared.u32 %r5, [%r1+12];
+    st.global.v4.u32 [%out], {%r1, %r2, %r4, %r5};
+"""
+    assert values(body, "I", 4, before=before, shared=16) == [32, 0, 48, 16]
+    fails(body, 700, "past the end of the block's 44 bytes", before=before, shared=12)
+
+
+def test_local_memory_is_each_threads_own() -> None:
+    body = """
+    .local .align 4 .b8 kept[8];
+    mov.u32 %r1, %tid.x; mov.u64 %d1, kept;
+    st.local.u32 [%d1+4], %r1;
+    bar.sync 0;
+    ld.local.u32 %r2, [%d1+4];
+    mul.wide.u32 %d2, %r1, 4; add.u64 %d2, %out, %d2; st.global.u32 [%d2], %r2;
+"""
+    assert values(body, "I", 5, block=5) == [0, 1, 2, 3, 4]
+
+
+def test_a_parameter_block_indexed_by_a_register() -> None:
+    body = """
+    mov.b64 %d1, table; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;
+    ld.param.u32 %r2, [%d1]; add.u64 %d2, %out, %d2; st.global.u32 [%d2], %r2;
+"""
+    here = Machine(kernel(body, ".param .u64 out, .param .align 4 .b8 table[12]"))
+    out = here.buffer("I", 3)
+    here.run("k", out, struct.pack("<3I", 7, 8, 9), block=3)
+    assert out.values() == [7, 8, 9]
+    assert here.code.entries["k"].parameters == [(0, 8), (8, 12)]
+
+
+def test_a_device_functions_parameter_has_an_address() -> None:
+    before = """.func (.param .b32 r) pick(.param .align 4 .b8 table[12], .param .b32 n) {
+    .reg .b64 %d<4>; .reg .b32 %r<4>;
+    mov.b64 %d1, table; ld.param.u32 %r1, [n]; mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;
+    ld.param.u32 %r2, [%d3]; st.param.b32 [r], %r2; ret; }
+"""
+    body = """
+    .param .align 4 .b8 t[12]; .param .b32 n; .param .b32 r;
+    mov.u32 %r1, %tid.x;
+    st.param.b32 [t], 10; st.param.b32 [t+4], 20; st.param.b32 [t+8], 30; st.param.b32 [n], %r1;
+    call (r), pick, (t, n);
+    ld.param.b32 %r2, [r]; mul.wide.u32 %d2, %r1, 4; add.u64 %d2, %out, %d2; st.global.u32 [%d2], %r2;
+"""
+    assert values(body, "I", 3, before=before, block=3) == [10, 20, 30]
+
+
+def test_register_parameters_and_several_results() -> None:
+    before = """.func (.reg .u32 q, .reg .f32 h) split(.reg .u32 a, .reg .f32 b) { shr.u32 q, a, 1; add.f32 h, b, 0f3F000000; ret; }
+"""
+    body = "mov.f32 %f1, 0f40000000; call (%r1, %f2), split, (9, %f1); st.global.u32 [%out], %r1; st.global.f32 [%out+4], %f2;"
+    assert values(body, "I", 2, before=before) == [4, struct.unpack("<I", struct.pack("<f", 2.5))[0]]
+
+
+def test_calls_through_pointers() -> None:
+    before = """.func (.param .b32 r) one(.param .b32 a) { .reg .b32 %r; ld.param.u32 %r, [a]; add.u32 %r, %r, 1; st.param.b32 [r], %r; ret; }
+.func (.param .b32 r) two(.param .b32 a) { .reg .b32 %r; ld.param.u32 %r, [a]; shl.b32 %r, %r, 4; st.param.b32 [r], %r; ret; }
+.global .u64 table[2] = {one, two};
+"""
+    body = """
+    P: .callprototype (.param .b32 _) _ (.param .b32 _);
+    mov.u32 %r1, %tid.x; mul.wide.u32 %d1, %r1, 8; mov.u64 %d2, table; add.u64 %d2, %d2, %d1; ld.global.u64 %d3, [%d2];
+    { .param .b32 a; .param .b32 b; st.param.b32 [a], 5; call (b), %d3, (a), P; ld.param.b32 %r2, [b]; }
+    mul.wide.u32 %d1, %r1, 4; add.u64 %d2, %out, %d1; st.global.u32 [%d2], %r2;
+"""
+    assert values(body, "I", 2, before=before, block=2) == [6, 80]
+
+
+def test_exit_inside_a_function_ends_the_thread() -> None:
+    before = ".func f() { .reg .pred %p; .reg .b32 %r; mov.u32 %r, %tid.x; setp.gt.u32 %p, %r, 0; @%p exit; ret; }\n"
+    body = "call f, (); mov.u32 %r1, %tid.x; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], 9;"
+    assert values(body, "I", 3, before=before, block=3) == [9, 0, 0]
+
+
+def test_branch_tables() -> None:
+    body = """
+    mov.u32 %r1, %tid.x;
+    T: .branchtargets L0, L1, L2;
+    brx.idx %r1, T;
+L0: mov.u32 %r2, 100; bra DONE;
+L1: mov.u32 %r2, 200; bra DONE;
+L2: mov.u32 %r2, 300;
+DONE: mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], %r2;
+"""
+    assert values(body, "I", 3, block=3) == [100, 200, 300]
+
+
+def test_a_loop_with_two_entries() -> None:
+    """Irreducible flow has no nested shape, and runs all the same."""
+    body = """
+    mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra B;
+A:  add.u32 %r2, %r2, 1;
+B:  add.u32 %r2, %r2, 10;
+    setp.lt.u32 %p2, %r2, 40;
+    @%p2 bra A;
+    mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], %r2;
+"""
+    assert values(body, "I", 2, block=2) == [43, 44]
+
+
+def test_special_registers() -> None:
+    body = """
+    mov.u32 %r1, %tid.y; mov.u32 %r2, %ntid.x; mov.u32 %r3, %ctaid.z; mov.u32 %r4, %nctaid.y;
+    mov.u32 %r5, %laneid; mov.u32 %r6, %warpid; mov.u32 %r7, %lanemask_lt; mov.u32 %r8, %lanemask_ge;
+    mov.u32 %r9, %tid.x; mov.u32 %r12, %ctaid.y; or.b32 %r10, %r9, %r1; or.b32 %r10, %r10, %r3; or.b32 %r10, %r10, %r12;
+    mov.u64 %d1, %clock64; mov.u64 %d2, %globaltimer; mov.u32 %r11, %nwarpid;
+    setp.eq.u32 %p1, %r9, 3; setp.eq.and.u32 %p1, %r1, 9, %p1; setp.eq.and.u32 %p1, %r3, 1, %p1; setp.eq.and.u32 %p1, %r12, 0, %p1;
+    @!%p1 ret;
+    st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.v4.u32 [%out+16], {%r5, %r6, %r7, %r8}; st.global.u32 [%out+32], %r11;
+"""
+    assert values(body, "I", 9, grid=(1, 2, 2), block=(4, 10)) == [9, 4, 1, 2, 7, 1, 0x7F, 0xFFFFFF80, 2]
+
+
+def test_copies_that_need_no_thread() -> None:
+    body = """
+    .shared .align 16 .b8 kept[48];
+    ld.param.u64 %d9, [in];
+    mov.u32 %r1, kept;
+    cp.async.ca.shared.global [%r1], [%d9], 8;
+    cp.async.cg.shared.global [%r1+16], [%d9], 16;
+    cp.async.ca.shared.global [%r1+32], [%d9], 16, 4;
+    cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;
+    ld.shared.v2.u32 {%r2, %r3}, [%r1]; ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1+16]; ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r1+32];
+    st.global.v2.u32 [%out], {%r2, %r3}; st.global.v4.u32 [%out+16], {%r4, %r5, %r6, %r7}; st.global.v4.u32 [%out+32], {%r8, %r9, %r10, %r11};
+"""
+    here = Machine(kernel(body, BOTH, head=".version 7.8\n.target sm_80\n.address_size 64\n"))
+    out = here.buffer("I", [9] * 12)
+    here.run("k", out, here.buffer("I", [1, 2, 3, 4]))
+    assert out.values() == [1, 2, 9, 9, 1, 2, 3, 4, 1, 0, 0, 0]
+
+
+def test_unloading_frees_the_variables() -> None:
+    here = Machine(kernel("", before=".global .u32 a;\n.const .u32 b = 2;\n.global .attribute(.managed) .u32 m;\n"))
+    assert {found.label for found in here.space.live()} == {".global a", ".const b", ".global m"}
+    here.code.unload()
+    assert not here.space.live()
+    here.code.unload()
+
+
+def test_what_the_driver_reports_of_a_kernel() -> None:
+    text = kernel(".local .b8 l[24]; .shared .b8 s[100]; ", before=".const .b8 c[12];\n").replace(
+        ".visible .entry k(.param .u64 out)\n", ".visible .entry k(.param .u64 out)\n.reqntid 8, 4\n.minnctapersm 2\n")
+    entry = Machine(text).code.entries["k"]
+    assert (entry.static_shared, entry.local_bytes, entry.constant_bytes) == (100, 24, 12)
+    assert (entry.max_threads, entry.required_block, entry.ptx_version, entry.target) == (32, (8, 4, 1), 78, 75)
+    assert 16 <= entry.registers <= 255
+    assert Machine(text.replace(".reqntid 8, 4", ".maxntid 64")).code.entries["k"].max_threads == 64
