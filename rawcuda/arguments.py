@@ -15,6 +15,7 @@ import ctypes
 import sys
 from operator import index
 
+from .description import Description
 from .device import Device, reaches
 from .errors import Closed, ProtocolError, a_kind, worded
 from .memory import Memory
@@ -146,6 +147,8 @@ class _Maker:
         return convert
 
     def _integer(self, argument: Any, kept: list[Any], low: int, high: int) -> int:
+        if self.parameter.size == 8 and isinstance(argument, (Memory, Description)):     # our own arrays, on the fast path
+            return self.address(argument, kept)
         plain = self._plain(argument)
         if isinstance(plain, bytes):
             return int.from_bytes(plain, "little")
@@ -202,7 +205,6 @@ class _Maker:
             raise
 
     def _address(self, argument: Any, kept: list[Any]) -> int:
-        from .strided import StridedView, view          # arrays are a floor above; only a launch that has one loads them
         reads = self.reads
         while isinstance(argument, In):
             argument, reads = argument.exporter, True
@@ -213,7 +215,7 @@ class _Maker:
             if argument.kind == "device" and not reaches(self.device.ordinal, argument.device.ordinal):
                 self._refuse_place(argument, ("cuda", argument.device.ordinal))
             return argument.ptr
-        if not isinstance(argument, StridedView):
+        if not isinstance(argument, Description):        # (a StridedView is one)
             plain = self._plain(argument)
             if isinstance(plain, bytes):
                 return int.from_bytes(plain, "little")
@@ -223,6 +225,7 @@ class _Maker:
                 self._refuse(TypeError, argument, "is neither an array nor an address")
             if isinstance(plain, ctypes._Pointer):
                 self._refuse(TypeError, argument, "points to host memory: give the array; to pass an address, give an int or a c_void_p")
+            from .strided import view                    # arrays are a floor above
             argument = view(plain, stream=self.stream)
             kept.append(argument)
         kind, ordinal = argument.device

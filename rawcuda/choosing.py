@@ -135,6 +135,9 @@ def _order(exporter: Any, protocol: Optional[str]) -> "Iterable[tuple[str, Any]]
         return ((protocol, PROTOCOLS[protocol]),)
     if is_capsule(exporter):
         return (("dlpack", _by_dlpack),)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(exporter, getattr(numpy, "generic", ())):
+        return (("buffer", _by_buffer),)                 # another array would be made for its __array_interface__
     return PROTOCOLS.items() if is_tensor and dlpack_c_exchange.is_torch(type(exporter)) else _UNASKED
 
 

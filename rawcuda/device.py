@@ -173,14 +173,15 @@ class Unnoticed:
 
 
 _contexts: dict[int, PrimaryContext] = {}
-_contexts_lock = threading.Lock()
 
 
 def _context_of(ordinal: int) -> PrimaryContext:
-    with _contexts_lock:
-        if ordinal not in _contexts:
-            _contexts[ordinal] = PrimaryContext(ordinal, driver.current())
-        return _contexts[ordinal]
+    # setdefault lets one of several threads win. A lock would have to bear a collection inside it, that comes back here.
+    return _contexts.get(ordinal) or _contexts.setdefault(ordinal, PrimaryContext(ordinal, driver.current()))
+
+
+def _held_contexts() -> list[PrimaryContext]:
+    return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
 
 
 class Device(Owned):
@@ -387,8 +388,7 @@ class AnyContext(Current):
     __slots__ = ("_unclear",)
 
     def __init__(self, *, for_default: bool = False) -> None:
-        with _contexts_lock:
-            held = [primary for primary in _contexts.values() if primary._handle is not None]
+        held = _held_contexts()
         super().__init__(held[0] if held else Device(0).primary)
         self._unclear = for_default and len(held) != 1
 
@@ -423,9 +423,7 @@ def synchronize() -> None:
 
     calls   cuCtxSynchronize
     """
-    with _contexts_lock:
-        held = [primary for primary in _contexts.values() if primary._handle is not None]
-    for primary in held:
+    for primary in _held_contexts():
         primary.hold()
         try:
             with primary.current():

@@ -184,7 +184,7 @@ def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: Devi
     pattern = _shortest(pattern)
     width, columns = len(pattern), run * (whole // len(pattern))
     value = int.from_bytes(pattern, sys.byteorder)
-    even = width <= 4 and not any(number % width for number in (address, *strides))
+    even = width in (1, 2, 4) and not any(number % width for number in (address, *strides))
     if even and not shape:
         transfer.fill_bytes(address, value, width, columns, device=device, stream=handle)
     elif even and len(shape) == 1 and width * columns <= strides[0] <= _LARGEST_PITCH:

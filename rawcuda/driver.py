@@ -205,7 +205,7 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: "list[str]")
 
 # -- the one driver of this process
 
-_lock = threading.Lock()
+_lock = threading.RLock()                            # a collection while it is held may come back here
 _chosen: "Union[Library, str, None]" = None
 _current: "Optional[Driver]" = None
 
@@ -274,8 +274,8 @@ def _start() -> Driver:
     driver.cuInit(0)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: setattr(driver, "forked", True))
-    _current = driver
-    return driver
+    _current = _current or driver
+    return _current
 
 
 def _named_outside() -> "Union[Library, str]":

@@ -155,7 +155,8 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     data = _get(interface, "data")
     if isinstance(data, (tuple, list)):
         address, readonly = read_pointer(data, NAME)
-        owner: Any = exporter
+        # A NumPy scalar makes an array for this, which only the dict keeps alive.
+        owner: Any = interface if "__ref" in interface else exporter
         check_extent(address, shape, strides, dtype.itemsize, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)

@@ -109,8 +109,10 @@ def is_torch(kind: type) -> bool:
 def check_torch(tensor: Any) -> None:
     """Refuse a torch tensor whose memory is not what its elements say.
 
-    raises   ProtocolError   it requires a gradient, or is to be conjugated or negated when it is read
+    raises   ProtocolError   it is sparse, requires a gradient, or is to be conjugated or negated when it is read
     """
+    if str(tensor.layout) != "torch.strided":
+        raise refusal("dlpack", "layout", str(tensor.layout), "is not strided memory; view tensor.to_dense()")
     if tensor.requires_grad:
         raise refusal("dlpack", "requires_grad", True, "the view would bypass autograd; view tensor.detach()")
     if tensor.is_conj():

@@ -41,6 +41,36 @@ def test_a_forked_child_is_told_to_spawn(python):
     assert (result.stdout, result.returncode) == ("child done\nparent done\n", 0), result.stderr
 
 
+def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
+    result = python("""
+        import gc, os
+        from tests.subject import rawcuda, module
+        class Late:
+            def __init__(self):
+                self.me = self
+            def __del__(self):
+                rawcuda.Device(0).allocate(8).close()
+                print("used")
+        class Collecting:
+            def __init__(self, inner):
+                self.inner = inner
+            def address(self, symbol):                   # of cuInit at first, while the driver is being loaded
+                gc.collect()
+                return self.inner.address(symbol)
+        if os.environ["RAWCUDA_DRIVER"] == "nvidia":
+            inner = module("driver").SharedLibrary("libcuda.so.1")
+        else:
+            inner = module("emulator").Emulator.from_environment()
+        rawcuda.use(Collecting(inner))
+        gc.disable()
+        Late()
+        with rawcuda.Device(0).allocate(8) as memory:
+            memory.copy_from(b"12345678")
+        print(memory.device.primary is rawcuda.Device(0).primary, rawcuda.cu.library is module("driver").current().library)
+    """, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == ("used\nTrue True\n", "", 0)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_while_another_thread_makes_a_context_does_not_wait_for_it(python):
     result = python("""

@@ -181,6 +181,12 @@ def test_fill_every_width_and_layout(device, place, dtype, value, result):
         memory.close()
 
 
+def test_fill_of_three_bytes_at_every_address(device):
+    v = device.empty(40, "uint8")
+    for start in range(3):                               # one of them is a multiple of 3, which no fill of the driver's knows
+        assert v[start:start + 30].reinterpret("|V3").fill(b"abc").tolist() == [b"abc"] * 10
+
+
 def test_fill_refuses_what_does_not_fit(device):
     v = device.empty(3, "uint8")
     for value, error in ((256, ValueError), (-1, ValueError), (1.5, TypeError), ("a", TypeError), (b"ab", ValueError), (None, TypeError)):

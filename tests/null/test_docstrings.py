@@ -24,9 +24,8 @@ DefinitionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
 
 
 class Definition(NamedTuple):
-    """A public function, method or class, with its module, place and docstring."""
+    """A public function, method or class, with its place and docstring."""
 
-    module: str
     place: str
     node: DefinitionNode
     text: str
@@ -62,13 +61,16 @@ class Definition(NamedTuple):
 
 
 def definitions() -> Iterator[Definition]:
-    """Yield every public definition, in modules and classes; what is inside a function is nobody else's."""
+    """Yield every public definition, in modules and classes; what is inside a function is nobody else's.
+
+    do_OPCODE functions are found by their name only, and the PTX ISA says what each does.
+    """
     def walk(name: str, body: list[ast.stmt]) -> Iterator[Definition]:
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 is_setter = any(ast.unparse(decorator).endswith((".setter", ".deleter")) for decorator in node.decorator_list)
-                if not node.name.startswith("_") and not is_setter:
-                    yield Definition(name, f"{PATHS[name]}:{node.lineno} {node.name}", node, ast.get_docstring(node) or "")
+                if not node.name.startswith(("_", "do_")) and not is_setter:
+                    yield Definition(f"{PATHS[name]}:{node.lineno} {node.name}", node, ast.get_docstring(node) or "")
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     yield from walk(name, node.body)
             elif isinstance(node, ast.If) and not is_type_checking(node):
@@ -127,22 +129,20 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
     fail_with(wrong)
 
 
-def is_exception(name: str, home: str) -> bool:
-    """Tell whether a name is an exception where a module's docstring names it."""
-    inside = module(home) if home else rawcuda
-    found = getattr(inside, name, None) or getattr(module("errors"), name, None) or pydoc.locate(name)
-    return isinstance(found, type) and issubclass(found, BaseException)
+def is_exception(name: str) -> bool:
+    """Tell whether a name is an exception of this package, a built-in one, or, with a dot, one of the standard library."""
+    ours = (getattr(module(room) if room else rawcuda, name, None) for room in PATHS)
+    return any(isinstance(found, type) and issubclass(found, BaseException) for found in (pydoc.locate(name), *ours))
 
 
 def test_what_is_raised_exists() -> None:
-    """An exception of the module itself, of errors.py, or a built-in one."""
     wrong = []
     for each in DEFINITIONS:
         for label, lines in each.labelled():
             if label == "raises":
                 for line in lines:
                     name = re.match(r"[\w.]+", line)         # None in what continues a text, which is indented further
-                    if name and not is_exception(name[0], each.module):
+                    if name and not is_exception(name[0]):
                         wrong.append(f"{each.place}: raises {name[0]}, which is no exception")
     fail_with(wrong)
 

@@ -102,6 +102,17 @@ def test_shared_memory_has_exact_bounds() -> None:
     fails(body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.global.u8 %r2, [%d1];"), 700, "a generic address of shared memory, used as a global one")
 
 
+def test_shared_addresses_wrap_round() -> None:
+    """As compilers write kept[63 - t]: a negative register, and an offset that brings it back."""
+    body = ".shared .align 8 .b8 kept[16]; mov.u32 %r1, -8; st.shared.u32 [%r1+{}], 5; ld.shared.u32 %r2, [%r1+{}]; st.global.u32 [%out], %r2;"
+    assert values(body.format(12, 12), "I", 1) == [5]
+    fails(body.format(4, 4), 700, "invalid write of 4 bytes of shared memory: shared address 0xfffffffc")
+    fails(body.format(24, 24), 700, "shared address 0x10: 4 bytes past the end")
+    fails("mov.u32 %r1, -6; st.shared.u32 [%r1+8], 5;", 716, "shared address .* is not a multiple of 4", before="")
+    assert values(".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; ld.shared.u8 %r1, [2]; st.global.u32 [%out], %r1;"
+                  .replace("[2]", "[kept+2]"), "I", 1) == [7]
+
+
 def test_shared_memory_of_one_kernel_does_not_hide_the_overrun_of_another() -> None:
     other = ".visible .entry big() { .shared .b8 large[4096]; .reg .b32 %r; mov.u32 %r, large; ret; }"
     body = ".shared .align 4 .b8 kept[16];\n mov.u32 %r1, kept;\n ld.shared.u32 %r2, [%r1+16];"

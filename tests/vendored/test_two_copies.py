@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Python
 
 START = """
-    import array, ctypes, gc, sys
+    import array, ctypes, gc, importlib, sys
     import first_copy as one, second_copy as two
     from first_copy.commands import kernels
 
@@ -31,10 +31,10 @@ ONE_DRIVER = START + """
 """
 END = """
     gc.collect()
-    for name in ("first_copy", "second_copy"):
-        for primary in sys.modules[name + ".device"]._contexts.values():
+    for copy in (one, two):
+        for primary in importlib.import_module(".device", copy.__name__)._contexts.values():
             primary.forget()                      # kernels of its own that a context keeps
-        sys.modules[name + ".owned"].drain()
+        importlib.import_module(".owned", copy.__name__).drain()
     left = {kind: count for kind, count in emulator.live_handles().items() if count and kind != "context"}
     assert not left, left
     assert not emulator.kept_exceptions, emulator.kept_exceptions

@@ -9,6 +9,7 @@ The way through, each step a room of its own:
 Arithmetic is in integers, rounding and half. A new opcode is a row in opcodes.py or opcodes_float.py.
 
 source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
+Read next    parser.py, and along the arrows
 """
 
 from __future__ import annotations

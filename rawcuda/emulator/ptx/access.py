@@ -9,7 +9,8 @@ element 0 less the instruction's offset, and the view's length. The check is the
         i = r_rd4 - lo0
     r_f1 = v0[i >> 2]
 
-Shared memory is one view a block, and its own bounds are the check; a thread's local frame likewise.
+Shared memory is one view a block, and its own bounds are the check; a thread's local frame likewise. That a register is
+aligned, and the index it gives, are written once and hold until the register changes or other code may come in between.
 
 Read next    machine.py, which has `reach` and its like
 """
@@ -37,6 +38,7 @@ class AccessEmitter(Emitter):
     """Instructions that read and write memory."""
 
     def do_ld(self, instruction: Instruction, shape: Shape) -> None:
+        """Load from memory into a register or a vector of them."""
         space = self.space_of(instruction, shape)
         address = instruction.operands[1]
         assert isinstance(address, Address)
@@ -75,6 +77,7 @@ class AccessEmitter(Emitter):
                 self.put(f"{target.python} = {text}", note)
 
     def do_st(self, instruction: Instruction, shape: Shape) -> None:
+        """Store registers or constants to memory."""
         space = self.space_of(instruction, shape)
         if space == "const":
             raise self.reject("State space incorrect for instruction 'st'")
@@ -186,11 +189,21 @@ class AccessEmitter(Emitter):
 
     def _place_global(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
-        number = self.sites
-        self.sites += 1
         shift = _SHIFT[WIDTH[code]]
+        index = f"i >> {shift}" if shift else "i"
         note = Note(space or "generic", verb, total, base, offset)
         unaligned = f"i & {total - 1} or " if total > 1 else ""
+        if not space and isinstance(address.base, Register) and address.base.index in self.local_pointers:
+            self.local_views[code] = None
+            window = self.unit.WINDOWS["local"] - offset
+            self.put(f"i = {base} - frame_lo - {window:#x}; w = frame_{code}")
+            self.put(f"if {unaligned}not 0 <= i <= {self.frame_size - total}:")
+            self.indent += 1
+            self.put(f"w, i, _ = T.reach({base}, {offset}, {code!r}, {total})", note)
+            self.indent -= 1
+            return "w", index, note
+        number = self.sites
+        self.sites += 1
         self.put(f"i = {base} - lo{number}")
         if space:
             self.put(f"if {unaligned}not 0 <= i < n{number}:")
@@ -198,7 +211,7 @@ class AccessEmitter(Emitter):
             self.put(f"v{number}, lo{number}, n{number} = L.reach({base}, {offset}, {code!r}, {total})", note)
             self.put(f"i = {base} - lo{number}")
             self.indent -= 1
-            return f"v{number}", f"i >> {shift}" if shift else "i", note
+            return f"v{number}", index, note
         self.needs_thread = True
         self.put(f"w = v{number}")
         self.put(f"if {unaligned}not 0 <= i < n{number}:")
@@ -208,34 +221,43 @@ class AccessEmitter(Emitter):
         self.indent += 1
         self.put(f"v{number}, lo{number}, n{number} = keep")
         self.indent -= 2
-        return "w", f"i >> {shift}" if shift else "i", note
+        return "w", index, note
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
         self.shared_views[code] = None
-        width = WIDTH[code]
-        shift = _SHIFT[width]
+        shift = _SHIFT[WIDTH[code]]
         note = Note("shared", verb, total, base, offset)
-        if not base[0].isdigit() and offset % total == 0 and offset >= 0:
-            if total > 1:
-                self._aligned(base, total, note, "shared")
-            index = f"{base} >> {shift}" if shift else base
-            return f"s_{code}", f"({index}) + {offset >> shift}" if offset else index, note
-        self.put(f"i = {base} + {offset}" if offset else f"i = {base}")
-        if offset < 0:
-            self.put("if i < 0:")
-            self.indent += 1
-            self.put("i &= 0xffffffff")
-            self.indent -= 1
+        if base.isdecimal():  # a variable's own address: known now
+            place = int(base) + offset
+            note = Note("shared", verb, total, "", place)
+            if place % total:
+                self.put(f"misaligned({place}, {total}, 'shared')", note)
+            return f"s_{code}", str(max(place, 0) >> shift) if place >= 0 else "0x40000000", note
+        bits = BITS[address.base.type] if isinstance(address.base, Register) else 32
+        if base.isidentifier() and offset % total == 0 and offset >= 0:
+            index = self._shared_index(base, shift, total, bits, note)
+            return f"s_{code}", f"{index} + {offset >> shift}" if offset else index, note
+        self.put(f"i = {base} + {offset} & {mask(bits)}" if offset else f"i = {base}")
         if total > 1:
-            self._aligned("i", total, note, "shared")
+            self.put(f"if i & {total - 1}:")
+            self.indent += 1
+            self.put(f"misaligned(i, {total}, 'shared')", note)
+            self.indent -= 1
         return f"s_{code}", f"i >> {shift}" if shift else "i", note
 
-    def _aligned(self, name: str, total: int, note: Note, space: str) -> None:
-        self.put(f"if {name} & {total - 1}:")
-        self.indent += 1
-        self.put(f"misaligned({_sum(name, note.offset if name == note.register else 0)}, {total}, {space!r})", note)
-        self.indent -= 1
+    def _shared_index(self, base: str, shift: int, total: int, bits: int, note: Note) -> str:
+        """Write the index that a register points at, made once as long as the register stays what it is.
+
+        A register with its top bit set is a negative number to which an offset is still to be added.
+        """
+        known = self.known.setdefault(base, set())
+        name = f"q{shift}_{total}{base}"
+        if name not in known:
+            known.add(name)
+            plain = f"{base} >> {shift}" if shift else base
+            self.put(f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, {total}, {shift})", note)
+        return name
 
     def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)

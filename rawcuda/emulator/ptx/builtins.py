@@ -3,6 +3,7 @@
 Output is kept until the launch ends, as on a GPU, and goes to Python's stdout.
 
 source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
+Read next    machine.py
 """
 
 from __future__ import annotations

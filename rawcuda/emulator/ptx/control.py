@@ -36,15 +36,18 @@ class ControlEmitter(ConvertEmitter):
         """Say nothing: caches, fences and break points change no result here, where each store is seen at once."""
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
+        """Return."""
         self.leave()
 
     def do_exit(self, instruction: Instruction, shape: Shape) -> None:
+        """End the thread, from however deep."""
         if self.function.entry:
             self.put("return")
         else:
             self.put("raise Exited")
 
     def do_trap(self, instruction: Instruction, shape: Shape) -> None:
+        """Stop the kernel."""
         self.put("trap()")
 
     def leave(self) -> None:
@@ -67,6 +70,7 @@ class ControlEmitter(ConvertEmitter):
     # -- calls
 
     def do_call(self, instruction: Instruction, shape: Shape) -> None:
+        """Call a function by name or through a pointer."""
         operands = list(instruction.operands)
         returns: list[Operand] = []
         if isinstance(operands[0], Vector) and operands[0].round:
@@ -95,8 +99,8 @@ class ControlEmitter(ConvertEmitter):
 
     def _prototype(self, operands: list[Operand]) -> Prototype:
         name = operands[0] if len(operands) == 1 else None
-        found = name.scope.find(name.text) if isinstance(name, Name) else None
-        if not isinstance(found, Prototype):
+        found = name.prototype if isinstance(name, Name) else None
+        if found is None:
             raise self.reject("Call to indirect target requires call prototype")
         if found.labels is None:
             return found
@@ -170,6 +174,7 @@ class ControlEmitter(ConvertEmitter):
     # -- barriers
 
     def do_bar(self, instruction: Instruction, shape: Shape) -> None:
+        """Wait at a barrier of the block, or only arrive there."""
         if "cluster" in shape.chosen:
             raise self.reject("Cluster barriers are not emulated")
         count = instruction.operands[1] if len(instruction.operands) > 1 else None
@@ -179,6 +184,7 @@ class ControlEmitter(ConvertEmitter):
         self.put(f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}")
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
+        """Refuse what needs several blocks at once."""
         raise self.reject("Cluster barriers are not emulated")
 
     def _barrier(self, operand: Operand) -> str:
@@ -192,6 +198,7 @@ class ControlEmitter(ConvertEmitter):
         return "0" if operand is None else self.value(operand, "u32")
 
     def do_bar_red(self, instruction: Instruction, shape: Shape) -> None:
+        """Wait at a barrier, and take a vote there."""
         operands = list(instruction.operands)
         count = operands.pop(2) if len(operands) == 4 else None
         target, barrier, source = operands
@@ -238,6 +245,7 @@ class ControlEmitter(ConvertEmitter):
             raise self.mismatch(instruction)
 
     def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
+        """Read another lane's value."""
         self._check_pair(instruction, 32)
         target, a, b, c = instruction.operands[:4]
         first = target.first if isinstance(target, Pair) else target
@@ -251,12 +259,14 @@ class ControlEmitter(ConvertEmitter):
         self._two(target, type)
 
     def do_vote(self, instruction: Instruction, shape: Shape) -> None:
+        """Take a vote of the warp."""
         target, source = instruction.operands[:2]
         verb = next(word for word in ("all", "any", "uni", "ballot") if word in shape.chosen.values())
         self.put(f"x = yield 'vote', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {self.value(source, 'pred')}")
         self.assign(target, "b32" if verb == "ballot" else "pred", "x")
 
     def do_match(self, instruction: Instruction, shape: Shape) -> None:
+        """Find the lanes with the same value."""
         self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
         verb = "all" if "all" in shape.chosen else "any"
@@ -268,6 +278,7 @@ class ControlEmitter(ConvertEmitter):
         self._two(target, "b32")
 
     def do_redux(self, instruction: Instruction, shape: Shape) -> None:
+        """Reduce over the warp."""
         target, source = instruction.operands[:2]
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
         value = self.signed(source, shape.type) if shape.type == "s32" else self.value(source, shape.type)
@@ -275,23 +286,28 @@ class ControlEmitter(ConvertEmitter):
         self.assign(target, "b32", "x & 0xffffffff")
 
     def do_warp_sync(self, instruction: Instruction, shape: Shape) -> None:
+        """Wait for lanes of the warp."""
         self.put(f"yield 'syncwarp', '', {self._mask(instruction, 0)}, {self.line}")
 
     def do_activemask(self, instruction: Instruction, shape: Shape) -> None:
+        """Ask which lanes are here."""
         self.put(f"x = yield 'activemask', '', None, {self.line}")
         self.assign(instruction.operands[0], "b32", "x")
 
     def do_elect(self, instruction: Instruction, shape: Shape) -> None:
+        """Choose one lane."""
         self._check_pair(instruction, 32, True)
         self.put(f"x = yield 'elect', '', {self._mask(instruction, 1)}, {self.line}")
         self._two(instruction.operands[0], "b32")
 
     def do_nanosleep(self, instruction: Instruction, shape: Shape) -> None:
+        """Let other threads go on."""
         self.put(f"yield 'spin', {self.line}")
 
     # -- atomics
 
     def do_atom(self, instruction: Instruction, shape: Shape) -> None:
+        """Read, change and write memory as one."""
         returns = instruction.opcode == "atom"
         operands = instruction.operands
         space = self.space_of(instruction, shape)
@@ -343,6 +359,7 @@ class ControlEmitter(ConvertEmitter):
         return ""
 
     def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
+        """Copy from global to shared memory, at once."""
         target, source, size = instruction.operands[:3]
         assert isinstance(target, Address) and isinstance(source, Address)
         if not isinstance(size, Int) or size.value not in (4, 8, 16) or ("cg" in shape.chosen.values() and size.value != 16):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .data import DataEmitter
 from .emit import mask
-from .syntax import BITS, Instruction, Register
+from .syntax import BITS, Instruction, Register, Special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class ConvertEmitter(DataEmitter):
     """Instructions that convert."""
 
     def do_cvt(self, instruction: Instruction, shape: Shape) -> None:
+        """Convert a number."""
         target, source = instruction.operands
         to, type = shape.types if len(shape.types) == 2 else (shape.types[0], shape.types[0])
         chosen = shape.chosen
@@ -31,6 +32,8 @@ class ConvertEmitter(DataEmitter):
         self._check_conversion(to, type, rounding)
         self._check_modifiers(to, type, chosen)
         whole_to, whole_from = to[0] in "us", type[0] in "us"
+        if isinstance(source, Special) and not (whole_to and whole_from):
+            raise self.reject("Special register argument not allowed for instruction 'cvt'")
         if whole_to and whole_from:
             text = self._whole_to_whole(source, to, type, "sat" in chosen)
             wide = BITS[target.type] if isinstance(target, Register) else BITS[to]
@@ -106,6 +109,7 @@ class ConvertEmitter(DataEmitter):
             self.finish_float(target, to, value, to == "f32" and type == "f64", ftz, saturate)
 
     def do_cvt_pair(self, instruction: Instruction, shape: Shape) -> None:
+        """Convert two numbers into the halves of one register."""
         to = shape.type[:-2]
         a, b = (self.value(operand, "f32") for operand in instruction.operands[1:3])
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
@@ -113,6 +117,7 @@ class ConvertEmitter(DataEmitter):
         self.assign(instruction.operands[0], shape.type, f"{high} << 16 | {low}")
 
     def do_cvt_tf32(self, instruction: Instruction, shape: Shape) -> None:
+        """Round to the format of tensor cores."""
         self.assign(instruction.operands[0], "b32", f"to_tf32({self.value(instruction.operands[1], 'f32')})")
 
 

@@ -139,6 +139,7 @@ class DataEmitter(AccessEmitter):
     # -- integers
 
     def do_carry(self, instruction: Instruction, shape: Shape) -> None:
+        """Add or subtract with carry in, carry out, or both; the carry is a bit and not a borrow."""
         self.uses_carry = True
         values = self._values(instruction, shape, False)
         bits = BITS[shape.type]
@@ -148,6 +149,7 @@ class DataEmitter(AccessEmitter):
         self.assign(instruction.operands[0], shape.type, f"x & {mask(bits)}")
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:
+        """Shift; by more than the width gives what is shifted in."""
         bits = BITS[shape.type]
         amount = instruction.operands[2]
         left = instruction.opcode == "shl"
@@ -169,6 +171,7 @@ class DataEmitter(AccessEmitter):
             self.assign(instruction.operands[0], shape.type, f"{values['a']} >> {b}")
 
     def do_lop3(self, instruction: Instruction, shape: Shape) -> None:
+        """Combine three operands by a truth table, as the terms it names."""
         table = instruction.operands[4]
         if not isinstance(table, Int):
             raise self.mismatch(instruction)
@@ -185,6 +188,7 @@ class DataEmitter(AccessEmitter):
     # -- floats
 
     def do_fma(self, instruction: Instruction, shape: Shape) -> None:
+        """Multiply and add with one rounding."""
         type, ftz = shape.type, "ftz" in shape.chosen
         values = self._values(instruction, shape, ftz)
         a, b, c = values["a"], values["b"], values["c"]
@@ -243,6 +247,7 @@ class DataEmitter(AccessEmitter):
         return f"({condition}) != {other}" if bool == "xor" else f"({condition}) {bool} {other}"
 
     def do_setp(self, instruction: Instruction, shape: Shape) -> None:
+        """Compare into one predicate or a predicate and its opposite."""
         target, a, b = instruction.operands[:3]
         type = shape.type
         if "x2" in type:
@@ -287,6 +292,7 @@ class DataEmitter(AccessEmitter):
         return made
 
     def do_set(self, instruction: Instruction, shape: Shape) -> None:
+        """Compare into a number."""
         target, a, b = instruction.operands[:3]
         to, source = shape.types
         if "x2" in source:
@@ -304,10 +310,12 @@ class DataEmitter(AccessEmitter):
             self.assign(target, to, f"{one:#x} if {condition} else 0")
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
+        """Choose by a predicate."""
         target, a, b, condition = instruction.operands
         self._choose(target, shape.type, self.value(condition, "pred"), a, b)
 
     def do_slct(self, instruction: Instruction, shape: Shape) -> None:
+        """Choose by a sign."""
         target, a, b, c = instruction.operands
         values = {"c": self.value(c, shape.types[1])}
         if shape.types[1] == "s32":
@@ -330,6 +338,7 @@ class DataEmitter(AccessEmitter):
     # -- moves
 
     def do_mov(self, instruction: Instruction, shape: Shape) -> None:
+        """Move, pack, unpack, or take an address."""
         target, source = instruction.operands
         type = shape.type
         if isinstance(target, Vector):
@@ -403,6 +412,7 @@ class DataEmitter(AccessEmitter):
                 self.assign(item, f"b{bits}", text if last else f"{text} & {mask(bits)}")
 
     def do_cvta(self, instruction: Instruction, shape: Shape) -> None:
+        """Turn an address within a space into a generic one, or back."""
         space = shape.chosen["space"].split("::")[0]
         to = "to" in shape.chosen
         target, source = instruction.operands
@@ -420,6 +430,7 @@ class DataEmitter(AccessEmitter):
         self.assign(target, "b64", text)
 
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:
+        """Ask which space a generic address lies in."""
         space = shape.chosen["space"]
         if space == "shared::cluster":
             space = "shared"

@@ -91,6 +91,8 @@ class Emitter:
         self.uses_carry = False
         self.blocks = False
         self.frame_size = 0
+        self.local_pointers: set[int] = set()  # registers that probably point into the frame, generically
+        self.known: dict[str, set[str]] = {}  # of registers, by name: what has been checked and still holds
         self.early: set[int] = set()  # registers computed once a block
         self.signed_early: set[int] = set()
 

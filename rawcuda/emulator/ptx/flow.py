@@ -18,7 +18,7 @@ Read next    translate.py, which writes the plan down
 from __future__ import annotations
 
 from .rejected import Rejected
-from .syntax import Function, Instruction, Label, Name, Prototype
+from .syntax import Function, Instruction, Label, Name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def _branched_to(body: list[Instruction | Label]) -> set[int]:
 
 def _table(branch: Instruction) -> list[Name]:
     name = branch.operands[1] if len(branch.operands) == 2 else None
-    found = name.scope.find(name.text) if isinstance(name, Name) else None
-    if not isinstance(found, Prototype) or found.labels is None:
+    found = name.prototype if isinstance(name, Name) else None
+    if found is None or found.labels is None:
         raise Rejected.at(branch.line, "'brx.idx' needs the name of a .branchtargets table")
     return found.labels
 

@@ -159,6 +159,7 @@ class Shape:
 
     @property
     def type(self) -> str:
+        """Give the instruction's (first) type."""
         return self.types[0] if self.types else ""
 
     def has(self, modifier: str) -> bool:
@@ -266,6 +267,7 @@ def _mismatch(instruction: Instruction) -> Rejected:
 
 
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+    """Hold a destination against the type it should have."""
     if isinstance(operand, Register):
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
@@ -281,6 +283,7 @@ def check_written(instruction: Instruction, operand: Operand, type: str, relaxed
 
 
 def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+    """Hold a source against the type it should have."""
     if isinstance(operand, Register):
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)

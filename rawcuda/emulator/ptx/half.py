@@ -52,7 +52,7 @@ def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
         if "relu" in flags and value < 0.0:
             return 0
         if flags.split(",")[0] == "sat":
-            value = min(max(value, 0.0), 1.0)
+            value = min(value, 1.0) if value > 0.0 else 0.0
     bits = _encode(type, value, mode)
     if "satfinite" in flags and bits & 0x7FFF == _infinity(type):
         bits -= 1

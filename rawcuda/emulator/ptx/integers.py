@@ -4,6 +4,7 @@ Every integer is canonical: unsigned, cut to its register's width. Functions tak
 name says signed.
 
 source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
+Read next    rounding.py
 """
 
 from __future__ import annotations

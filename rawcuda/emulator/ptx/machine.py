@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Keep = tuple[memoryview, int, int]
 
 __all__ = [
-    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack",
+    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack", "wrapped",
 ]  # fmt: skip
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
@@ -46,14 +46,16 @@ class Exited(Exception):
 class Limits:
     """When to give up on a thread that never ends.
 
-    units   turns: of loops, by one thread; rounds: of a block in which every thread only waits for others
+    units   turns: of loops, by one thread; rounds: of a block in which every thread only waits for others, when that
+            also took so many seconds
     """
 
-    __slots__ = ("turns", "rounds")
+    __slots__ = ("turns", "rounds", "seconds")
 
-    def __init__(self, turns: int = 50_000_000, rounds: int = 200_000) -> None:
+    def __init__(self, turns: int = 100_000_000, rounds: int = 10_000, seconds: float = 3.0) -> None:
         self.turns = turns
         self.rounds = rounds
+        self.seconds = seconds
 
 
 class Frame:
@@ -390,6 +392,31 @@ def misaligned(address: int, width: int, space: str) -> None:
     raises  Fault   always (716)
     """
     raise Fault(MISALIGNED_ADDRESS, f"{space} address {address:#x} is not a multiple of {width}")
+
+
+class Wrapped(int):
+    """An index that wraps round at the end of the address space when an offset is added."""
+
+    def __new__(cls, value: int, modulus: int) -> Wrapped:
+        """Make an index modulo a number."""
+        made = super().__new__(cls, value)
+        made.modulus = modulus
+        return made
+
+    modulus: int
+
+    def __add__(self, offset: int) -> int:
+        return (int(self) + offset) % self.modulus
+
+
+def wrapped(address: int, bits: int, total: int, shift: int) -> int:
+    """Make the index of a shared address that is misaligned, or high enough to wrap round.
+
+    raises  Fault   misaligned (716)
+    """
+    if address % total:
+        misaligned(address, total, "shared")
+    return Wrapped(address >> shift, 1 << bits - shift)
 
 
 def trap() -> None:

@@ -4,6 +4,7 @@ One row a form; forms.py says how to read one. `{a}` is an operand as unsigned i
 `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. Whatever else a value names stands in integers.py.
 
 source       PTX ISA, "Instruction Set"
+Read next    opcodes_float.py, then data.py and what follows it
 """
 
 from __future__ import annotations
@@ -169,7 +170,9 @@ CONTROL: list[Row] = [
     ("nanosleep @6.3 @sm_70", "u32", "a", "!nanosleep", ""),
     ("membar .cta|gl|sys", "", "", "!nothing", ""),
     ("fence .acq_rel|sc|acquire|release? .scope @6.0 @sm_70", "", "", "!nothing", ""),
-    ("fence .proxy .alias|async|async.global @7.5 @sm_70", "", "", "!nothing", ""),
+    ("fence .proxy .alias @7.5 @sm_70", "", "", "!nothing", ""),
+    ("fence .proxy .async @8.0 @sm_90", "", "", "!nothing", ""),
+    ("fence .proxy .async .global|shared::cta @8.0 @sm_90", "", "", "!nothing", ""),
     ("bar .cta? .sync", "", "a:u32 b?:u32", "!bar", ""),
     ("bar .cta? .arrive", "", "a:u32 b:u32", "!bar", ""),
     ("bar .cta? .red .popc", "u32", "d a:u32 b:any c?:pred", "!bar_red", ""),

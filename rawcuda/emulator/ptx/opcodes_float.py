@@ -5,6 +5,7 @@ FMA (rounding.py says why); directed roundings and everything in half precision 
 Approximations are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
 
 source       PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"
+Read next    rounding.py, half.py
 """
 
 from __future__ import annotations

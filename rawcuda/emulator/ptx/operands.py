@@ -93,7 +93,7 @@ class OperandReader:
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
         tokens.advance()
-        return Name(text, scope)
+        return Name(text, scope, found)
 
     def _address(self, scope: Scope) -> Address:
         tokens = self.tokens

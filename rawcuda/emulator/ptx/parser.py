@@ -15,7 +15,7 @@ import re
 from .declare import SPACES, constant, register_declaration, variable_declaration
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
-from .rejected import Rejected
+from .rejected import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
 from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Scope, Variable
 
 TYPE_CHECKING = False
@@ -35,17 +35,20 @@ _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
 _TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])[af]?\Z", re.ASCII)
 
 
-def parse(text: str) -> Module:
+def parse(text: str, newest: tuple[int, int] = (99, 9), architecture: tuple[int, int] = (99, 9)) -> Module:
     """Read a whole PTX module.
 
-    raises  Rejected   at the first thing that is not PTX, with its line
+    shape   newest: the latest .version that is known; architecture: the latest .target that can run
+    raises  Rejected   a newer .version (222) or .target (209); else at the first thing that is not PTX, with its line
     """
-    return _Parser(Tokens(text)).module()
+    return _Parser(Tokens(text), newest, architecture).module()
 
 
 class _Parser:
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, newest: tuple[int, int], architecture: tuple[int, int]) -> None:
         self.tokens = tokens
+        self.newest = newest
+        self.architecture = architecture
         self.operands = OperandReader(tokens)
         self.made = Module()
         self.scope = Scope(None, None)  # the module's
@@ -80,6 +83,9 @@ class _Parser:
         if tokens.kind != NUMBER or len(number) != 2 or not all(part.isdecimal() and len(part) < 4 for part in number):
             raise tokens.unexpected("a version such as 6.3")
         made.version = (int(number[0]), int(number[1]))
+        if made.version > self.newest:
+            words = f"Unsupported .version {tokens.text}; current version is '{self.newest[0]}.{self.newest[1]}'"
+            raise Rejected.at(tokens.line(), words, UNSUPPORTED_VERSION)
         tokens.advance()
         if not tokens.accept(".target"):
             raise tokens.fail("Missing .target directive")
@@ -95,6 +101,12 @@ class _Parser:
                 break
         if not made.target:
             raise tokens.fail("Target sm_NN expected")
+        if made.architecture > self.architecture:
+            raise Rejected(
+                NO_BINARY_FOR_GPU,
+                f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "
+                f"'sm_{self.architecture[0]}{self.architecture[1]}'",
+            )
         if tokens.accept(".address_size"):
             if tokens.text != "64":
                 raise tokens.fail("Only .address_size 64 is supported")

@@ -1,6 +1,7 @@
 """A loaded module: its variables in memory, its functions compiled, its kernels ready to run.
 
 source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
+Read next    scheduler.py
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import itertools
 import linecache
 import math
 import sys
+import threading
 import time
 
 from ..space import Allocation, Fault, Space
 from . import half, integers, rounding
 from .emit import Line
-from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack
+from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack, wrapped
 from .parser import parse
-from .rejected import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, UNSUPPORTED_VERSION, Rejected
+from .rejected import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, Rejected
 from .report import explain
 from .scheduler import Team, run_plainly
 from .syntax import Function, Module, Symbol, Variable
@@ -31,17 +33,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Code", "Entry", "load"]
 
-# what each driver's PTX compiler knows: driver version -> newest .version
+# what the PTX compiler of each driver knows: driver version -> newest .version; driver 13.x knows 9.x
 _VERSIONS = (
-    (13010, (9, 1)), (13000, (9, 0)), (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)),
-    (12030, (8, 3)), (12020, (8, 2)), (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)),
-    (11050, (7, 5)), (11040, (7, 4)), (0, (7, 3)),
+    (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)), (12020, (8, 2)),
+    (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)), (11040, (7, 4)),
+    (0, (7, 3)),
 )  # fmt: skip
 _SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; what is given at launch may be more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 _serial = itertools.count(1)
+_ONE_AT_A_TIME = threading.RLock()  # generated code rounds through cells that all kernels share
 
 
 class Entry:
@@ -80,7 +83,7 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,
+        cooperative: bool = False,  # all blocks always get to run in turn, so there is nothing more to do
         limits: Limits | None = None,
     ) -> None:
         """Run the kernel over a grid, to its end.
@@ -98,10 +101,11 @@ class Entry:
         launch.after_refill = clock.look if progress is not None else None
         kernel = code.functions[self._translated.prepared.function.python]
         try:
-            if self._translated.blocking:
-                _run_together(kernel, launch, clock, cooperative)
-            else:
-                _run_apart(kernel, launch, clock)
+            with _ONE_AT_A_TIME:
+                if self._translated.blocking:
+                    _run_together(kernel, launch, clock)
+                else:
+                    _run_apart(kernel, launch, clock)
         except Exception as reason:
             raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
@@ -146,7 +150,7 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> Non
         clock.step()
 
 
-def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, cooperative: bool) -> None:
+def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
     """Run blocks in order; one that waits for another is put aside, and those after it get their turn."""
     aside: list[Team] = []
     for block in _blocks(launch):
@@ -285,14 +289,14 @@ class Code:
         return address
 
     def prepare(self, launch: Launch, kernel: Translated) -> None:
-        """Give a launch its device functions and the places of shared variables."""
-        if len(self.translated) > len(self.module.functions) or any(
-            not t.prepared.function.entry for t in self.translated
-        ):
+        """Give a launch the device functions that its kernel can reach, and the places of their shared variables."""
+        called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
+        wanted = [function for function in called if not function.entry]
+        if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
-            launch.functions.update(self.functions["functions"](launch))
-            for translated in self.translated:
-                function = translated.prepared.function
+            makers = self.functions["functions"](launch)
+            for function in wanted:
+                launch.functions[function.index] = makers[function.index]()
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 
     def unload(self) -> None:
@@ -306,7 +310,7 @@ class Code:
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
-    "unpack": unpack,
+    "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
@@ -342,21 +346,11 @@ def load(
     raises  Rejected   with the log that the JIT compiler would give
     """
     text = _text(image)
-    module = parse(text)
-    newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
-    if module.version > newest:
-        major, minor = module.version
-        raise Rejected.at(
-            1,
-            f"Unsupported .version {major}.{minor}; current version is '{newest[0]}.{newest[1]}'",
-            UNSUPPORTED_VERSION,
-        )
-    if module.architecture > architecture:
-        raise Rejected(
-            NO_BINARY_FOR_GPU,
-            f"ptxas fatal   : Program with .target '{module.target}' cannot be compiled to architecture "
-            f"'sm_{architecture[0]}{architecture[1]}'",
-        )
+    if driver_version >= 13000:
+        newest = (9, driver_version % 1000 // 10)
+    else:
+        newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
+    module = parse(text, newest, architecture)
     try:
         return Code(text, module, space)
     except RecursionError:

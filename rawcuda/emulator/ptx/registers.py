@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Judged = tuple[Instruction, Shape]
 
-__all__ = ["defined_late", "floating", "reads_and_writes", "uniform"]
+__all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform"]
 
 # opcodes that carry bits and do not care what they mean
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -166,6 +166,26 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
     for register in function.return_registers:
         missing |= 1 << register.index
     return [register for register in function.registers if missing >> register.index & 1]
+
+
+def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
+    """Name, by index, the registers that probably hold generic addresses of local memory.
+
+    A guess for speed: unoptimised code reaches its own variables so, and the access then looks into its frame first.
+    """
+    found: set[int] = set()
+    for _ in range(2):
+        for instruction, _shape in judged:
+            target = instruction.operands[0] if instruction.operands else None
+            if not isinstance(target, Register):
+                continue
+            made = instruction.opcode == "cvta" and instruction.modifiers[0] == "local"
+            moved = instruction.opcode in ("add", "mov") and any(
+                isinstance(source, Register) and source.index in found for source in instruction.operands[1:]
+            )
+            if made or moved:
+                found.add(target.index)
+    return found
 
 
 _UNIFORM_SPECIALS = frozenset(("!mov", "!select", "!slct", "!setp", "!set", "!cvta", "!cvt", "!fma", "!lop3", "!shift"))

@@ -3,6 +3,8 @@
 A log line has ptxas' own form, so that whoever reads logs by line number can:
 
     ptxas application ptx input, line 7; error   : Unknown instruction 'addd'
+
+Read next    lexer.py
 """
 
 from __future__ import annotations

@@ -80,6 +80,7 @@ def _translated(
         address = _address(found[0], note.register) + note.offset
         if isinstance(reason, IndexError) and note.space == "shared":
             size = launch.shared_bytes
+            address &= 0xFFFFFFFF
             return ILLEGAL_ADDRESS, (
                 f"shared address {address:#x}: {address + note.width - size} bytes past the end of the block's {size} bytes"
             )

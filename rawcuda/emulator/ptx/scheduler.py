@@ -11,6 +11,8 @@ Read next    warps.py, which computes what the lanes of a warp get
 
 from __future__ import annotations
 
+from time import monotonic
+
 from ..space import Fault
 from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
 from .warps import exchange
@@ -59,6 +61,7 @@ class Team:
         self.ready: list[dict[int, Any]] = [dict.fromkeys(warp) for warp in self.warps]  # thread -> what to send it
         self.arrived: dict[int, int] = {}  # barrier -> threads that arrived without waiting
         self.idle_rounds = 0
+        self.idle_since = 0.0
 
     def run(self) -> bool:
         """Run until all threads have ended; False when all that is left waits for other blocks.
@@ -115,10 +118,20 @@ class Team:
 
     def _serve(self, number: int) -> None:
         """Release the groups of a warp whose members have all come."""
+        warp, waiting = self.warps[number], self.waiting
+        requests = waiting[warp[0] : warp[0] + len(warp)]
+        first = requests[0]
+        if first is not None and first[0] in _WARP and first[2] is not None:  # mostly all lanes want the same
+            kind, verb, mask = first[:3]
+            if not ~mask & (1 << len(warp)) - 1:
+                for request in requests:
+                    if request is None or request[0] != kind or request[1] != verb or request[2] != mask:
+                        break
+                else:
+                    self._release(number, warp)
+                    return
         groups: dict[Request, list[int]] = {}
-        waiting = self.waiting
-        for t in self.warps[number]:
-            request = waiting[t]
+        for t, request in zip(warp, requests):
             if request is not None and request[0] in _WARP and request[2] is not None:
                 groups.setdefault(request[:3], []).append(t)
         for (_, _, mask), members in groups.items():
@@ -139,13 +152,13 @@ class Team:
         return True
 
     def _release(self, number: int, members: list[int]) -> None:
+        waiting = self.waiting
         first = self.warps[number][0]
-        requests = {t - first: self.waiting[t] for t in members}
-        results = exchange(requests)  # type: ignore[arg-type]
-        ready = self.ready[number]
+        requests = [waiting[t] for t in members]
+        results = exchange([t - first for t in members], requests)  # type: ignore[arg-type]
         for t in members:
-            self.waiting[t] = None
-            ready[t] = results[t - first]
+            waiting[t] = None
+        self.ready[number].update(zip(members, results))
 
     # -- what a whole block waits for
 
@@ -194,9 +207,17 @@ class Team:
 
     def _spin(self, moved: bool) -> None:
         """Let those who wait in a loop look again."""
-        self.idle_rounds = 0 if moved else self.idle_rounds + 1
-        if self.idle_rounds > self.block.launch.limits.rounds:
-            raise Fault(LAUNCH_TIMEOUT, "every thread that is left waits in a loop for another one: " + self._whereabouts())
+        if moved:
+            self.idle_rounds = 0
+        else:
+            if not self.idle_rounds:
+                self.idle_since = monotonic()
+            self.idle_rounds += 1
+            limits = self.block.launch.limits
+            if self.idle_rounds > limits.rounds and monotonic() - self.idle_since >= limits.seconds:
+                raise Fault(
+                    LAUNCH_TIMEOUT, "every thread that is left waits in a loop for another one: " + self._whereabouts()
+                )
         for t, request in enumerate(self.waiting):
             if request is not None and request[0] == "spin":
                 self.waiting[t] = None

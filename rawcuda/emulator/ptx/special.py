@@ -4,6 +4,7 @@ Each row is a Python expression over what the generated code has at hand: `tx ty
 linear number), `B` the block, `L` the launch. A value that is the same for a whole block is computed once a block.
 
 source       PTX ISA, "Special Registers"
+Read next    machine.py
 """
 
 from __future__ import annotations

@@ -110,11 +110,12 @@ class Symbol:
 class Name:
     """A word that stands for a label, a callee or a prototype: what it is depends on the instruction."""
 
-    __slots__ = ("text", "scope")
+    __slots__ = ("text", "scope", "prototype")
 
-    def __init__(self, text: str, scope: Scope) -> None:
+    def __init__(self, text: str, scope: Scope, prototype: Prototype | None = None) -> None:
         self.text = text
         self.scope = scope
+        self.prototype = prototype  # what it names, where that is known already
 
 
 class Address:
@@ -174,7 +175,7 @@ class Label:
 
 
 class Instruction:
-    """One instruction: `@!%p1 opcode.modifier operands;`"""
+    """One instruction, `@!%p1 opcode.modifier operands;`."""
 
     __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
 
@@ -191,6 +192,7 @@ class Instruction:
 
     @property
     def text(self) -> str:
+        """Give the opcode with its modifiers."""
         return ".".join((self.opcode, *self.modifiers))
 
 

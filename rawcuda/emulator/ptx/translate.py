@@ -8,10 +8,15 @@
             ...
         return thread
 
-    def functions(L):                      # device functions: once a launch
-        def f3_dot(T, p0_x, p1_y): ...
+    def functions(L):                      # device functions: once a launch, those that the kernel can reach
+        made = {}
+        def make_f3_dot():
+            def f3_dot(T, p0_x, p1_y): ...
+            return f3_dot
+        made[3] = make_f3_dot
+        return made
 
-Read next    flow.py for how blocks nest; module.py for what happens to the text
+Read next    flow.py for how blocks nest; program.py for what happens to the text
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from __future__ import annotations
 from .control import ControlEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
-from .registers import defined_late, floating, reads_and_writes, uniform
+from .registers import defined_late, floating, local_pointers, reads_and_writes, uniform
 from .syntax import BITS, Instruction, Variable
 from .unit import Prepared, Unit, local_layout
 
@@ -59,6 +64,7 @@ class Writer(ControlEmitter):
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
         self.frame_size = local_layout(function)
+        self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
         self.shared: dict[int, int] = {}
         self.shared_size = 0
         self.uniform: set[int] = set()
@@ -70,6 +76,7 @@ class Writer(ControlEmitter):
     # -- what is in memory
 
     def variable(self, target: Variable, offset: int) -> str:
+        """Write a variable's address within its own space."""
         space = target.space
         if space == "shared":
             if self.function.entry:
@@ -100,21 +107,29 @@ class Writer(ControlEmitter):
         if id(instruction) in self.uniform:
             saved = self.out, self.indent
             self.out, self.indent = self.prologue, 0
-            for register in self._written(instruction):
-                self.early.add(register)
+            self.early.update(self._written(instruction))
             self._dispatch(instruction, shape)
             self.out, self.indent = saved
             return
         if instruction.guard is None:
             self._dispatch(instruction, shape)
-            return
-        self.put(f"if {'not ' if instruction.negated else ''}{instruction.guard.python}:")
+        else:
+            self._guarded(instruction, shape)
+        for register in reads_and_writes(instruction, shape)[1]:
+            self.known.pop(register.python, None)
+
+    def _guarded(self, instruction: Instruction, shape: Shape) -> None:
+        guard = instruction.guard
+        assert guard is not None
+        known = {name: set(facts) for name, facts in self.known.items()}
+        self.put(f"if {'not ' if instruction.negated else ''}{guard.python}:")
         before = len(self.out)
         self.indent += 1
         self._dispatch(instruction, shape)
         if len(self.out) == before:
             self.put("pass")
         self.indent -= 1
+        self.known = known  # what was found out inside holds only inside
 
     def _written(self, instruction: Instruction) -> list[int]:
         return [r.index for r in reads_and_writes(instruction, self.prepared.shapes[id(instruction)])[1]]
@@ -144,6 +159,7 @@ class Writer(ControlEmitter):
     def _block(self, plan: Plan, number: int) -> None:
         """Write a block, and put what follows it on the stack of what is to be done."""
         outer = self.indent
+        self.known.clear()
         block = plan.blocks[number]
         guarded = number in plan.numbered
         todo: list[Callable[[], None]] = []
@@ -303,6 +319,7 @@ class Writer(ControlEmitter):
         self.indent -= 1
 
     def _numbered_block(self, block: Block) -> None:
+        self.known.clear()
         for instruction in block.instructions:
             self.write(instruction)
         branch = block.branch
@@ -365,8 +382,10 @@ class Writer(ControlEmitter):
                 put(2, "fuel = L.fuel")
             if self.needs_functions:
                 put(2, "F = L.functions")
-        for number in range(self.sites):
-            put(base - 1, f"v{number} = None; lo{number} = n{number} = 0")
+        if self.sites:
+            numbers = range(self.sites)
+            put(base - 1, " = ".join(f"v{n}" for n in numbers) + " = None")
+            put(base - 1, " = ".join(f"lo{n} = n{n}" for n in numbers) + " = 0")
         for line in self.prologue:
             line.indent += base - 1
             lines.append(line)
@@ -389,7 +408,7 @@ class Writer(ControlEmitter):
             put(1, "return thread")
         else:
             put(2, f"return {name}")
-            put(1, f"made[{function.index}] = make_{name}()")
+            put(1, f"made[{function.index}] = make_{name}")
         return lines
 
     def _setup(self) -> list[str]:

@@ -58,6 +58,7 @@ class Unit:
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
             if function.body is not None:
                 self.prepared[function.name] = self._prepare(function)
+        self._find_spins()
         self._spread_blocking()
 
     # -- names and addresses
@@ -104,9 +105,23 @@ class Unit:
                         made.calls.add(callee.name)
                     else:
                         made.calls.add("*")
-        made.spins = _spins(made)
-        made.blocking = made.blocking or bool(made.spins)
         return made
+
+    def _find_spins(self) -> None:
+        """Find the loops that wait, also for what a function reads that they call."""
+        watchers: set[str] = set()
+        changed = True
+        while changed:
+            changed = False
+            for name, made in self.prepared.items():
+                if name not in watchers:
+                    instructions = (i for block in made.blocks for i in block.instructions)
+                    if any(_is_watched(instruction, watchers) for instruction in instructions):
+                        watchers.add(name)
+                        changed = True
+        for made in self.prepared.values():
+            made.spins = _spins(made, watchers)
+            made.blocking = made.blocking or bool(made.spins)
 
     def callee(self, instruction: Instruction) -> Function | None:
         """Find whom a call calls; None where a register says so."""
@@ -182,52 +197,55 @@ class Unit:
         return placed, start if dynamic else offset
 
 
-def _spins(made: Prepared) -> set[int]:
+def _spins(made: Prepared, watchers: set[str]) -> set[int]:
     """Name the loops that wait for another thread: what they leave on comes from memory that others write.
 
-    Such a loop hands control over on each turn, so that the thread it waits for gets to run.
+    Such a loop hands control over on each turn, so that the thread it waits for gets to run. Where a function has no
+    nested shape, {-1} stands for all of it.
     """
     if made.plan is None:
-        return {-1} if any(
-            _is_watched(instruction) for block in made.blocks for instruction in block.instructions
-        ) and len(made.blocks) > 1 else set()
-    found = set()
-    for header, body in made.plan.bodies.items():
-        if any(_is_watched(i) for number in body for i in made.blocks[number].instructions):
-            if _waits(made, body):
-                found.add(header)
-    return found
+        instructions = [i for block in made.blocks for i in block.instructions]
+        return {-1} if len(made.blocks) > 1 and any(_is_watched(i, watchers) for i in instructions) else set()
+    return {
+        header
+        for header, body in made.plan.bodies.items()
+        if any(_is_watched(i, watchers) for number in body for i in made.blocks[number].instructions)
+        and _waits(made, body, watchers)
+    }
 
 
-def _is_watched(instruction: Instruction) -> bool:
-    if instruction.opcode == "atom":
-        return True
-    modifiers = instruction.modifiers
-    return instruction.opcode == "ld" and any(w in modifiers for w in ("volatile", "acquire", "relaxed", "mmio", "cv"))
+def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
+    """Tell whether an instruction reads what other threads may be writing."""
+    opcode = instruction.opcode
+    if opcode == "ld":
+        return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
+    return opcode == "atom" or opcode == "call" and any(
+        isinstance(o, Symbol) and isinstance(o.target, Function) and o.target.name in watchers for o in instruction.operands
+    )
 
 
-def _waits(made: Prepared, body: set[int]) -> bool:
-    interesting: set[int] = set()
+def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
+    """Tell whether a loop is left on what such an instruction reads, however many registers later."""
+    inside = [i for number in body for i in made.blocks[number].instructions]
+    calls = any(i.opcode == "call" and _is_watched(i, watchers) for i in inside)
+    wanted: set[int] = set()
     for number in body:
         block = made.blocks[number]
-        if block.branch is not None and any(target not in body for target in block.targets) and block.branch.guard:
-            interesting.add(block.branch.guard.index)
-        for instruction in block.instructions:
-            if instruction.opcode in ("ret", "exit") and instruction.guard is not None:
-                interesting.add(instruction.guard.index)
+        if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
+            wanted.add(block.branch.guard.index)
+    wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
     changed = True
     while changed:
         changed = False
-        for number in body:
-            for instruction in made.blocks[number].instructions:
-                reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
-                if any(register.index in interesting for register in writes):
-                    if _is_watched(instruction):
-                        return True
-                    for register in reads:
-                        if register.index not in interesting:
-                            interesting.add(register.index)
-                            changed = True
+        for instruction in inside:
+            reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
+            if any(register.index in wanted for register in writes):
+                from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
+                if from_call or _is_watched(instruction, watchers):
+                    return True
+                new = {register.index for register in reads} - wanted
+                changed = changed or bool(new)
+                wanted |= new
     return False
 
 

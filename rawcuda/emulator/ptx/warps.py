@@ -8,7 +8,7 @@ Read next    scheduler.py, which decides when a group is complete
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_, or_, xor
 
 TYPE_CHECKING = False
@@ -20,75 +20,84 @@ if TYPE_CHECKING:
 __all__ = ["exchange"]
 
 
-def exchange(requests: dict[int, Request]) -> dict[int, Any]:
-    """Answer a group: lane -> what its thread gets."""
-    first = next(iter(requests.values()))
-    kind, verb = first[0], first[1]
+def exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
+    """Answer a group: what each of its threads gets, in their order."""
+    kind, verb = requests[0][:2]
     if kind == "shfl":
-        return _shuffle(requests, verb)
-    lanes = sum(1 << lane for lane in requests)
+        return _shuffle(lanes, requests, verb)
+    count = len(lanes)
     if kind == "vote":
-        return dict.fromkeys(requests, _vote(requests, verb))
+        return [_vote(lanes, requests, verb)] * count
     if kind == "match":
-        return _match(requests, verb)
+        return _match(lanes, requests, verb)
     if kind == "redux":
-        return dict.fromkeys(requests, _REDUCTIONS[verb]([request[4] for request in requests.values()]))
+        return [_REDUCTIONS[verb]([request[4] for request in requests])] * count
     if kind == "elect":
-        leader = min(requests)
-        return {lane: (leader, lane == leader) for lane in requests}
-    return dict.fromkeys(requests, lanes)
+        leader = min(lanes)
+        return [(leader, lane == leader) for lane in lanes]
+    return [sum(1 << lane for lane in lanes)] * count
 
 
-def _shuffle(requests: dict[int, Request], mode: str) -> dict[int, tuple[Any, bool]]:
-    """Give each lane the value of another, as the ISA's pseudocode has it.
+def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
+    """Give each lane the value of another.
 
     A lane that reads one outside the group gets its own value back; the ISA leaves that value open.
     """
-    answers = {}
-    for lane, request in requests.items():
-        own, b, c = request[4], request[5] & 31, request[6]
-        clamp, segment = c & 31, c >> 8 & 31
-        most = lane & segment | clamp & ~segment & 31
-        least = lane & segment
-        if mode == "up":
-            source = lane - b
-            inside = source >= most
-        elif mode == "down":
-            source = lane + b
-            inside = source <= most
-        elif mode == "bfly":
-            source = lane ^ b
-            inside = source <= most
-        else:
-            source = least | b & ~segment & 31
-            inside = source <= most
-        if not inside:
-            source = lane
-        given = requests.get(source)
-        answers[lane] = (given[4] if given is not None else own, inside)
+    values = [request[4] for request in requests]
+    b, c = requests[0][5:7]
+    if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):
+        return [(values[source], inside) for source, inside in _pattern(mode, b & 31, c & 0x1F1F)]
+    held = dict(zip(lanes, values))
+    answers = []
+    for lane, own, request in zip(lanes, values, requests):
+        source, inside = _source(mode, lane, request[5] & 31, request[6])
+        answers.append((held.get(source, own), inside))
     return answers
 
 
-def _vote(requests: dict[int, Request], verb: str) -> Any:
-    votes = [bool(request[4]) for request in requests.values()]
+@lru_cache(maxsize=256)
+def _pattern(mode: str, b: int, c: int) -> list[tuple[int, bool]]:
+    """Name the source of each lane of a whole warp that agrees on everything."""
+    return [_source(mode, lane, b, c) for lane in range(32)]
+
+
+def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """Name the lane that one lane reads from, and whether it lies inside its segment, as the ISA's pseudocode has it."""
+    clamp, segment = c & 31, c >> 8 & 31
+    most = lane & segment | clamp & ~segment & 31
+    least = lane & segment
+    if mode == "up":
+        source = lane - b
+        return (source, True) if source >= most else (lane, False)
+    if mode == "down":
+        source = lane + b
+    elif mode == "bfly":
+        source = lane ^ b
+    else:
+        source = least | b & ~segment & 31
+    return (source, True) if source <= most else (lane, False)
+
+
+def _vote(lanes: list[int], requests: list[Request], verb: str) -> Any:
+    votes = [bool(request[4]) for request in requests]
     if verb == "all":
         return all(votes)
     if verb == "any":
         return any(votes)
     if verb == "uni":
         return all(votes) or not any(votes)
-    return sum(1 << lane for lane, request in requests.items() if request[4])
+    return sum(1 << lane for lane, vote in zip(lanes, votes) if vote)
 
 
-def _match(requests: dict[int, Request], verb: str) -> dict[int, tuple[int, bool]]:
-    lanes: dict[Any, int] = {}
-    for lane, request in requests.items():
-        lanes[request[4]] = lanes.get(request[4], 0) | 1 << lane
+def _match(lanes: list[int], requests: list[Request], verb: str) -> list[tuple[int, bool]]:
+    groups: dict[Any, int] = {}
+    for lane, request in zip(lanes, requests):
+        groups[request[4]] = groups.get(request[4], 0) | 1 << lane
     if verb == "all":
-        same = len(lanes) == 1
-        every = sum(1 << lane for lane in requests)
-        return {lane: (every if same else 0, same) for lane in requests}
-    return {lane: (lanes[request[4]], True) for lane, request in requests.items()}
+        same = len(groups) == 1
+        every = sum(1 << lane for lane in lanes)
+        return [(every if same else 0, same)] * len(lanes)
+    return [(groups[request[4]], True) for request in requests]
 
 
 _REDUCTIONS: dict[str, Callable[[list[int]], int]] = {

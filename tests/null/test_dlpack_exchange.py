@@ -1,0 +1,263 @@
+"""DLPack's C exchange table, read: section 4 of the checklist, over tables made by hand; named after its rules."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import struct
+import sys
+import types
+
+import pytest
+
+from tests.null.producers import _api
+from tests.subject import module, rawcuda
+
+exchange, errors, dlpack = module("protocols.dlpack_c_exchange"), module("errors"), module("dlpack")
+view, ProtocolError = rawcuda.view, errors.ProtocolError
+
+_new = _api["PyCapsule_New"]
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
+OTHER = ctypes.create_string_buffer(b"dltensor")
+OWN = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Table:
+    """A table in memory, and the functions in it; `calls` notes each."""
+
+    def __init__(self, *, version=(1, 3), previous=0, device=(1, 0), own=True, borrow=True, stream=0):
+        self.calls, self.freed = [], 0
+        self.device = device
+        self.functions = [OWN(self._own) if own else None, OWN(self._borrow) if borrow else None, STREAM(self._stream) if stream is not None else None]
+        self.handle = stream
+        own, borrow, stream = (ctypes.cast(f, ctypes.c_void_p).value if f is not None else 0 for f in self.functions)
+        raw = struct.pack("=IIQQQQQQ", *version, previous, 0, own, 0, borrow, stream)
+        self.memory = ctypes.create_string_buffer(raw, len(raw))
+        self.address = ctypes.addressof(self.memory)
+        self.values = (ctypes.c_float * 6)(*range(6))
+        self.shape = (ctypes.c_int64 * 4)(2, 3, 3, 1)
+        self.deleter = DELETER(self._delete)
+        self.out = []
+
+    def tensor(self):
+        where = ctypes.addressof(self.shape)
+        return struct.pack("=QiiiBBHQQQ", ctypes.addressof(self.values), *self.device, 2, 2, 32, 1, where, where + 16, 0)
+
+    def _own(self, thing, out):
+        self.calls.append(("own", type(thing).__name__))
+        raw = struct.pack("=IIQQQ", 1, 3, 0, ctypes.cast(self.deleter, ctypes.c_void_p).value, 1) + self.tensor()
+        kept = ctypes.create_string_buffer(raw, len(raw))
+        self.out.append(kept)
+        ctypes.c_uint64.from_address(out).value = ctypes.addressof(kept)
+        return 0
+
+    def _borrow(self, thing, out):
+        self.calls.append(("borrow", type(thing).__name__))
+        ctypes.memmove(out, self.tensor(), 48)
+        return 0
+
+    def _stream(self, device, ordinal, out):
+        self.calls.append(("stream", device, ordinal))
+        ctypes.c_uint64.from_address(out).value = self.handle
+        return 0
+
+    def _delete(self, address):
+        self.freed += 1
+
+    def capsule(self, name=NAME):
+        return _new(self.address, ctypes.addressof(name), None)
+
+
+def kind_of(table, attribute="__dlpack_c_exchange_api__", offered=None):
+    return type("Array", (), {attribute: table.capsule() if offered is None else offered, "table": table})
+
+
+@pytest.mark.parametrize("attribute", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
+@pytest.mark.parametrize("as_int", [False, True])
+def test_4_1_4_6_where_the_table_is(attribute, as_int):
+    table = Table()
+    thing = kind_of(table, attribute, table.address if as_int else None)()
+    v = view(thing, protocol="dlpack_c_exchange")
+    assert (v.shape, v.strides, str(v.dtype), v.readonly, v.device, v.protocol) == ((2, 3), (12, 4), "float32", True, ("cpu", 0), "dlpack_c_exchange")
+    assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and table.calls == [("own", "Array")] and table.freed == 0
+    del v
+    assert table.freed == 1                              # an owned tensor is ours to delete, once
+
+
+def test_4_2_older_tables_behind_newer_ones():
+    first = Table()
+    second = Table(version=(2, 0), previous=first.address)
+    third = Table(version=(3, 7), previous=second.address)
+    assert view(kind_of(third)(), protocol="dlpack_c_exchange").shape == (2, 3) and first.calls and not third.calls
+    assert view(kind_of(Table(version=(1, 99)))(), protocol="dlpack_c_exchange").shape == (2, 3)
+    for lonely in (Table(version=(2, 0)), Table(version=(0, 9))):
+        with pytest.raises(ProtocolError, match="header.version.major") as caught:
+            view(kind_of(lonely)(), protocol="dlpack_c_exchange")
+        assert caught.value.protocol == "dlpack_c_exchange" and not lonely.calls
+    circle = Table(version=(2, 0))
+    struct.pack_into("=Q", circle.memory, 8, circle.address)
+    with pytest.raises(ProtocolError):                   # and one that leads to itself ends, too
+        view(kind_of(circle)(), protocol="dlpack_c_exchange")
+
+
+def test_4_1_what_is_no_table():
+    table = Table()
+    for offered in (table.capsule(OTHER), "x", 1.5, 0, -1, 8, 2**63, object()):
+        with pytest.raises(ProtocolError) as caught:
+            view(kind_of(table, offered=offered)(), protocol="dlpack_c_exchange")
+        assert caught.value.protocol == "dlpack_c_exchange"
+    with pytest.raises(ProtocolError, match="does not offer"):
+        view(object(), protocol="dlpack_c_exchange")
+
+
+def test_4_4_a_subclass_goes_the_python_way():
+    table = Table()
+    kind = kind_of(table)
+
+    class Sub(kind):
+        pass
+
+    with pytest.raises(ProtocolError, match="does not offer"):
+        view(Sub(), protocol="dlpack_c_exchange")
+    with pytest.raises(TypeError, match="no exporter"):
+        view(kind())                                     # unasked the table is used for torch's own types only
+    assert not table.calls
+
+
+def test_4_10_the_exporters_own_errors():
+    """-1 with an exception set, which a Python callback cannot do: here it is a C function that fails for these objects."""
+    table = Table()
+    fails = ctypes.cast(_api["PyObject_GetBuffer"], ctypes.c_void_p).value
+    struct.pack_into("=Q", table.memory, 24, fails)
+    for _ in range(10):
+        with pytest.raises(TypeError, match="bytes-like object is required, not 'Array'"):
+            view(kind_of(table)(), protocol="dlpack_c_exchange")
+    assert table.freed == 0
+
+
+def test_failing_without_an_exception():
+    table = Table()
+    table.functions.append(OWN(lambda thing, out: -1))
+    struct.pack_into("=Q", table.memory, 24, ctypes.cast(table.functions[-1], ctypes.c_void_p).value)
+    with pytest.raises(ProtocolError, match="without an exception"):
+        view(kind_of(table)(), protocol="dlpack_c_exchange")
+
+
+@pytest.mark.parametrize("missing, field", [("own", "managed_tensor_from_py_object_no_sync"), ("stream", "current_work_stream")])
+def test_4_12_null_functions(missing, field):
+    table = Table(**{missing: None if missing == "stream" else False})
+    with pytest.raises(ProtocolError) as caught:
+        view(kind_of(table)(), protocol="dlpack_c_exchange")
+    assert caught.value.field == field
+    assert view(kind_of(Table(borrow=False))(), protocol="dlpack_c_exchange").shape == (2, 3)     # the only one that may be null
+
+
+# -- torch, in a copy that has only what is looked at
+
+class Tensor:
+    """What the reader asks of a torch tensor."""
+
+    requires_grad = False
+    storage = None
+
+    def __init__(self, **changes):
+        self.changes = changes
+        self.layout = changes.get("layout", "torch.strided")
+        self.requires_grad = changes.get("requires_grad", False)
+
+    def is_conj(self):
+        return self.changes.get("conj", False)
+
+    def is_neg(self):
+        return self.changes.get("neg", False)
+
+    def untyped_storage(self):
+        self.storage = self.storage or Storage()
+        return self.storage
+
+
+class Storage:
+    pass
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """Put a torch in place whose Tensor has a table of ours."""
+    fake = types.ModuleType("torch")
+    table = Table()
+    fake.table = table
+    fake.Tensor = type("Tensor", (Tensor,), {"__dlpack_c_exchange_api__": table.capsule(), "__module__": "torch"})
+    fake.nn = types.SimpleNamespace(Parameter=type("Parameter", (fake.Tensor,), {"__module__": "torch.nn.parameter"}))
+    fake.strided = "torch.strided"
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    exchange._short.clear()
+    exchange._tables.pop(fake.Tensor, None)
+    yield fake
+    for kinds in (exchange._tables, module("choosing").shortcuts):
+        for kind in (fake.Tensor, fake.nn.Parameter):
+            kinds.pop(kind, None)
+
+
+def test_4_5_a_borrowed_tensor_and_its_storage(torch):
+    for _ in range(3):                                   # learnt, known, known
+        tensor = torch.Tensor()
+        v = view(tensor)
+        assert v.protocol == "dlpack_c_exchange" and v.tolist()[1] == [3.0, 4.0, 5.0] and not v.readonly
+        assert v.owner is tensor.storage                 # the memory is the storage's: tensor.data = ... gives the tensor another
+    assert torch.table.calls == [("borrow", "Tensor")] * 3 and torch.table.freed == 0
+
+
+def test_4_4_torchs_own_types_only(torch):
+    assert view(torch.nn.Parameter()).protocol == "dlpack_c_exchange"
+
+    class FakeTensor(torch.Tensor):
+        def __dlpack__(self, **keywords):
+            raise BufferError("the Python way")
+
+    with pytest.raises(BufferError, match="the Python way"):
+        view(FakeTensor())
+
+
+@pytest.mark.parametrize("changes, field", [({"requires_grad": True}, "requires_grad"), ({"conj": True}, "is_conj"), ({"neg": True}, "is_neg"),
+                                            ({"layout": "torch.sparse_coo"}, "layout")])
+@pytest.mark.parametrize("protocol", [None, "dlpack_c_exchange", "dlpack", "cuda_array_interface"])
+def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol):
+    view(torch.Tensor())
+    calls = list(torch.table.calls)
+    for _ in range(2):
+        if field == "layout":                            # on the short way it is the real table that refuses
+            module("choosing").shortcuts.pop(torch.Tensor, None)
+        with pytest.raises(ProtocolError) as caught:
+            view(torch.Tensor(**changes), protocol=protocol)
+        assert caught.value.field == field and "tensor." in str(caught.value)    # the remedy
+    assert torch.table.calls == calls
+
+
+def test_4_9_the_stream_at_work(torch, monkeypatch):
+    settled = []
+    cuda_side = module("cuda_side")
+    monkeypatch.setattr(cuda_side, "settle_stream", lambda made, stream: settled.append((made.stream, stream)))
+    monkeypatch.setattr(cuda_side, "check_label", lambda made: None)
+    for handle, at_work in ((0, 1), (2, 2), (77, 77)):   # null is the legacy default stream
+        table = Table(device=(2, 1), stream=handle)
+        v = view(kind_of(table)(), protocol="dlpack_c_exchange", stream=2)
+        assert v.device == ("cuda", 1) and table.calls[-1] == ("stream", 2, 1) and settled.pop() == (at_work, 2)
+        del v
+    assert not settled
+    view(kind_of(Table())(), protocol="dlpack_c_exchange")
+    assert not settled                                   # host memory has no stream
+
+
+def test_leaks(torch):
+    tensor, thing = torch.Tensor(), kind_of(Table())()
+    view(tensor), view(thing, protocol="dlpack_c_exchange")
+    gc.collect()
+    before = sys.getrefcount(tensor), sys.getrefcount(thing), len(gc.get_objects())
+    for _ in range(1000):
+        view(tensor), view(thing, protocol="dlpack_c_exchange")
+        torch.table.calls.clear(), thing.table.calls.clear(), thing.table.out.clear()
+    gc.collect()
+    after = sys.getrefcount(tensor), sys.getrefcount(thing), len(gc.get_objects())
+    assert after[:2] == before[:2] and after[2] - before[2] < 20 and thing.table.freed == 1001

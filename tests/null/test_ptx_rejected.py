@@ -1,0 +1,267 @@
+"""What is no PTX is rejected when it is loaded, with the line, in ptxas' own words; and hostile text does no harm."""
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.null.ptx_client import DATA, HEAD, Machine, Rejected, kernel, ptx, rejection, space
+
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+
+DECLARED = """
+    .reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<9>; .reg .s32 %s<9>; .reg .u32 %u<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;
+    .reg .u64 %ud<9>; .reg .f64 %fd<9>; .reg .u16 %uh<4>; .reg .f16 %hf<4>;
+"""
+VARIABLES = ".global .u32 gv; .shared .u32 sv; .const .u32 cv;\n"
+SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
+
+
+def one(instruction: str, name: str = "k") -> str:
+    """Make a kernel of one line."""
+    return f".visible .entry {name}(.param .u64 a)\n{{{DECLARED}{instruction}\nret;\n}}\n"
+
+
+def judged(verdict: str) -> "list[str]":
+    """Read the instructions of which ptxas said this."""
+    lines = (DATA / "judged.txt").read_text().splitlines()
+    return [line[10:] for line in lines if line[:9].strip() == verdict]
+
+
+def test_ptxas_verdicts_are_many() -> None:
+    assert len(judged("takes")) > 300 and len(judged("refuses")) > 150
+
+
+@pytest.mark.parametrize("instruction", judged("takes"))
+def test_what_ptxas_takes_is_taken(instruction: str) -> None:
+    Machine(SM90 + one(instruction))
+
+
+@pytest.mark.parametrize("instruction", judged("refuses"))
+def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
+    reason = rejection(SM90 + one(instruction))
+    assert reason.code == 218 and reason.line in range(8, 12)
+    assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
+
+
+@pytest.mark.parametrize("instruction", judged("not here"))
+def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
+    assert re.search("not emulated|Illegal modifier '.v2'", rejection(SM90 + one(instruction)).log)
+
+
+@needs_ptxas
+def test_ptxas_still_says_so(tmp_path: Path) -> None:
+    """What it takes, in one module; of what it refuses, one in ten, each alone."""
+    path = tmp_path / "x.ptx"
+
+    def takes(text: str) -> bool:
+        path.write_text(text)
+        done = subprocess.run(["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True)
+        return done.returncode == 0
+
+    kernels = [one(text, f"k{at}") for at, text in enumerate(judged("takes")) if not re.search(r"\bk\b", text)]
+    assert takes(SM90 + "".join(kernels))
+    assert not [text for text in judged("refuses")[::10] if takes(SM90 + one(text))]
+
+
+# -- the image as a whole
+
+@pytest.mark.parametrize("image,code,words", [
+    (b"", 200, "empty"), (b"   \n", 200, "empty"), (b"hello", 200, "neither PTX text nor a cubin"), (b"\xff\xfe\x00\x01", 200, "neither"),
+    (b"\x7fELF\x02\x01\x01", 209, "cubin"), (b"\x50\xed\x55\xba", 209, "fatbin"),
+    (b".version 99.0\n.target sm_50\n.address_size 64\n", 222, r"Unsupported .version 99.0; current version is '9.0'"),
+    (b".version 6.3\n.target sm_100\n.address_size 64\n", 209, "'sm_100' cannot be compiled to architecture 'sm_90'"),
+    (b".version 6.3\n.target sm_50\n.address_size 32\n", 218, "address_size 64"), (b".target sm_50\n", 218, "Missing .version"),
+    (b".version 6.3\n", 218, "Missing .target"), (b".version x\n.target sm_50", 218, "expected a version"),
+    (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"),
+])
+def test_images(image: bytes, code: int, words: str) -> None:
+    reason = rejection(image)
+    assert reason.code == code and re.search(words, reason.log)
+
+
+def test_an_older_driver_takes_less() -> None:
+    text = HEAD.replace("7.8", "8.3")
+    assert rejection(text, driver_version=12020).code == 222
+    Machine(text, driver_version=12030)
+    Machine(HEAD.replace("7.8", "7.4"), driver_version=11040)
+    assert rejection(HEAD.replace("7.8", "7.5"), driver_version=11040).code == 222
+
+
+def test_an_older_architecture_takes_less() -> None:
+    assert rejection(HEAD.replace("sm_75", "sm_86"), architecture=(8, 0)).code == 209
+    Machine(HEAD.replace("sm_75", "sm_80"), architecture=(8, 6))
+    Machine(HEAD.replace("sm_75", "sm_90a"), architecture=(9, 0))
+
+
+def test_a_trailing_nul_ends_the_text() -> None:
+    assert list(Machine((kernel("") + "\0garbage").encode()).code.entries) == ["k"]
+
+
+def test_the_log_names_the_line() -> None:
+    text = kernel("add.s32 %r1, %r2, %r3;\nadd.s32 %r1, %r2, %f3;")
+    assert rejection(text).log == ("ptxas application ptx input, line 16; error   : Arguments mismatch for instruction 'add'\n"
+                                   "ptxas fatal   : Ptx assembly aborted due to errors")
+    assert rejection(text).line == 16 and str(rejection(text)) == rejection(text).log
+
+
+@pytest.mark.parametrize("text,words", [
+    ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};",
+     r"line 15; error   : 'mma.sync.*' is not emulated: tensor-core"),
+    ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1];", "'tex.2d.v4.f32.f32' is not emulated: textures"),
+    ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];", "tensor-core"), ("mbarrier.init.shared.b64 [%r1], 1;", "asynchronous barriers"),
+    ("cp.async.bulk.commit_group;", "bulk copies"), ("wgmma.fence.sync.aligned;", "tensor-core"), ("suld.b.1d.b32 %r1, [%d1];", "textures"),
+])
+def test_opcodes_that_are_refused_are_named_with_their_line(text: str, words: str) -> None:
+    assert re.search(words, rejection(kernel(text)).log)
+
+
+@pytest.mark.parametrize("text,words", [
+    ("call nowhere, ();", "Unknown symbol 'nowhere'"), ("call (%r1), g, ();", "wrong number of parameters"),
+    ("bra NOWHERE;", "Unknown symbol 'NOWHERE'"), ("{ X: } bra X;", "Unknown symbol 'X'"), ("X: X: ret;", "Duplicate definition of label 'X'"),
+    (".reg .b32 %q; .reg .f32 %q;", "Duplicate definition of variable '%q'"), (".shared .b8 s[50000]; mov.u32 %r1, s;", "too much shared data"),
+    (".local .b8 l[600000];", "too much local data"), ("ld.param.u64 %d1, [nothing];", "Unknown symbol 'nothing'"),
+    ("@%r1 ret;", "must be a predicate"), (".param .b32 p; ld.param.b64 %d1, [p];", "past the end of parameter"), ("call k, (%out);", "kernel 'k'"),
+])
+def test_what_names_refer_to(text: str, words: str) -> None:
+    assert words in rejection(kernel(text, before=".func g() { ret; }\n")).log
+
+
+@pytest.mark.parametrize("text,words", [
+    (".global .u32 a = {1};", "constant"), (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"), (".global .u64 a = nothing;", "Unknown symbol"),
+    (".global .u32 a[99999999999];", "too large"), (".global .align 3 .u32 a;", "not a power of two"), (".shared .u32 a = 1;", "Initial value not allowed"),
+    (".global .u32 a; .global .f32 a;", "Duplicate definition"), (".const .b8 a[70000];", "too much global constant data"), (".reg .b32 %r;", "not allowed at module scope"),
+    (".func f() { ret; } .func f() { ret; }", "Duplicate definition of function 'f'"), (".func f(); .func f(.param .b32 x) { ret; }", "conflicts"),
+    (".entry e(.param .b8 x[40000]) { ret; }", "parameter space overflowed"), (".global .texref t;", "textures"), (".entry e() {", "ends too early"),
+    (".global .u32 a = 1/0;", "Division by zero"), (".alias a, b;", "not emulated"), ("garbage", "expected a directive"), ("/* open", "Unterminated comment"),
+    ('.file 1 "open', "Unterminated string"), (".global .u32 \u00e9;", "Unexpected character"), (".entry e(.reg .u32 x) { ret; }", "must be in .param space"),
+])
+def test_declarations(text: str, words: str) -> None:
+    assert words in rejection(HEAD + text).log
+
+
+def test_a_variable_declared_before_it_is_defined() -> None:
+    here = Machine(HEAD + ".extern .global .u32 a;\n.global .u64 where = a;\n.visible .global .u32 a = 5;\n")
+    found = here.code.variables
+    assert bytes(found["a"].data) == b"\5\0\0\0" and int.from_bytes(found["where"].data, "little") == found["a"].base
+    assert "Unresolved extern variable 'x'" in rejection(kernel("ld.global.u32 %r1, [x];", before=".extern .global .u32 x;\n")).log
+    assert "Unresolved extern function 'x'" in rejection(kernel("call x, ();", before=".extern .func x();\n")).log
+
+
+# -- hostile text
+
+HOSTILE = ["import", "class", "lambda", "None", "__import__", "L", "B", "T4", "thread", "fuel", "yield", "_", "__class__", "os$system", "exec$", "$", "r_r1",
+           "a" * 300, "INF", "at", "self"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_that_mean_something_in_python(name: str) -> None:
+    """As register, label, kernel, function, variable and parameter, with and without a percent sign."""
+    if name == "_":
+        name = "_x"
+    text = HEAD + f"""
+.global .u32 v{name} = 3;
+.func (.param .b32 {name}) f{name}(.param .b32 p{name}) {{ .reg .b32 %{name}; ld.param.b32 %{name}, [p{name}]; st.param.b32 [{name}], %{name}; ret; }}
+.visible .entry k{name}(.param .u64 {name})
+{{
+    .reg .b64 %{name}; .reg .b64 %{name}1; .reg .b32 {name}r; .reg .pred {name}p;
+    ld.param.u64 %{name}, [{name}];
+    ld.global.u32 {name}r, [v{name}];
+    setp.eq.u32 {name}p, {name}r, 3;
+    @{name}p bra L{name};
+    ret;
+L{name}:
+    {{ .reg .b32 {name}r; .param .b32 a; .param .b32 b; mov.u32 {name}r, 41; st.param.b32 [a], {name}r; call (b), f{name}, (a); ld.param.b32 {name}r, [b];
+      st.global.u32 [%{name}], {name}r; }}
+    ret;
+}}
+"""
+    here = Machine(text)
+    out = here.buffer("I", [0])
+    here.run(f"k{name}", out)
+    assert out.values() == [41]
+
+
+@pytest.mark.parametrize("text", [
+    "%r1; import os", "r1);print(1", 'x"y', "x\ny", "x;y", "x y", "x#y", "x\\y", "x'y", "x{y}", "\u0131", "x\u2028y", "x\x00y", "{a}", "{M}", "%(x)s",
+])
+def test_names_with_anything_else_in_them_are_no_names(text: str) -> None:
+    for body in (f".reg .b32 {text};", f"{text}: bra {text};", f"mov.u32 {text}, 1;", f"add.{text} %r1, %r1, 1;", f"{text} %r1;"):
+        try:
+            made = Machine(kernel(body.replace("\x00", "\x01")))
+        except Rejected:
+            continue
+        assert "import" not in made.code.source and "print" not in made.code.source
+
+
+def test_nothing_of_the_text_reaches_the_source() -> None:
+    """Only integers, floats written anew, checked names behind a prefix, and words of our own."""
+    source = "".join(Machine((DATA / f"{build}.ptx").read_text()).code.source for build in ("memory.sm75", "together.sm75", "half.sm75"))
+    allowed = re.compile(r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w* | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
+                         re.VERBOSE)
+    rest = allowed.sub("", re.sub(r"#[^\n]*", "", source))
+    assert rest == ""
+    own = set(re.findall(r"(?<![\w'.])[A-Za-z_]\w*", re.sub(r"'[^']*'|#[^\n]*|\d[\w.+-]*", "", source)))
+    words = {word for word in own if not re.match(r"[rkfp]\d*_", word)}
+    assert len(words) < 250, sorted(words)
+
+
+def test_strings_and_comments_reach_nothing() -> None:
+    text = kernel('// __import__("os").system("x")\n/* """ ; */ .pragma "x\\"; import os";\n', before='.file 1 "a\\"b.cu"\n')
+    assert "import" not in Machine(text).code.source
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: kernel("{" * n + "}" * n), lambda n: kernel("mov.u32 %r1, " + "(" * n + "1" + ")" * n + ";"), lambda n: kernel("mov.u32 %r1, " + "-" * n + "1;"),
+    lambda n: HEAD + ".global .u32 a" + "[1]" * n + " = " + "{" * n + "1" + "}" * n + ";", lambda n: HEAD + ".global .u32 a = " + "1+" * n + "1;",
+    lambda n: kernel("mov.u32 %r1, " + "9" * n + ";"), lambda n: kernel("mov.f32 %f1, 1." + "9" * n + ";"), lambda n: kernel(".reg .b32 %x<" + "9" * n + ">;"),
+    lambda n: kernel("mov.u32 %r1, 0x" + "f" * n + ";"), lambda n: kernel(f"mov.u32 %r{'9' * n}, 1;"), lambda n: HEAD + "/*" * n, lambda n: HEAD + '"' * n,
+    lambda n: HEAD + ".version " * n, lambda n: kernel("add" + ".s32" * n + " %r1, %r1, 1;"), lambda n: kernel("mov.b64 %d1, {" + "%r1," * n + "%r1};"),
+    lambda n: HEAD + ".visible " * n + ".entry k() { ret; }", lambda n: kernel("@%p1 " * n + "ret;"), lambda n: HEAD + "#" * n, lambda n: HEAD + "(" * n,
+])
+def test_deep_long_and_huge_text_is_judged_quickly(make: object) -> None:
+    started = time.perf_counter()
+    for size in (70, 5000, 100_000):
+        try:
+            ptx.load(make(size).encode(), space.Space())              # type: ignore[operator]
+        except Rejected as reason:
+            assert reason.log and len(reason.log) < 1000
+    assert time.perf_counter() - started < 5
+
+
+def test_a_constant_expression_may_be_long_but_not_deep() -> None:
+    here = Machine(HEAD + ".global .u32 a = " + "1+" * 3000 + "1;")
+    assert int.from_bytes(here.code.variables["a"].data, "little") == 3001
+
+
+@pytest.mark.parametrize("body", [
+    "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\nadd.u32 %r2, %r2, 1;\nX{n}:\n" for n in range(3000)),
+    "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\n" for n in range(300)) + "".join(f"X{n}: add.u32 %r2, %r2, 1;\n" for n in range(300)),
+    "".join(f"L{n}:\n" for n in range(60)) + "".join(f"A{n}: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {n};\n@%p1 bra A{max(0, n - 30)};\n" for n in range(200)),
+    "".join(f"O{n}: add.u32 %r2, %r2, 1;\n" for n in range(40)) + "".join(f"setp.lt.u32 %p1, %r2, {n};\n@%p1 bra O{39 - n};\n" for n in range(40)),
+    "mov.u32 %r2, 5;\n" + "".join(f"setp.eq.u32 %p1, %r2, {n};\n@%p1 bra C{n};\n" for n in range(100)) + "bra E;\n"
+    + "".join(f"C{n}: add.u32 %r3, %r3, {n};\nbra E;\n" for n in range(100)) + "E:\n",
+], ids=["many ifs", "many labels", "backward tangle", "deep loops", "a long ladder"])
+def test_large_flow_is_planned_quickly_and_runs(body: str) -> None:
+    started = time.perf_counter()
+    here = Machine(kernel("mov.u32 %r1, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" + body))
+    assert time.perf_counter() - started < 10
+    here.run("k", here.buffer("I", 1))
+
+
+def test_a_rejection_frees_what_was_allocated() -> None:
+    memory = space.Space()
+    with pytest.raises(Rejected):
+        ptx.load(kernel("mov.u32 %f1, 1;", before=".global .u32 a;\n").encode(), memory)
+    assert not memory.live()
+
+
+def test_loading_raises_no_recursion_limit() -> None:
+    limit = sys.getrecursionlimit()
+    Machine(kernel(""))
+    assert sys.getrecursionlimit() == limit

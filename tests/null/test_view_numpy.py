@@ -1,0 +1,227 @@
+"""NumPy's arrays, by every protocol and both ways, short and long; NumPy is the oracle."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+
+import pytest
+
+from tests.null.test_layout import random_array
+from tests.subject import module, rawcuda
+
+numpy = pytest.importorskip("numpy")
+choosing, dlpack, protocol, errors, dtypes, cpython = (module(name) for name in (
+    "choosing", "dlpack", "protocols.dlpack", "errors", "dtypes", "cpython"))
+view, ProtocolError = rawcuda.view, errors.ProtocolError
+VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0"
+
+
+@pytest.fixture(params=["short", "long", "called"])
+def way(request, monkeypatch):
+    """Take the short way, the long way, or the short way without the look into capsules."""
+    monkeypatch.setattr(choosing, "shortcuts", choosing.shortcuts)
+    if request.param == "long":
+        monkeypatch.setattr(module("strided"), "shortcuts", {})
+    elif request.param == "called":
+        plain = protocol.describe_ndarray
+        monkeypatch.setitem(choosing.shortcuts, numpy.ndarray, lambda array, kind: plain(array, kind, peek=dlpack._call_capsule))
+    return request.param
+
+
+def same(v, a):
+    """See that a view is an array, field by field."""
+    assert v.ptr == a.__array_interface__["data"][0] or not a.size
+    assert v.shape == a.shape and v.ndim == a.ndim and v.size == a.size and v.nbytes == a.nbytes and v.itemsize == a.itemsize
+    assert all(mine == its for n, mine, its in zip(a.shape, v.strides, a.strides) if n > 1) or not a.size
+    assert str(v.dtype) == str(a.dtype) and v.readonly == (not a.flags.writeable) and v.device == ("cpu", 0)
+    assert v.is_c_contiguous == a.flags.c_contiguous and v.is_f_contiguous == a.flags.f_contiguous
+    assert repr(v.tolist()) == repr(a.tolist()) or a.dtype.kind in "cfVSUMm"
+
+
+@pytest.mark.parametrize("name", ["dlpack", "array_interface", "buffer", None])
+def test_random_layouts(way, name):
+    for n in range(300):
+        a, choose = random_array(numpy, (n, 11).__hash__())
+        if choose.random() < 0.2:
+            a.flags.writeable = False
+        if name == "dlpack" and not VERSIONED and not a.flags.writeable:
+            continue                                     # before 2.1 NumPy exports no read-only array
+        for _ in range(2):                               # the first is learnt, the second known
+            v = view(a, protocol=name)
+            same(v, a)
+        assert v.protocol == name or name is None
+        key = tuple(slice(None, None, choose.choice((1, -1, 2))) for _ in range(a.ndim))
+        same(v[key], a[(*key, ...)])
+        same(v.T, a.T)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in dtypes._TABLE])
+def test_every_dtype(way, name):
+    try:
+        a = numpy.zeros((2, 3), name)
+    except TypeError:
+        pytest.skip("NumPy alone has no such dtype")
+    a.reshape(-1).view("u1")[:] = 1
+    same(view(a), a)
+    same(view(a[:, ::2]), a[:, ::2])
+
+
+def test_what_dlpack_cannot_say_comes_by_another_protocol(way):
+    for what, name, ours in (("M8[s]", "array_interface", "datetime64[s]"), ("S3", None, "|S3"), ("U2", None, "<U2"), ("V4", None, "|V4"),
+                             ([("a", "<i4"), ("b", "<f8")], None, "[('a', '<i4'), ('b', '<f8')]"), ("g", None, str(numpy.dtype("g")))):
+        a = numpy.zeros(3, what)
+        v = view(a)
+        assert str(v.dtype) == ours and v.protocol in ("array_interface", "buffer") and (name is None or v.protocol == name)
+    for what in (">f4", ">i8", "O"):
+        with pytest.raises((BufferError, ValueError)):
+            view(numpy.zeros(3, what))
+
+
+def test_read_only_is_never_lost(way):
+    a = numpy.zeros(3, "f4")
+    a.flags.writeable = False
+    for source in (a, a[:2], numpy.broadcast_to(numpy.zeros(3), (2, 3))):
+        assert view(source).readonly and view(source).T.readonly
+        with pytest.raises(ProtocolError):
+            view(source).fill(0)
+    a.flags.writeable = True
+    assert not view(a).readonly
+
+
+def test_subclasses_and_scalars(way):
+    class Mine(numpy.ndarray):
+        pass
+
+    a = numpy.arange(6.0).reshape(2, 3).view(Mine)
+    same(view(a), a)
+    masked = numpy.ma.masked_array([1, 2, 3], [True, False, False])
+    assert view(masked, protocol="buffer").tolist() == [1, 2, 3]
+    scalar = numpy.float32(2.5)
+    assert view(scalar).tolist() == 2.5 and view(scalar).readonly and view(scalar).shape == ()
+    assert view(scalar).protocol == "buffer"
+    v = view(scalar, protocol="array_interface")         # before NumPy 2.5 the memory of an array that only the dict keeps alive
+    gc.collect()
+    assert v.tolist() == 2.5 and (v.owner is scalar) == ("__ref" not in scalar.__array_interface__)
+    assert view(numpy.array(7)).shape == () and view(numpy.array(7)).tolist() == 7
+    for shape in ((0,), (0, 3), (3, 0, 2)):
+        same(view(numpy.zeros(shape)), numpy.zeros(shape))
+    big = numpy.zeros((1,) * 30 + (2,) * 2)
+    same(view(big), big)
+
+
+def test_numpy_takes_ours():
+    for n in range(200):
+        a, _ = random_array(numpy, (n, 12).__hash__())
+        v = view(a, protocol="array_interface")
+        for b in (numpy.asarray(v), numpy.asarray(v.memoryview()), numpy.array(v, copy=False) if VERSIONED else numpy.asarray(v)):
+            assert b.shape == a.shape and b.dtype == a.dtype and numpy.array_equal(a, b) and (numpy.shares_memory(a, b) or not a.size)
+            assert b.flags.writeable == a.flags.writeable or not a.size
+        if any(stride < 0 for k, stride in zip(a.shape, a.strides) if k > 1) and a.size:
+            with pytest.raises(BufferError):
+                numpy.from_dlpack(v)
+        elif VERSIONED or a.flags.writeable:
+            b = numpy.from_dlpack(v)
+            assert b.shape == a.shape and b.dtype == a.dtype and numpy.array_equal(a, b) and (numpy.shares_memory(a, b) or not a.size)
+            assert not VERSIONED or not a.size or b.flags.writeable == a.flags.writeable
+
+
+@pytest.mark.skipif(not VERSIONED, reason="from_dlpack has no copy and device before NumPy 2.1")
+def test_numpy_asks_for_copies_and_devices():
+    a = numpy.arange(6.0)
+    v = view(a)
+    assert not numpy.shares_memory(numpy.from_dlpack(v, copy=True), a) and numpy.shares_memory(numpy.from_dlpack(v, copy=False), a)
+    assert numpy.shares_memory(numpy.from_dlpack(v, device="cpu"), a)
+    assert numpy.from_dlpack(v, copy=True).flags.writeable
+    readonly = view(a, writable=False)
+    assert numpy.from_dlpack(readonly, copy=True).flags.writeable and not numpy.from_dlpack(readonly).flags.writeable
+
+
+# -- what it costs to keep
+
+def test_100_000_exchanges_of_each_kind_leave_nothing():
+    a = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
+    v = view(a)
+    rounds = 100_000 if sys.version_info >= (3, 13) else 10_000      # the newest Python takes the time for all of them
+    for exchange in (lambda: view(a), lambda: view(a, protocol="dlpack"), lambda: view(a, protocol="array_interface"), lambda: view(a, protocol="buffer"),
+                     lambda: view(v.__dlpack__(max_version=(1, 0))), lambda: v.__dlpack__(), lambda: numpy.from_dlpack(v), lambda: v.__array_interface__,
+                     lambda: v.memoryview()):
+        for _ in range(50):
+            exchange()
+        gc.collect()
+        before = sys.getrefcount(a), sys.getrefcount(v), sys.getrefcount(v.dtype), sys.getrefcount(v.place), len(dlpack.outstanding), allocated()
+        for _ in range(rounds):
+            exchange()
+        gc.collect()
+        after = sys.getrefcount(a), sys.getrefcount(v), sys.getrefcount(v.dtype), sys.getrefcount(v.place), len(dlpack.outstanding), allocated()
+        assert after[:5] == before[:5] and after[5] - before[5] < 100, (before, after)
+
+
+def allocated():
+    return sys.getallocatedblocks()
+
+
+def test_a_kept_view_is_small_and_a_million_are_flat():
+    import tracemalloc
+    a = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
+    view(a), view(a)
+    capsules, kept = [None] * 20_000, [None] * 20_000
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        for i in range(len(capsules)):
+            capsules[i] = a.__dlpack__(max_version=(1, 0)) if VERSIONED else a.__dlpack__()
+        theirs = tracemalloc.get_traced_memory()[0] - start
+        start += theirs
+        for i in range(len(kept)):
+            kept[i] = view(a)
+        ours = tracemalloc.get_traced_memory()[0] - start - theirs
+    finally:
+        tracemalloc.stop()
+    assert ours / len(kept) <= 200, ours / len(kept)
+    assert kept[0].shape is kept[1].shape and kept[0].strides is kept[1].strides or not VERSIONED      # what is the same is there once
+
+
+def test_tables_do_not_grow_without_end():
+    for n in range(3000):
+        v = view(numpy.zeros((n % 1500 + 1, 2), "u1"))
+        assert v.shape[0] == n % 1500 + 1
+    assert len(protocol._known) <= 2001
+    assert sum(len(known) for kinds in protocol._short.values() for _, _, known in kinds.values()) <= 1001 * max(
+        sum(len(kinds) for kinds in protocol._short.values()), 1)
+
+
+def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
+    assert cpython._window is None or cpython._window.readonly
+    data = ctypes.c_uint64(0x1122334455667788)
+    address = ctypes.addressof(data)
+    fast = cpython.reader("Q")(address)
+    monkeypatch.setattr(cpython, "_window", None)
+    assert cpython.reader("Q")(address) == fast == (data.value,) and cpython.reader("4xI")(address) == (0x11223344,)
+
+
+def test_a_shortcut_is_for_the_very_type_only():
+    view(numpy.zeros(3))
+    assert set(choosing.shortcuts) <= {numpy.ndarray} | {kind for kind in choosing.shortcuts if kind.__module__.startswith("torch")}
+
+    class ndarray(numpy.ndarray):                        # the name is not enough
+        __module__ = "numpy"
+
+    view(numpy.zeros(3).view(ndarray))
+    assert ndarray not in choosing.shortcuts
+
+
+def test_every_step_is_traced():
+    a = numpy.arange(6.0)
+    seen = []
+    with rawcuda.trace(seen.append):
+        v = view(a)
+        b = numpy.from_dlpack(v)
+        w = view(v.__dlpack__(max_version=(1, 0)))
+        view(a, protocol="buffer"), view(a, protocol="array_interface"), v.__array_interface__
+        del b, w
+        gc.collect()
+    steps = [(step.protocol, step.what.split("(")[0]) for step in seen]
+    for expected in (("dlpack", "ndarray.__dlpack__"), ("dlpack", "export"), ("dlpack", "consume"), ("dlpack", "deleter"), ("buffer", "memoryview"),
+                     ("array_interface", "ndarray.__array_interface__"), ("array_interface", "export")):
+        assert expected in steps, (expected, steps)
