@@ -1,6 +1,6 @@
-"""A C callback, void f(void *), that Python serves and that may be called while an exception is on its way.
+"""C callbacks that Python serves: one that may be called while an exception is on its way, and one that may raise.
 
-Why so       C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. What is dropped then may be a
+Why so       ctypes itself can do neither. C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. What is dropped then may be a
              capsule or a tensor of ours, whose destructor is a callback. ctypes would enter Python with the exception set,
              and lose it: the user would see "SystemError: error return without exception set".
 How          no Python code may run between putting the exception aside and putting it back, so the callback is a chain of
@@ -11,6 +11,8 @@ How          no Python code may run between putting the exception aside and putt
                 by a slot that calls the instance, and that call, partial's own, sets the exception again.
              4. ctypes drops the instance. Its __del__ is where our function runs; CPython puts a pending exception aside
                 for the length of any __del__, and reports what is raised inside.
+To raise     a callback's exceptions are reported and lost. But ctypes drops what the function returned after it has made a C
+             int of it, so an int whose death calls it (by a slot, once more) can raise then: `raising`.
 Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does without.
              Near the recursion limit, or under a signal handler that raises, our function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, PyType_FromSpec, PyCapsule_Destructor
@@ -21,6 +23,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import partial
+from operator import attrgetter
 from struct import Struct
 
 from .cpython import address_of, bind, immortal
@@ -29,9 +32,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["available", "callback"]
+__all__ = ["available", "callback", "raising"]
 
-_NB_BOOL, _FLAGS = 9, 1 << 18 | 1 << 10                  # Py_nb_bool; Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
+_NB_BOOL, _TP_FINALIZE = 9, 80                           # Py_nb_bool, Py_tp_finalize
+_FLAGS = 1 << 18 | 1 << 10                               # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
 _kinds: dict[str, Any] = {}                            # what is made once, when the first callback is
 
 
@@ -51,7 +55,7 @@ def callback(function: "Callable[[int | None], object]") -> int:
     if not available():
         raise NotImplementedError("no callback that preserves exceptions is known for this interpreter")
     if "partial" not in _kinds:
-        _kinds["partial"] = _partial_whose_truth_is_a_call()
+        _kinds["partial"] = _kind_that_calls_itself(partial, _NB_BOOL)
 
     truth: Any = _kinds["partial"]
 
@@ -65,7 +69,49 @@ def callback(function: "Callable[[int | None], object]") -> int:
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
-def _partial_whose_truth_is_a_call() -> Any:
+def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any]:
+    """Return a decorator: it makes a C function of a Python one, which may raise; then the C function returns -1.
+
+    result, parameters   ctypes types; the result is an integer type
+    returns              the ctypes function object, which exists for good
+    raises               NotImplementedError   not available() here
+    """
+    if not available():
+        raise NotImplementedError("no callback that may raise is known for this interpreter")
+    if "int" not in _kinds:
+        _kinds["int"] = _failure_kind()
+    failure, set_error = _kinds["int"], bind("PyErr_SetObject", None, ctypes.py_object, ctypes.py_object)
+
+    def make(function: Callable[..., int]) -> Any:
+        def served(*arguments: Any) -> int:
+            try:
+                return function(*arguments)
+            except BaseException as error:
+                # Not kept in a variable: the error's traceback holds this frame, and so would keep it from dying at once.
+                return failure(partial(set_error, type(error), error))  # type: ignore[no-any-return]
+
+        return immortal(ctypes.CFUNCTYPE(result, *parameters)(served))
+
+    return make
+
+
+def _failure_kind() -> Any:
+    """Make the int -1 that raises when it dies: what it is called with is found and called by C functions alone."""
+    base: Any = _kind_that_calls_itself(int, _TP_FINALIZE)
+
+    class Failure(base):                                 # type: ignore[misc]
+        def __new__(cls, put: Any) -> Any:
+            made = base.__new__(cls, -1)
+            made.put = put
+            return made
+
+        __call__ = property(attrgetter("put"))
+
+    return Failure
+
+
+def _kind_that_calls_itself(base: type, slot: int) -> Any:
+    """Make a subclass that answers a slot by calling itself, without Python code in between."""
     class Slot(ctypes.Structure):                        # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
 
@@ -73,10 +119,10 @@ def _partial_whose_truth_is_a_call() -> Any:
         _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
                     ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot))]
 
-    slots = (Slot * 2)(Slot(_NB_BOOL, address_of("PyObject_CallNoArgs")), Slot(0, None))
-    spec = Spec(f"{__name__}.Truth".encode(), 0, 0, _FLAGS, slots)
+    slots = (Slot * 2)(Slot(slot, address_of("PyObject_CallNoArgs")), Slot(0, None))
+    spec = Spec(f"{__name__}.Calling".encode(), 0, 0, _FLAGS, slots)
     immortal((slots, spec))                              # some versions keep pointers into both
-    return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (partial,))
+    return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (base,))
 
 
 def _take_since_3_12(served: Any) -> Any:

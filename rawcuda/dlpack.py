@@ -32,7 +32,7 @@ __all__ = [
     "VERSION", "DEVICE_TYPES", "TYPE_CODES", "DLPACK_FLAG_BITMASK_READ_ONLY", "DLPACK_FLAG_BITMASK_IS_COPIED",
     "DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED", "DLPackVersion", "DLDevice", "DLDataType", "DLTensor", "DLManagedTensor",
     "DLManagedTensorVersioned", "DLPackExchangeAPIHeader", "DLPackExchangeAPI", "Consumed", "consume", "export", "identify",
-    "is_capsule", "outstanding",
+    "is_capsule", "lend", "outstanding",
 ]
 
 # -- the header
@@ -237,8 +237,6 @@ class _Exports:
 
     def __init__(self) -> None:
         import atexit
-        import threading
-        self.lock = threading.Lock()
         self.ended = False
         self.nothing = address_of("Py_IsInitialized")    # a C function that is harmless at any time, in any thread
         self.sweeps = not available()
@@ -299,7 +297,7 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
     exports = _exports or _begin()
     if exports.sweeps:
         sweep()
-    address = _write(exports, data, device, dtype, shape, strides, owner, versioned, flags)
+    address = lend(data, device, dtype, shape, strides, owner, versioned=versioned, flags=flags)
     try:
         capsule = _new_capsule(address, ctypes.addressof(_VERSIONED if versioned else _LEGACY), exports.destructor)
     except BaseException:
@@ -310,9 +308,10 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
     return capsule
 
 
-def _write(exports: _Exports, data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any,
-           versioned: bool, flags: int) -> int:
-    """Write the struct, enter it as out, and return its address."""
+def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,
+         versioned: bool, flags: int = 0) -> int:
+    """Write a managed tensor, enter it as out, and return its address: export() without a capsule round it."""
+    exports = _exports or _begin()
     ndim = len(shape)
     start = 80 if versioned else 64
     struct = (ctypes.c_char * (start + 16 * ndim))()

@@ -13,7 +13,8 @@ import sys
 
 from . import layout, tracing
 from .copying import check_labels
-from .dlpack import DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export
+from .dlpack import (DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export,
+                     lend)
 from .errors import refusal
 from .protocols.buffer import struct_of
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from .protocols.buffer import Py_buffer
     from .strided import StridedView
 
-__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "memory_view"]
+    Ints = tuple[int, ...]
+
+__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "lend_view", "memory_view"]
 
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
@@ -125,20 +128,37 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int], device: tup
 
 
 def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags: int) -> Any:
-    dtype, shape = view.dtype, view.shape
+    what, flags = _described(view, versioned, flags)
+    capsule = export(what[0], device, *what[1:], view, versioned=versioned, flags=flags)
+    if tracing.listeners:
+        tracing.emit(tracing.Step("dlpack", "export", f"dltensor{'_versioned' if versioned else ''}, device {device}, shape {view.shape}, "
+                                  f"strides {what[3]}, {view.dtype}, flags {flags}"))
+    return capsule
+
+
+def lend_view(view: StridedView) -> int:
+    """Make a managed tensor of a view, without a capsule, and return its address; nothing waits but the legacy stream.
+
+    raises   ProtocolError   (a BufferError) whatever cannot be exported
+    """
+    device = dlpack_device(view)
+    what, flags = _described(view, True, DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0)
+    _order(view, None, device)
+    if tracing.listeners:
+        tracing.emit(tracing.Step("dlpack_c_exchange", "export", f"device {device}, shape {view.shape}, strides {what[3]}, {view.dtype}, flags {flags}"))
+    return lend(what[0], device, *what[1:], view, versioned=True, flags=flags)
+
+
+def _described(view: StridedView, versioned: bool, flags: int) -> "tuple[tuple[int, tuple[int, int, int], Ints, Ints], int]":
+    """Return (address, DLDataType, shape, element strides), and the flags."""
+    dtype = view.dtype
     if dtype.code is None:
         raise refusal("dlpack", "dtype", str(dtype), "is no type that DLPack has; export by another protocol, or reinterpret() the bytes")
-    strides = _element_strides(view)
     if dtype.padded:
         flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
         if not versioned:
             raise refusal("dlpack", "max_version", None, "asks for a legacy capsule, which cannot say that the elements are padded")
-    capsule = export(view.ptr if view.size else 0, device, (dtype.code, dtype.bits, dtype.lanes), shape, strides, view,
-                     versioned=versioned, flags=flags)
-    if tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", "export", f"dltensor{'_versioned' if versioned else ''}, device {device}, shape {shape}, "
-                                  f"strides {strides}, {dtype}, flags {flags}"))
-    return capsule
+    return (view.ptr if view.size else 0, (dtype.code, dtype.bits, dtype.lanes), view.shape, _element_strides(view)), flags
 
 
 def _element_strides(view: StridedView) -> tuple[int, ...]:

@@ -31,6 +31,14 @@ __all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_m
 _DTYPE = object()
 
 
+class _Table:
+    """Make the C exchange table when it is first asked for, of the type or of a view."""
+
+    def __get__(self, view: object, kind: object = None) -> Any:
+        from .exchange_table import offer
+        return offer()
+
+
 class StridedView(Description):
     """A view of strided memory: `ptr shape strides dtype`, and where it lies; made by view(), indexing, or a Device.
 
@@ -41,6 +49,8 @@ class StridedView(Description):
     """
 
     __slots__ = ("__weakref__",)
+
+    __dlpack_c_exchange_api__ = _Table()
 
     @classmethod
     def _over(cls, owner: object, address: int, shape: Ints, strides: Ints, dtype: DType, device: Where,
@@ -285,6 +295,7 @@ class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more."""
 
     __slots__ = ()
+    __dlpack_c_exchange_api__ = _Table()
 
     @property
     def ptr(self) -> int:
@@ -301,6 +312,7 @@ class _StreamedView(StridedView):
     """A view of memory whose exporter named the stream that it works on: that stream must not run ahead of our use."""
 
     __slots__ = ("exporting_stream",)
+    __dlpack_c_exchange_api__ = _Table()
 
     exporting_stream: "Optional[int]"
 

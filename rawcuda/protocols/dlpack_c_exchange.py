@@ -62,9 +62,12 @@ def table_of(kind: type) -> "Optional[Table]":
 
     raises   ProtocolError   neither a capsule of that name nor an address; no table of major version 1
     """
-    offered = kind.__dict__.get("__dlpack_c_exchange_api__", kind.__dict__.get("__c_dlpack_exchange_api__"))
-    if offered is None and is_torch(kind):               # Parameter has Tensor's, and is one to the letter
-        offered = getattr(kind, "__dlpack_c_exchange_api__", None)
+    offered: Any = None
+    for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
+        # A subclass may mean anything by its memory, so the attribute is to be the type's own; but torch's Parameter has
+        # Tensor's, and is a Tensor to the letter.
+        if offered is None and (name in kind.__dict__ or is_torch(kind)):
+            offered = getattr(kind, name, None)
     if offered is None:
         return None
     if is_capsule(offered):

@@ -20,7 +20,7 @@ FLOORS = (
     "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
     "protocols.dlpack protocols.dlpack_c_exchange buffer_type host_copy",
     "device stream memory transfer arguments launch kernel graph ordering cuda_side strided_kernel device_copy",
-    "strided choosing exporting copying",
+    "strided choosing exporting copying exchange_table",
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 
@@ -50,6 +50,7 @@ SAME_FLOOR = {
     "device_copy": {"device": "a copy needs a context", "memory": "our own memory needs no retaining", "ordering": "streams wait for each other",
                     "stream": "foreign memory is retained", "transfer": "pitched copies", "strided_kernel": "copies that are not pitched"},
     "strided": {"choosing": "view() asks the protocols"},
+    "exchange_table": {"exporting": "a view is lent", "strided": "a tensor becomes a view", "copying": "host memory is allocated"},
     "exporting": {"copying": "copy=True"},
     "copying": {"strided": "a copy gives views"},
     "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
@@ -64,7 +65,8 @@ LATE = {
     "memory": {"strided": "as an array, memory is a view of uint8"},
     "arguments": {"strided": "any exporter may be an argument, and is viewed"},
     "protocols.array_interface": {"protocols.buffer": "an interface without data has it in the object's buffer"},
-    "strided": {"copying": "copies are loaded when something is copied", "exporting": "exports when something is exported"},
+    "strided": {"copying": "copies are loaded when something is copied", "exporting": "exports when something is exported",
+                "exchange_table": "the table is made when it is asked for"},
     "commands.doctor": {"emulator": "doctor prints what the emulator lacks"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}

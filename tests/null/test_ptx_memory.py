@@ -241,7 +241,7 @@ def test_initialisers() -> None:
 .func f() { ret; }
 .global .align 4 .b8 bytes[6] = {1, 2, 0xff};
 .global .align 4 .u16 grid[2][3] = {{1, 2}, {3, 4, 5}};
-.global .f32 floats[3] = {0f3F800000, -2.5, 1};
+.global .f32 floats[3] = {0f3F800000, -2.5, 1.0};
 .global .f64 doubles[2] = {0d3FF8000000000000, 1e10};
 .global .s32 numbers[] = {-1, 1 << 4 | 3, ~0, (5 + 2) * 3};
 .global .u64 addresses[3] = {bytes, generic(grid) + 4, f};

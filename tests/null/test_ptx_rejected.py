@@ -133,7 +133,7 @@ def test_what_names_refer_to(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("text,words", [
-    (".global .u32 a = {1};", "constant"), (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"), (".global .u64 a = nothing;", "Unknown symbol"),
+    (".global .u32 a = {1};", "constant"), (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"), (".global .u64 a = nothing;", "Unknown symbol"), (".global .f32 a = 1;", "type mismatch"), (".global .u32 a = 1.0;", "type mismatch"),
     (".global .u32 a[99999999999];", "too large"), (".global .align 3 .u32 a;", "not a power of two"), (".shared .u32 a = 1;", "Initial value not allowed"),
     (".global .u32 a; .global .f32 a;", "Duplicate definition"), (".const .b8 a[70000];", "too much global constant data"), (".reg .b32 %r;", "not allowed at module scope"),
     (".func f() { ret; } .func f() { ret; }", "Duplicate definition of function 'f'"), (".func f(); .func f(.param .b32 x) { ret; }", "conflicts"),

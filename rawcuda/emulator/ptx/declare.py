@@ -334,13 +334,13 @@ def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
     bits = BITS[type]
     if type in ("f32", "f64"):
         if isinstance(value, Int):
-            value = Float(float(value.value - (value.value >> 63 << 64)))
+            raise tokens.fail("Initial value type mismatch")
         if type == "f64":
             return int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
         return value.single if value.single is not None else _single(value.value)
     if isinstance(value, Float):
         if value.single is None or bits != 32:
-            raise tokens.fail("Floating initial value for an integer variable")
+            raise tokens.fail("Initial value type mismatch")
         return value.single
     return value.value & (1 << bits) - 1
 

@@ -114,7 +114,6 @@ class Launch:
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
-        self.allocated: list[int] = []
 
     # -- memory
 

@@ -183,10 +183,9 @@ def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:
 class Code:
     """A loaded module."""
 
-    def __init__(self, text: str, module: Module, space: Space) -> None:
+    def __init__(self, module: Module, space: Space) -> None:
         self.space = space
         self.module = module
-        self._text = text
         self.ptx_version = module.version[0] * 10 + module.version[1]
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
@@ -352,7 +351,7 @@ def load(
         newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
     module = parse(text, newest, architecture)
     try:
-        return Code(text, module, space)
+        return Code(module, space)
     except RecursionError:
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 

@@ -60,7 +60,6 @@ class Writer(ControlEmitter):
         self.prepared = prepared
         judged = [(i, prepared.shapes[id(i)]) for block in prepared.blocks for i in block.instructions]
         super().__init__(unit, function, floating(function, judged))
-        self.judged = judged
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
         self.frame_size = local_layout(function)
@@ -253,13 +252,14 @@ class Writer(ControlEmitter):
         assert branch is not None
         selector = self.value(branch.operands[0], "u32")
         indent, line = self.indent, branch.line
-        todo.append(lambda: self.put(f"x = {selector}"))
+        self.put(f"x = {selector}")
         for number, target in enumerate(block.targets):
             last = number == len(block.targets) - 1
+            text = "if 1:" if len(block.targets) == 1 else "else:" if last else f"{'elif' if number else 'if'} x == {number}:"
 
-            def head(number: int = number, last: bool = last) -> None:
+            def head(text: str = text) -> None:
                 self.indent, self.line = indent, line
-                self.put("else:" if last and number else f"{'el' if number else ''}if x == {number}:" if not last else "if 1:")
+                self.put(text)
 
             todo.append(head)
             self._arm(plan, block, target, indent + 1, todo)
