@@ -101,6 +101,7 @@ class Queues:
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
         self._kernels = threading.Lock()
+        self._kernel_thread = 0                          # the thread that runs a kernel now
         self._busy: dict[Stream, None] = {}              # streams with work in their queues, oldest first
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[mode]
 
@@ -128,6 +129,8 @@ class Queues:
         idle = not self._busy
         stream.queue.append(work)
         self._busy[stream] = None
+        if self._inside_kernel():
+            return work
         if idle and self.mode == "eager":
             self._start(work)                            # nothing else could come first
         if not work.done:
@@ -174,6 +177,9 @@ class Queues:
     def complete(self, work: Optional[Work]) -> None:
         """Run what a piece of work needs, and it, and return when it is done."""
         while work is not None and not work.done:
+            if self._inside_kernel():
+                raise Refused(800, "a __del__ that a collection ran inside an emulated kernel waits for that kernel's own thread: "
+                                   "wait outside of __del__")
             head = self._choose(work)
             if head is None:
                 self._wait(None)
@@ -194,7 +200,7 @@ class Queues:
 
     def nudge(self, work: Optional[Work]) -> None:
         """Let work go on a little because somebody asked how it is doing: a loop of queries must come to an end."""
-        if work is None or work.done or self.mode == "eager":
+        if work is None or work.done or self.mode == "eager" or self._inside_kernel():
             return
         head = self._choose(work)
         if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
@@ -268,7 +274,18 @@ class Queues:
     def _run_unlocked(self, work: Work) -> None:
         with self._machine.unlocked():
             with self._kernels:
-                work.run()
+                self._kernel_thread = threading.get_ident()
+                try:
+                    work.run()
+                finally:
+                    self._kernel_thread = 0
+
+    def _inside_kernel(self) -> bool:
+        """Tell whether this call came out of a kernel's run: a collection in it can run anybody's __del__.
+
+        Such a call may queue work, but no thread can wait for itself.
+        """
+        return self._kernel_thread == threading.get_ident()
 
     def finish(self, work: Work) -> None:
         """Mark work as done, and tell those who wait."""

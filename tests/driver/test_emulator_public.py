@@ -210,3 +210,41 @@ def test_the_environment_describes_the_emulator(python, text, expected):
         print(rawcuda.cu.library.mode, len(rawcuda.devices()))
     """, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": text})
     assert result.stdout.strip() == expected, result.stderr
+
+
+@pytest.mark.emulator_only("only its kernels run in the thread that launches them")
+def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_does_not_hang(python):
+    result = python("""
+        import gc
+        from tests.driver import kernels
+        from tests.subject import rawcuda, module
+
+        device = rawcuda.Device(0)
+        loaded, a = device.load(kernels.ADD), device.empty(4096, "float32")
+        stream, seen = device.stream(), []
+
+        class Late:
+            def __init__(self):
+                self.me = self                               # garbage that only a collection finds
+
+            def __del__(self):
+                try:
+                    device.synchronize()
+                    seen.append("waited")
+                except rawcuda.InvalidUse as error:
+                    seen.append("__del__" in str(error))
+
+        entry = module("emulator.ptx.program").Entry
+        run = entry.run
+        def collect_and_run(self, *arguments, **options):
+            gc.collect()
+            return run(self, *arguments, **options)
+        entry.run = collect_and_run
+        gc.disable()
+        for _ in range(3):
+            Late()
+            loaded["add"].launch(a, a, a, 4096, grid=16, block=256, stream=stream)
+        stream.synchronize()
+        print(seen)
+    """, timeout=60)
+    assert result.stdout == "[True, True, True]\n", result.stdout + result.stderr

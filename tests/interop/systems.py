@@ -113,7 +113,7 @@ class Jax(System):
 
 class TvmFfi(System):
     name = "tvm_ffi"
-    refuses = frozenset({"reversed", "readonly"})        # it never asks for a version
+    refuses = frozenset({"reversed"})                    # it reads our exchange table, and forgets the read-only flag in it
 
     def made_from(self, array: Any) -> Any:
         import numpy
