@@ -157,8 +157,7 @@ def test_3_6_managed_memory_is_taken_without_a_stream_after_a_wait(device):
         del v
 
 
-def test_3_13_the_current_context_is_as_it_was(device, library):
-    there = made(device)
+def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
     current = []
 
     class Looks(Exporter):
@@ -169,8 +168,11 @@ def test_3_13_the_current_context_is_as_it_was(device, library):
             current.append(context.value)
             return super().__dlpack__(**keywords)
 
-    view(Looks(Tensor(there.ptr, device=(2, 0))))
-    assert current == [device.context]                   # 3.11: torch exports only from the current device
+    for each in rawcuda.devices():
+        there = made(each)
+        view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
+        assert current.pop() == each.context             # torch exports only from the current device
+        del there
 
 
 # -- the CUDA array interface

@@ -122,7 +122,7 @@ def test_1_23_strides_of_single_and_empty_extents_say_nothing():
     assert viewed(Tensor(shape=(1, 1), strides=(-9, 5))).is_f_contiguous
 
 
-def test_1_24_a_null_deleter_and_a_freed_struct():
+def test_1_24_1_25_a_null_deleter_and_a_freed_struct():
     tensor = Tensor(null_deleter=True)
     handed = tensor.capsule()
     v = view(handed)
@@ -331,6 +331,24 @@ def test_2_30_unknown_code_and_device():
 
 def test_2_31_the_copied_flag_proves_nothing():
     assert viewed(Tensor(flags=2)).tolist() == viewed(Tensor(flags=0)).tolist()
+
+
+def test_2_33_nothing_but_the_struct_is_held():
+    import weakref
+    tensor = Tensor()
+    exporter = Exporter(tensor)
+    gone = weakref.ref(exporter)
+    v = view(exporter)
+    del exporter
+    gc.collect()
+    assert gone() is None and tensor.freed == 0 and v.tolist()[1] == [3.0, 4.0, 5.0]
+
+
+def test_3_4_rocm_memory_is_refused_before_a_stream_is_needed():
+    exporter = Exporter(Tensor(device=(10, 0)))
+    with pytest.raises(ProtocolError, match="kDLROCM"):
+        view(exporter)
+    assert exporter.asked == [{"max_version": (1, 3)}]   # what 0, 1 and 2 mean there is another matter
 
 
 def test_packed_elements_have_no_address():

@@ -49,7 +49,7 @@ def tensor_of(table, thing):
     return dlpack.DLManagedTensorVersioned.from_address(out.value), out.value
 
 
-def test_4_1_it_is_on_the_type_and_always_the_same():
+def test_4_1_4_3_it_is_on_the_type_and_always_the_same():
     capsule = rawcuda.StridedView.__dlpack_c_exchange_api__
     v = view(array.array("f", range(6)))
     assert name_of(capsule) == b"dlpack_exchange_api" and capsule is v.__dlpack_c_exchange_api__ is type(v).__dlpack_c_exchange_api__

@@ -40,9 +40,12 @@ def refused(name, field, value, read, **changes):
 
 
 @BOTH
-def test_5_1_6_1_what_is_read(read, name):
+def test_5_1_5_3_6_1_what_is_read(read, name):
     d = read()
     assert (d.ptr, d.shape, d.strides, str(d.dtype)) == (ADDRESS, (2, 3), (12, 4), "float32")
+    d = read(data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None)     # what may be there, and says nothing new
+    assert d.place.readonly and d.strides == (12, 4)
+    d = read()
     assert (d.place.readonly, d.place.protocol, d.place.device) == (False, name, ("cpu", 0) if name == "array_interface" else None)
 
 
@@ -139,6 +142,17 @@ def test_5_9_streams_that_are_refused(stream):
         assert "disallowed" in str(caught.value) and "ambiguous" in str(caught.value)    # the specification's words
 
 
+def test_5_6_read_only_is_carried():
+    for readonly in (True, False):
+        assert device(data=(ADDRESS, readonly)).place.readonly is readonly and host(data=(ADDRESS, readonly)).place.readonly is readonly
+
+
+def test_5_12_synchronisation_is_never_switched_off_from_outside(monkeypatch):
+    for name in ("NUMBA_CUDA_ARRAY_INTERFACE_SYNC", "CUPY_CUDA_ARRAY_INTERFACE_SYNC"):
+        monkeypatch.setenv(name, "0")
+    assert device(stream=2).stream == 2
+
+
 def test_5_9_an_index_object_is_fine():
     class Index:
         def __index__(self):
@@ -205,7 +219,7 @@ def test_6_2_a_buffer_with_gaps():
         host(data=memoryview(bytearray(100))[::2])
 
 
-def test_6_4_structures_keep_their_descr():
+def test_5_8_6_4_structures_keep_their_descr():
     descr = [("a", "<i4"), ("", "|V4"), ("b", "<f8")]
     v = view(Shows(host={**GOOD, "typestr": "|V16", "shape": (2,), "descr": descr}))
     assert v.dtype.descr == descr and v.dtype.kind == "opaque" and v.__array_interface__["descr"] == descr

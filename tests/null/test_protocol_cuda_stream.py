@@ -99,7 +99,7 @@ def test_a_step_is_traced():
 
 
 @pytest.mark.parametrize("stream", [None, -1, 1, 2, 2**40, Offers((0, 0)), Offers((0, 99))])
-def test_host_memory_takes_every_legal_stream_and_sends_none(stream):
+def test_3_5_host_memory_takes_every_legal_stream_and_sends_none(stream):
     from tests.null.producers import Exporter, Tensor
     exporter = Exporter(Tensor())
     assert rawcuda.view(exporter, stream=stream).device == ("cpu", 0) and exporter.asked == [{"max_version": (1, 3)}]
@@ -113,7 +113,7 @@ def test_what_is_no_stream_is_refused_for_host_memory_too(stream, error):
         rawcuda.view(bytearray(3), stream=stream)
 
 
-def test_5_9_of_the_design_the_label_cuda_asks_for_no_driver(python):
+def test_the_label_cuda_asks_for_no_driver(python):
     result = python("""
         import sys
         from tests.subject import rawcuda, module, NAME
