@@ -100,14 +100,14 @@ _ALIGNMENT = 64                                          # what JAX wants in ord
 def empty_host(shape: Ints, dtype: Any) -> StridedView:
     """Make an array in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
     from .cpython import bind
-    from .protocols.buffer import address_of
+    from .protocols.buffer import Held, address_of
     global _new_bytearray
     if _new_bytearray is None:                           # unlike bytearray(n), this does not write zeros first
         _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
     nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
     address = address_of(whole)
-    return StridedView._over(whole, address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST)
+    return StridedView._over(Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST)
 
 
 def download(source: StridedView, stream: Any = None) -> StridedView:

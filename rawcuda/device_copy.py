@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from . import host_copy, layout, transfer
+from . import cuda_h, host_copy, layout, transfer
 from .device import Device
 from .host_copy import Walk
 from .memory import Memory
@@ -48,7 +48,9 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         host_copy.copy(walk)
         return
     handle = _ordered(device, stream, target, source)
-    if walk.overlaps() and (walk.shape or walk.target != walk.source):
+    if _on_two_devices(target, source):
+        _copy_across(walk, device, Device(source.device[1] or 0), handle)
+    elif walk.overlaps() and (walk.shape or walk.target != walk.source):
         _copy_aside(target, source, walk, device, handle)
     else:
         _copy_walk(walk, kinds, device, handle)
@@ -90,6 +92,32 @@ def _copy_walk(walk: Walk, kinds: "tuple[str, str]", device: Device, handle: int
         _from_host(walk, kinds[0], device, handle)
     else:
         _to_host(walk, kinds[1], device, handle)
+
+
+def _on_two_devices(target: StridedView, source: StridedView) -> bool:
+    return target.device[0] == source.device[0] == "cuda" and target.device[1] != source.device[1]
+
+
+def _copy_across(walk: Walk, device: Device, there: Device, handle: int) -> None:
+    """Copy between two devices: packed on the one, over in one piece, spread out on the other.
+
+    A kernel of either could reach the other's memory only where that was switched on.
+    calls   cuMemcpyPeerAsync, cuStreamSynchronize, cuCtxSynchronize
+    """
+    size = layout.size(walk.shape) * walk.nbytes
+    packed = layout.c_strides(walk.shape, walk.nbytes)
+    with there.allocate(size) as first, device.allocate(size) as second:
+        with there.stream() as sending:
+            device.synchronize()                         # streams of two devices: the plain way, for it is rare
+            there.synchronize()
+            _copy_walk(Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides), ("device", "device"), there,
+                       sending.handle)
+            sending.synchronize()
+        with device.current():
+            device.primary.driver.cuMemcpyPeerAsync(second.ptr, cuda_h.CUcontext(device.context), first.ptr, cuda_h.CUcontext(there.context),
+                                                    size, cuda_h.CUstream(handle))
+        _copy_walk(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, second.ptr, packed), ("device", "device"), device, handle)
+        _wait(device, handle)
 
 
 def _copy_pitched(walk: Walk, kinds: "tuple[str, str]", device: Device, handle: int) -> bool:
@@ -153,7 +181,6 @@ def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: De
 
 
 def _wait(device: Device, handle: int) -> None:
-    from . import cuda_h
     with device.current():
         device.primary.driver.cuStreamSynchronize(cuda_h.CUstream(handle))
 

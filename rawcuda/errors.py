@@ -96,7 +96,7 @@ class ProtocolError(RawCudaError, BufferError):
 
 def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
     """Make the ProtocolError that names protocol, field and value, and says why, or what to do."""
-    return ProtocolError(f"{protocol}: {field} {value!r}: {why}", protocol=protocol, field=field)
+    return ProtocolError(f"{protocol}: {field} {worded(value, 200)}: {why}", protocol=protocol, field=field)
 
 
 class PtxError(RawCudaError, SyntaxError):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "lend_view", "memory_view"]
+__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "lend_view", "memory_view", "numpy_array"]
 
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
@@ -216,6 +216,14 @@ def cuda_array_interface(view: StridedView) -> "dict[str, Any]":
 
 def _place(view: StridedView) -> str:
     return f"{view.device[0]} {view.device[1]}"
+
+
+def numpy_array(view: StridedView, dtype: Any, copy: "Optional[bool]") -> Any:
+    """Serve `__array__`, which NumPy asks last; what it needs of NumPy is there, since NumPy asks."""
+    if not view.is_host_accessible:
+        raise TypeError(f"a copy from {_place(view)} to the host is made by download() only, never silently")
+    array = sys.modules["numpy"].asarray(memory_view(view), dtype=dtype)
+    return array.copy() if copy else array
 
 
 # -- the buffer protocol

@@ -65,7 +65,8 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
     for n in shape:
         total *= n or 1
         if total > LIMIT:
-            raise ValueError(f"a shape of {tuple(shape)} with {itemsize} bytes an element is larger than 2**63 - 1 bytes")
+            shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
+            raise ValueError(f"a shape of {shown} with {itemsize} bytes an element is larger than 2**63 - 1 bytes")
     return size(shape)
 
 
@@ -122,16 +123,25 @@ def overlaps(first: int, first_extent: tuple[int, int], second: int, second_exte
 
 
 def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Tell whether two elements may share a byte: False is certain, True may err on the safe side."""
+    """Tell whether two elements may share a byte: False is certain; True may err for layouts that interleave, if they are large."""
     dimensions = sorted((abs(stride), n) for n, stride in zip(shape, strides) if n > 1)
     reach = itemsize
     if 0 in shape:
         return False
     for stride, n in dimensions:
         if stride < reach:
-            return True
+            return size(shape) > 10_000 or _really_repeats(dimensions, itemsize)
         reach += (n - 1) * stride
     return False
+
+
+def _really_repeats(dimensions: "list[tuple[int, int]]", itemsize: int) -> bool:
+    """Tell for certain, by the offset of each element."""
+    offsets = [0]
+    for stride, n in dimensions:
+        offsets = [offset + k * stride for offset in offsets for k in range(n)]
+    offsets.sort()
+    return any(later - earlier < itemsize for earlier, later in zip(offsets, offsets[1:]))
 
 
 def move_axes(ndim: int, axes: Optional[Sequence[int]]) -> Ints:

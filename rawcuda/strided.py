@@ -238,12 +238,27 @@ class StridedView(Description):
         from .copying import tolist
         return tolist(self)
 
+    def item(self) -> Any:
+        """Return the one element as a Python number, bytes where the dtype is opaque; raises ValueError for more or none."""
+        if self.size != 1:
+            raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
+        from .copying import tolist
+        return tolist(self.reshape(()) if self.shape else self)
+
     def __setitem__(self, key: object, value: Any) -> None:
         target = self[key]
         if isinstance(value, (bool, int, float, complex)):
             target.fill(value)
         else:
             copy(target, value)
+
+    # -- what a pointer cannot go through
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()")
+
+    def __copy__(self) -> StridedView:
+        return self._derived(self.ptr, self.shape, self.strides)
 
     # -- what others see; exporting.py does the work
 
@@ -281,6 +296,11 @@ class StridedView(Description):
         """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
         from .exporting import buffer_struct
         return buffer.memoryview_of(buffer_struct(self, bool(flags & 1)))
+
+    def __array__(self, dtype: Any = None, copy: "Optional[bool]" = None) -> Any:
+        """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
+        from .exporting import numpy_array
+        return numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""

@@ -170,9 +170,9 @@ def _check_version(interface: "Mapping[str, Any]") -> None:
 
 
 def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides: Ints,
-               dtype: DType) -> tuple[int, bool, memoryview]:
+               dtype: DType) -> tuple[int, bool, object]:
     """Find the memory in a buffer exporter, `offset` bytes from its begin, and see that it is large enough."""
-    from .buffer import address_of
+    from .buffer import Held, address_of
     offset = _get(interface, "offset") or 0
     try:
         view = memoryview(holder)
@@ -184,4 +184,4 @@ def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides
     low, high = layout.extent(shape, strides, dtype.itemsize)
     if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
         raise refusal(NAME, "shape", shape, f"with strides {strides} and offset {offset} leads out of a buffer of {view.nbytes} bytes")
-    return address_of(view) + offset, view.readonly, view
+    return address_of(view) + offset, view.readonly, Held(view)

@@ -3,7 +3,7 @@
 The protocol  an exporter fills a Py_buffer (address, shape, byte strides, format, read-only, suboffsets) and keeps the memory
               where it is until the buffer is released: a bytearray refuses to grow meanwhile. `buf` is the first element,
               not the lowest address.
-How           memoryview(obj) asks with FULL_RO, and releases when it goes: it is what the Description holds. Only the address
+How           memoryview(obj) asks with FULL_RO, and releases when it goes: the Description holds it. Only the address
               it hides, so a Py_buffer of our own is filled from it for a moment.
 What not      host memory only, no driver. Suboffsets (an array of pointers to rows) are no strided memory: refused.
 Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["NAME", "Py_buffer", "address_of", "describe", "memoryview_of", "struct_of"]
+__all__ = ["NAME", "Held", "Py_buffer", "address_of", "describe", "memoryview_of", "struct_of"]
 
 NAME = "buffer"
 _FULL_RO = 0x11C                                         # PyBUF_FULL_RO: indirect, strided, with a format, read-only is fine
@@ -44,6 +44,23 @@ _from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p
 _read_address = reader("Q")
 _SIZE = ctypes.sizeof(Py_buffer)
 _places = {False: place(HOST, False, NAME), True: place(HOST, True, NAME)}
+
+
+class Held:
+    """Hold a buffer: what a view by this protocol has as its owner. `obj` is the exporter; there is no way to release it early."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+
+    @property
+    def obj(self) -> Any:
+        """Return the exporter."""
+        return self._view.obj
+
+    def __repr__(self) -> str:
+        return f"<buffer of {type(self._view.obj).__name__}, {self._view.nbytes} bytes>"
 
 
 def address_of(view: memoryview) -> int:
@@ -89,7 +106,7 @@ def from_memoryview(view: memoryview, kind: "type[Description]" = Description) -
         raise refusal(NAME, "suboffsets", view.suboffsets, "lead to rows through pointers, which no strided view can say; copy it: "
                                                            "bytes(obj), or memoryview(obj).tolist()")
     return kind(address_of(view), view.shape or (), view.strides or (), dtype_of(view.format, view.itemsize), _places[view.readonly],
-                view)
+                Held(view))
 
 
 def struct_of(description: Description, address: int) -> Py_buffer:

@@ -93,6 +93,19 @@ def test_2_15_one_device_record_feeds_all(device, kind, device_record, dl_device
             assert bytes(v.memoryview()) == bytes([7]) * 24 == bytes(view(v, protocol="array_interface").memoryview())
 
 
+def test_numpy_gets_no_device_memory_silently(device):
+    numpy = pytest.importorskip("numpy")
+    v = device.upload(array.array("f", range(6)))
+    for silent in (lambda: numpy.asarray(v), lambda: numpy.array([v, v]), lambda: numpy.sum(v), lambda: v.__array__()):
+        with pytest.raises((TypeError, BufferError), match="download"):
+            silent()
+    assert numpy.asarray(v.download()).tolist() == list(range(6))
+    with device.allocate(24, kind="managed") as memory:
+        w = memory.view().fill(1)
+        assert numpy.asarray(w).tolist() == [1] * 24
+        del w
+
+
 def test_memory_is_an_exporter(device):
     with device.allocate(16) as memory:
         memory.copy_from(bytes(range(16)))
@@ -117,6 +130,11 @@ def test_exports_of_a_second_device():
     strided = rawcuda.Device(0).empty((6, 2), "int32")[:, 1]
     strided.copy_from(v)
     assert strided.tolist() == list(range(6))
+    both = []
+    with rawcuda.trace(both.append):                     # no kernel of one device touches the other's memory
+        strided.copy_from(v[::-1])
+    assert any(getattr(event, "name", "") == "cuMemcpyPeerAsync" for event in both)
+    assert strided.tolist() == list(range(6))[::-1]
 
 
 def test_1_11_managed_memory_of_a_second_device(device):

@@ -1,4 +1,4 @@
-"""Order: who waits for whom, as consumer and as producer; section 3, 5.9 to 5.15 and 7 of the checklist."""
+"""Order: who waits for whom, as consumer and as producer; section 3, 5.9 to 5.15 and 7 of docs/protocols.md."""
 from __future__ import annotations
 
 import array

@@ -1,4 +1,4 @@
-"""Our destructors and deleters, called by C at the worst moment: rules 0.1, 0.2 and 2.4 of the checklist."""
+"""Our destructors and deleters, called by C at the worst moment: rules 0.1, 0.2 and 2.4 of docs/protocols.md."""
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,4 @@
-"""DLPack's C exchange table, read: section 4 of the checklist, over tables made by hand; named after its rules."""
+"""DLPack's C exchange table, read: section 4 of docs/protocols.md, over tables made by hand; named after its rules."""
 from __future__ import annotations
 
 import ctypes

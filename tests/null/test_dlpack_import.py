@@ -1,4 +1,4 @@
-"""DLPack read from hand-made producers: sections 1 and 2 of the checklist, the consumer's side; named after its rules."""
+"""DLPack read from hand-made producers: sections 1 and 2 of docs/protocols.md, the consumer's side; named after its rules."""
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,4 @@
-"""DLPack's C structs and numbers: sections 1.1 to 1.15 and 6.6 of the checklist; tests are named after its rules."""
+"""DLPack's C structs and numbers: sections 1.1 to 1.15 and 6.6 of docs/protocols.md; tests are named after its rules."""
 from __future__ import annotations
 
 import ctypes

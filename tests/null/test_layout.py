@@ -202,6 +202,7 @@ def test_repeats_never_misses_a_shared_byte(seed):
         shared = any(later - earlier < a.itemsize for earlier, later in zip(seen, seen[1:]))
         assert not shared or layout.repeats(a.shape, strides, a.itemsize), (a.shape, strides, a.itemsize)
     assert not layout.repeats((3, 4), (16, 4), 4) and not layout.repeats((3, 4), (-16, 4), 4) and not layout.repeats((0, 3), (0, 0), 4)
+    assert not layout.repeats((3, 2), (4, 6), 2) and layout.repeats((3, 2), (4, 8), 2)      # interleaved, without and with a shared byte
     assert layout.repeats((3,), (0,), 4) and layout.repeats((3, 4), (4, 4), 4) and layout.repeats((2,), (2,), 4)
 
 

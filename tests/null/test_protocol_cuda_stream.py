@@ -1,4 +1,4 @@
-"""Streams of other libraries: section 7 of the checklist; no driver is needed to read one."""
+"""Streams of other libraries: section 7 of docs/protocols.md; no driver is needed to read one."""
 from __future__ import annotations
 
 import ctypes

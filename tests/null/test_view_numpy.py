@@ -63,6 +63,9 @@ def test_every_dtype(way, name):
     except TypeError:
         pytest.skip("NumPy alone has no such dtype")
     a.reshape(-1).view("u1")[:] = 1
+    if a.dtype.isbuiltin != 1:                       # ml_dtypes was imported: its typestr says only how large an element is
+        assert str(view(a).dtype) in (f"|V{a.itemsize}", name) and view(a).strides == a.strides
+        return
     same(view(a), a)
     same(view(a[:, ::2]), a[:, ::2])
 

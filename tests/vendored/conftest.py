@@ -19,6 +19,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (NESTED, *PAIR):
         target = folder.joinpath(*name.split("."))
         shutil.copytree(FOLDER, target, ignore=shutil.ignore_patterns("__pycache__"))
-        for parent in target.relative_to(folder).parents[:-1] if name == NESTED else ():
+        for parent in list(target.relative_to(folder).parents)[:-1] if name == NESTED else ():
             (folder / parent / "__init__.py").touch()
     return folder

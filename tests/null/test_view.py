@@ -1,0 +1,172 @@
+"""What a view is as a Python object: indexing, shapes, numbers, and what it must not be."""
+from __future__ import annotations
+
+import array
+import copy
+import gc
+import pickle
+import sys
+
+import pytest
+
+from tests.null.producers import Shows
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+view = rawcuda.view
+
+
+def floats(*shape):
+    size = 1
+    for n in shape:
+        size *= n
+    return view(array.array("f", range(size))).reshape(shape)
+
+
+def test_indexing():
+    v = floats(2, 3, 4)
+    assert v[1].shape == (3, 4) and v[1, 2, 3].shape == () and v[1, 2, 3].tolist() == 23.0 and v[..., 0].shape == (2, 3)
+    assert v[None].shape == (1, 2, 3, 4) and v[:, ::-1].tolist() == [row[::-1] for row in v.tolist()] and v[-1, -1, -1].item() == 23.0
+    assert [w.tolist() for w in v[0]] == v[0].tolist() and len(v) == 2
+    for key, words in ((5, "out of bounds"), ((0, 0, 0, 0), "too many"), ("a", "only integers"), ([0], "only integers"), (True, "mask")):
+        with pytest.raises(IndexError, match=words):
+            v[key]
+    with pytest.raises(TypeError, match="unsized"):
+        len(v[0, 0, 0])
+    with pytest.raises(TypeError):
+        iter(v[0, 0, 0])
+
+
+def test_assigning():
+    v = floats(2, 3)
+    v[0] = 7
+    v[1, ::2] = array.array("f", [1, 2])
+    v[1, 1] = v[0, 0]
+    assert v.tolist() == [[7.0, 7.0, 7.0], [1.0, 7.0, 2.0]]
+    for key, value, error in ((0, [1, 2, 3], TypeError), (0, array.array("d", [1, 2, 3]), TypeError), (0, array.array("f", [1, 2]), ValueError),
+                              (0, "abc", TypeError), (9, 1, IndexError)):
+        with pytest.raises(error):
+            v[key] = value
+
+
+def test_shapes():
+    v = floats(2, 3, 4)
+    assert v.T.shape == (4, 3, 2) and v.transpose().strides == v.T.strides and v.transpose(1, 0, 2).shape == (3, 2, 4)
+    assert v.transpose((2, 0, 1)).shape == v.transpose(-1, 0, 1).shape == (4, 2, 3)
+    assert v.reshape(6, 4).shape == v.reshape((6, -1)).shape == v.reshape([6, 4]).shape == (6, 4) and v.reshape(-1).shape == (24,)
+    assert v[:, :1].squeeze().shape == (2, 4) and v[:, :1].squeeze(1).shape == (2, 4) and v.broadcast_to((5, 2, 3, 4)).strides[0] == 0
+    assert v.broadcast_to((2, 3, 4)).readonly and v.T.T.is_c_contiguous and v.T.is_f_contiguous
+    with pytest.raises(ValueError, match="without a copy"):
+        v.T.reshape(24)
+    for wrong in (lambda: v.reshape(5), lambda: v.reshape(-1, -1), lambda: v.transpose(0, 0, 1), lambda: v.squeeze(0), lambda: v.broadcast_to((2, 4))):
+        with pytest.raises(ValueError):
+            wrong()
+    for wrong in (lambda: v.reshape("24"), lambda: v.reshape(2.0, 12), lambda: v.broadcast_to(None)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_reinterpret():
+    v = floats(2, 4)
+    assert v.reinterpret("int32").shape == (2, 4) and v.reinterpret("uint8").shape == (2, 16) and v.reinterpret("complex64").shape == (2, 2)
+    assert v.reinterpret("uint8").reinterpret("float32").tolist() == v.tolist() and v.T.reinterpret("uint32").strides == v.T.strides
+    for wrong, words in ((lambda: v.reinterpret("|V3"), "no whole number"), (lambda: v[:, ::2].reinterpret("float64"), "gaps"),
+                         (lambda: v[0, 0].reinterpret("uint8"), "without dimensions"), (lambda: v.reinterpret("|V0"), "no whole number")):
+        with pytest.raises(ValueError, match=words):
+            wrong()
+    assert v[:, :1].reinterpret("uint8").shape == (2, 4)         # one element has no gaps after it
+    with pytest.raises(TypeError):
+        v.reinterpret("nonsense")
+
+
+def test_numbers():
+    v = floats(2, 3)
+    assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and v[1, 1].tolist() == v[1, 1].item() == v[1:, 1:2].item() == 4.0
+    for many in (v, v[:0]):
+        with pytest.raises(ValueError, match="size 1"):
+            many.item()
+
+
+def test_repr():
+    v = floats(2, 3)
+    assert repr(v) == "<StridedView float32 (2, 3) strides (12, 4) on cpu, by buffer>"
+    assert repr(view(b"abc")) == "<StridedView uint8 (3,) strides (1,) on cpu, read-only, by buffer>"
+    assert repr(v.owner) == "<buffer of array, 24 bytes>" and type(v.owner.obj) is array.array
+
+
+def test_a_view_cannot_be_pickled_but_copied():
+    """An address from another process would be read, and crash."""
+    host = floats(2, 3)
+    by_address = view(Shows(host={"shape": (3,), "typestr": "<f4", "data": (host.ptr, False), "version": 3}))
+    for v in (host, by_address, host.T):
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            with pytest.raises(TypeError, match="address"):
+                pickle.dumps(v, protocol)
+        with pytest.raises(TypeError, match="address"):
+            copy.deepcopy(v)
+        again = copy.copy(v)
+        assert again is not v and (again.ptr, again.shape, again.strides, again.owner) == (v.ptr, v.shape, v.strides, v.owner)
+
+
+def test_a_buffer_cannot_be_released_under_a_view():
+    data = bytearray(6)
+    v = view(data)
+    assert not hasattr(v.owner, "release") and not hasattr(v.owner, "__exit__")
+    m = memoryview(data)
+    w = view(m)
+    m.release()                                          # theirs; ours holds its own
+    assert w.tolist() == [0] * 6
+    with pytest.raises(BufferError):
+        data.append(1)
+    del v, w
+    gc.collect()
+    data.append(1)
+
+
+def test_numbers_too_large_to_be_written_out():
+    huge = 10**6000
+    for changes in ({"shape": (huge,)}, {"strides": (huge,)}, {"data": (huge, False)}, {"shape": (2, huge)}):
+        with pytest.raises(errors.ProtocolError):
+            view(Shows(host={"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}))
+    v = floats(2, 3)
+    for wrong in (lambda: v[huge], lambda: v.reshape(huge), lambda: v.broadcast_to((huge, 2, 3)), lambda: view(b"", stream=huge), lambda: v.fill(huge)):
+        with pytest.raises((ValueError, IndexError, TypeError, OverflowError)):
+            wrong()
+
+
+def test_no_attribute_can_be_added_and_weak_references_can():
+    import weakref
+    v = floats(3)
+    with pytest.raises(AttributeError):
+        v.name = 1
+    gone = weakref.ref(v)
+    del v
+    assert gone() is None
+
+
+def test_writing_through_a_view_is_seen_by_its_exporter():
+    data = array.array("i", range(6))
+    v = view(data).reshape(2, 3)
+    v[1].fill(9)
+    rawcuda.copy(v[0], view(array.array("i", [4, 5, 6])))
+    assert data.tolist() == [4, 5, 6, 9, 9, 9]
+
+
+def test_copies_refuse_what_they_cannot_do():
+    v = floats(2, 3)
+    for target, source, error in ((v, 5, TypeError), (5, v, TypeError), (v, floats(3, 2), ValueError), (b"x" * 24, v.reinterpret("uint8"), errors.ProtocolError),
+                                  (v, array.array("i", range(6)), TypeError)):
+        with pytest.raises(error):
+            rawcuda.copy(target, source)
+    before = sys.getrefcount(v)
+    with pytest.raises(TypeError):
+        rawcuda.copy(v, None)
+    assert sys.getrefcount(v) == before
+
+
+def test_numpy_makes_an_array_of_host_memory_only():
+    numpy = pytest.importorskip("numpy")
+    v = floats(2, 3)
+    assert v.__array__().tolist() == v.tolist() and numpy.shares_memory(v.__array__(), numpy.asarray(v))
+    assert v.__array__(copy=True).ctypes.data != v.ptr and v.__array__("f8").dtype == "f8"
+    assert numpy.asarray(v, "f8").dtype == "f8" and numpy.sum(v) == 15.0
