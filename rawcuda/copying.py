@@ -12,9 +12,9 @@ import ctypes
 import sys
 
 from . import host_copy, layout
-from .description import HOST, Description, place
+from .description import HOST
 from .errors import refusal
-from .host_copy import Walk, walk_of
+from .host_copy import walk_of
 from .scalars import decode, encode
 from .strided import StridedView
 
@@ -22,14 +22,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-    from .device import Device
     from .memory import Memory
 
     Ints = tuple[int, ...]
 
 __all__ = ["check_labels", "copy", "download", "duplicate", "fill", "memory_device", "tolist"]
 
-_KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
+_KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
 def memory_device(memory: Memory) -> "tuple[str, Optional[int]]":
@@ -118,13 +117,13 @@ def download(source: StridedView, stream: Any = None) -> StridedView:
 
 
 def duplicate(source: StridedView, stream: Any = None) -> StridedView:
-    """Copy a view into new memory of the same place, in C order, on a stream."""
+    """Copy a view of device-accessible memory into new memory of the same kind, in C order, on a stream."""
     from .ordering import device_of
     device = device_of(source)
-    if device is None or source.device[0] != "cuda":
+    if device is None:                                   # pinned memory of somebody else's
         return download(source, stream)
     from .strided import empty
-    target = empty(device, source.shape, source.dtype)
+    target = empty(device, source.shape, source.dtype, _KINDS[source.device[0]])
     copy(target, source, stream)
     return target
 

@@ -22,7 +22,7 @@ from .stream import handle_of, retain, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
     from .strided import StridedView
 
@@ -48,7 +48,10 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         host_copy.copy(walk)
         return
     handle = _ordered(device, stream, target, source)
-    if _on_two_devices(target, source):
+    if set(kinds) <= {"host", "pinned"}:
+        _wait(device, handle)                            # what the device still does to pinned memory comes first
+        host_copy.copy(walk)
+    elif _on_two_devices(target, source):
         _copy_across(walk, device, Device(source.device[1] or 0), handle)
     elif walk.overlaps() and (walk.shape or walk.target != walk.source):
         _copy_aside(target, source, walk, device, handle)
@@ -193,6 +196,10 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
         host_copy.fill(target, pattern)
         return
     handle = _ordered(device, stream, target)
+    if _kind(target) == "pinned":
+        _wait(device, handle)
+        host_copy.fill(target, pattern)
+        return
     shape, (strides,), (offset,) = layout.coalesce(target.shape, target.strides)
     _fill(target.ptr + offset, shape, strides, pattern, device, handle)
     hold_back((target,), handle, device)

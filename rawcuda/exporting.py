@@ -12,7 +12,7 @@ import ctypes
 import sys
 
 from . import layout, tracing
-from .copying import check_labels
+from .copying import check_labels, duplicate
 from .dlpack import (DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export,
                      lend)
 from .errors import refusal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "lend_view", "memory_view", "numpy_array"]
 
+_PYTHON_BUFFERS: bool = sys.version_info >= (3, 12)      # PEP 688: __buffer__ in a class of Python's
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
@@ -62,7 +63,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
         raise refusal("dlpack", "dl_device", wanted, why)
     flags, source = 0, view
     if needs_copy or copy:
-        source, device = _copied(view, stream, wanted, device)
+        source, device = _copied(view, stream, wanted)
         flags = DLPACK_FLAG_BITMASK_IS_COPIED
     else:
         _order(view, stream, device)
@@ -84,7 +85,7 @@ def _is_versioned(max_version: Any) -> bool:
 def _pair(field: str, value: Any) -> tuple[int, int]:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         first, second = value
-        if hasattr(first, "__index__") and hasattr(second, "__index__"):
+        if hasattr(type(first), "__index__") and hasattr(type(second), "__index__"):
             return first.__index__(), second.__index__()
     raise refusal("dlpack", field, value, "is None or a pair of ints")
 
@@ -106,7 +107,7 @@ def _consumers_handle(stream: Any) -> int:
     """Read the stream that a consumer gave: the table of the array API standard for CUDA."""
     if stream is None:
         return 1
-    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+    if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int")
     handle: int = stream.__index__()
     if handle == 0:
@@ -116,15 +117,16 @@ def _consumers_handle(stream: Any) -> int:
     return handle
 
 
-def _copied(view: StridedView, stream: Any, wanted: tuple[int, int], device: tuple[int, int]) -> "tuple[StridedView, tuple[int, int]]":
+def _copied(view: StridedView, stream: Any, wanted: tuple[int, int]) -> "tuple[StridedView, tuple[int, int]]":
     """Copy for an export: to the host, ready on return; or on the device, in the order of the consumer's stream."""
     if wanted[0] in (1, 3):
         if stream is not None and not (type(stream) is int and stream == -1):
             raise refusal("dlpack", "stream", stream, "must be None where the copy is made in host memory")
-        return view.download(), (1, 0)
-    from .copying import duplicate
-    handle = _consumers_handle(stream)
-    return duplicate(view, 1 if handle == -1 else handle), device
+        handle = 1
+    else:
+        handle = _consumers_handle(stream)
+    made = view.download() if wanted[0] == 1 else duplicate(view, 1 if handle == -1 else handle)
+    return made, dlpack_device(made)
 
 
 def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags: int) -> Any:
@@ -251,7 +253,7 @@ def buffer_struct(view: StridedView, writable: bool) -> Py_buffer:
 
 def memory_view(view: StridedView) -> memoryview:
     """Make a memoryview that keeps the view alive, on every Python."""
-    if sys.version_info >= (3, 12):
-        return memoryview(view)                          # by __buffer__, PEP 688
+    if _PYTHON_BUFFERS:
+        return memoryview(view)                          # by __buffer__
     from .buffer_type import exporter_of
     return memoryview(exporter_of(view, buffer_struct(view, False)))

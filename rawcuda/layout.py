@@ -38,8 +38,8 @@ def size(shape: Iterable[int]) -> int:
 
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises TypeError."""
-    if hasattr(shape, "__index__"):
-        return (int(_index(shape)),)
+    if hasattr(type(shape), "__index__"):
+        return (int(_index(shape)),)                     # type: ignore[arg-type]
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
     out: Ints = tuple([int(_index(n)) for n in shape])       # (True is its own index before 3.10)

@@ -136,7 +136,7 @@ def _encode(dtype: "DType", value: Any) -> bytes:
     if dtype.kind == "bool":
         return b"\1" if value else b"\0"
     if dtype.kind in ("int", "uint"):
-        if not hasattr(value, "__index__"):
+        if not hasattr(type(value), "__index__"):
             raise TypeError(f"{dtype} takes an int, not {type(value).__name__}")
         number = value.__index__()
         if dtype.bits < 8:

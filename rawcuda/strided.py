@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import layout
 from .choosing import describe, learn, shortcuts
-from .description import HOST, Description, place
+from .description import Description, place
 from .dtypes import DType, of
 from .errors import refusal
 from .protocols import buffer
@@ -178,6 +178,7 @@ class StridedView(Description):
     def broadcast_to(self, shape: "Union[int, tuple[int, ...]]") -> StridedView:
         """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
         wanted = layout.as_shape(shape)
+        layout.checked_size(wanted, self.dtype.itemsize)
         return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
 
     def squeeze(self, axis: "Union[int, tuple[int, ...], None]" = None) -> StridedView:
@@ -441,18 +442,20 @@ def over_memory(memory: Memory) -> StridedView:
                              stream=memory.stream)
 
 
-def empty(device: Device, shape: Any, dtype: Any) -> StridedView:
+def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
     """Make an array on a device, in C order, its contents undefined; the view owns its memory.
 
+    kind    of memory, as Device.allocate has it
     raises  ValueError    a negative extent, a size that no memory has
             OutOfMemory   there is not so much
     """
-    extents, kind = layout.as_shape(shape), of(dtype)
-    if kind.packed:
-        raise ValueError(f"{kind} elements share bytes, so that no view can have them")
-    nbytes = layout.checked_size(extents, kind.itemsize) * kind.itemsize
-    memory = device.allocate(nbytes)
-    return _MemoryView._over(memory, memory.ptr, extents, layout.c_strides(extents, kind.itemsize), kind, ("cuda", device.ordinal))
+    from .copying import memory_device
+    extents, element = layout.as_shape(shape), of(dtype)
+    if element.packed:
+        raise ValueError(f"{element} elements share bytes, so that no view can have them")
+    nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
+    memory = device.allocate(nbytes, kind=kind)
+    return _MemoryView._over(memory, memory.ptr, extents, layout.c_strides(extents, element.itemsize), element, memory_device(memory))
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:

@@ -165,7 +165,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 def _check_version(interface: "Mapping[str, Any]") -> None:
     version = _require(interface, "version", NAME)       # newer than 3 is fine: the specification says so
-    if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
+    if isinstance(version, bool) or not hasattr(type(version), "__index__") or version < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
 
 

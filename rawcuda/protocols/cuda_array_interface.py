@@ -47,12 +47,12 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
     version = interface["version"] if "version" in interface else 0      # user-made dicts leave it out
-    if isinstance(version, bool) or not hasattr(version, "__index__") or version < 0:
+    if isinstance(version, bool) or not hasattr(type(version), "__index__") or version < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
     stream = interface["stream"] if "stream" in interface else None
     if stream is None:
         return None if version >= 3 else UNORDERED
-    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+    if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal(NAME, "stream", stream, "is an int or None; export the stream's handle")
     handle: int = stream.__index__()
     if handle == 0:

@@ -52,7 +52,7 @@ def _checked_pair(pair: object) -> tuple[int, int]:
     if isinstance(pair, tuple) and len(pair) == 2:
         version, handle = pair
         if not isinstance(version, bool) and not isinstance(handle, bool):
-            if hasattr(version, "__index__") and hasattr(handle, "__index__"):
+            if hasattr(type(version), "__index__") and hasattr(type(handle), "__index__"):
                 return version.__index__(), handle.__index__()
     raise TypeError(f"__cuda_stream__ gives (version, handle), two ints, not {pair!r}")
 
@@ -65,6 +65,6 @@ def _older_handle(stream: object) -> Optional[int]:
         handle = getattr(handle, "value", handle)        # Numba keeps a ctypes object, whose null is None
         if handle is None and name == "handle" and hasattr(stream, name):
             return 0
-        if hasattr(handle, "__index__") and not isinstance(handle, bool):
+        if hasattr(type(handle), "__index__") and not isinstance(handle, bool):
             return int(handle)                           # type: ignore[arg-type]
     return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 import array
 import ctypes
 import random
+import shutil
+import subprocess
 
 import pytest
 
@@ -236,6 +238,32 @@ def test_the_kernels_ptx_is_of_the_version_that_every_driver_takes():
         for size in (1, 2, 4, 8, 16):
             text = kernel.ptx(ndim, size, ndim == 2)
             assert text.startswith(".version 6.3\n.target sm_50\n") and text.isascii()
+
+
+@pytest.mark.parametrize("architecture", [75, 80, 90, 100, 120])
+def test_ptxas_takes_the_kernel(tmp_path, architecture):
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        pytest.skip("no ptxas on this machine")
+    for ndim, size, wide in ((1, 1, False), (2, 2, True), (3, 4, False), (5, 8, True), (64, 16, False), (64, 16, True)):
+        text = tmp_path / "kernel.ptx"
+        text.write_text(kernel.ptx(ndim, size, wide))
+        result = subprocess.run([ptxas, f"-arch=sm_{architecture}", str(text), "-o", str(tmp_path / "cubin")], capture_output=True, text=True)
+        if "is not defined for option" in result.stderr or "not a recognized" in result.stderr:
+            pytest.skip(f"this ptxas does not know sm_{architecture}")
+        assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.gpu_only("copies over more than 4 GiB, which an emulated device would have to hold in the process")
+def test_past_4_gib_and_2_to_the_31_elements(device):
+    if device.free_memory < 12 << 30:
+        pytest.skip("less than 12 GiB free")
+    big = device.empty((2, 2**31 + 8), "uint8").fill(1)
+    big[1, 2**31:].fill(7)
+    assert big[1, 2**31 - 2: 2**31 + 2].tolist() == [1, 1, 7, 7] and big[0, -1].item() == 1
+    half = device.empty((2**31 + 8, 2), "uint8")
+    half.copy_from(big.T)                                # by the kernel, with 64-bit indices
+    assert half[2**31 - 1: 2**31 + 1].tolist() == [[1, 1], [1, 7]]
 
 
 @pytest.mark.parametrize("wide", [False, True])

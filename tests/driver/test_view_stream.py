@@ -80,12 +80,28 @@ def test_3_3_3_10_the_default_streams(device, two, stream, waits):
     assert watched.order == [] if waits == 1 else [("record", 1), ("wait", 2)]
 
 
-@pytest.mark.parametrize("stream", [0, True, False, -2, 2**64, 1.0, "1", object()])
+@pytest.mark.parametrize("stream", [0, True, False, -2, 2**64, 1.0, "1", int, object()])
 def test_3_3_streams_that_are_refused(device, stream):
     v = made(device)
     with pytest.raises(ProtocolError) as caught:
         v.__dlpack__(stream=stream)
     assert (caught.value.protocol, caught.value.field) == ("dlpack", "stream")
+
+
+@pytest.mark.parametrize("kind", ["device", "managed", "pinned"])
+def test_2_12_a_copy_is_of_the_kind_that_was_asked_for(device, kind):
+    with device.allocate(24, kind=kind) as memory:
+        v = memory.view().fill(5)
+        rawcuda.synchronize()
+        for dl_device in (None, v.__dlpack_device__()):
+            w = view(v.__dlpack__(copy=True, dl_device=dl_device, max_version=(1, 0)))
+            assert w.device == v.device and w.ptr != v.ptr and not w.readonly
+            rawcuda.synchronize()
+            assert w.tolist() == [5] * 24
+            del w
+        w = view(v.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
+        assert w.device == ("cpu", 0) and (w.ptr == v.ptr) == (kind == "pinned") and w.tolist() == [5] * 24
+        del v, w
 
 
 def test_3_7_a_copy_to_the_host_is_ready_on_return(device, two):
@@ -302,7 +318,7 @@ def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(devic
         with device.allocate(24, kind=kind) as memory:
             v = memory.view().reinterpret("float32")
             v.stream = two[0]
-            for export in (lambda: v.__array_interface__, v.memoryview, v.tolist):
+            for export in (lambda v=v: v.__array_interface__, v.memoryview, v.tolist):
                 with Watched() as watched:
                     export()
                 theirs = two[0].handle                   # waited for by the CPU, or by the stream that it waits for

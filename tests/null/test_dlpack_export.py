@@ -6,7 +6,6 @@ import ctypes
 import enum
 import gc
 import inspect
-import struct
 import sys
 import threading
 
@@ -169,7 +168,7 @@ def test_2_10_max_version(max_version, versioned):
 @pytest.mark.parametrize("keyword, value", [
     ("max_version", 1), ("max_version", "13"), ("max_version", (1,)), ("max_version", ("a", "b")), ("dl_device", 1), ("dl_device", "cpu"),
     ("dl_device", (1, 0, 0)), ("dl_device", (1, None)), ("copy", 1), ("copy", "no"), ("stream", "x"), ("stream", 0), ("stream", 1), ("stream", 5),
-    ("stream", True), ("stream", -2), ("stream", 1.0), ("dl_device", (2, 0)), ("dl_device", (99, 0)), ("dl_device", (1, 1)),
+    ("stream", True), ("stream", -2), ("stream", 1.0), ("stream", int), ("stream", type), ("dl_device", (2, 0)), ("dl_device", (99, 0)), ("dl_device", (1, 1)),
 ])
 def test_2_10_2_13_never_a_type_error(keyword, value):
     v = floats(2, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import array
 import copy
 import gc
+import mmap
 import pickle
 import sys
 
@@ -170,3 +171,26 @@ def test_numpy_makes_an_array_of_host_memory_only():
     assert v.__array__().tolist() == v.tolist() and numpy.shares_memory(v.__array__(), numpy.asarray(v))
     assert v.__array__(copy=True).ctypes.data != v.ptr and v.__array__("f8").dtype == "f8"
     assert numpy.asarray(v, "f8").dtype == "f8" and numpy.sum(v) == 15.0
+
+
+def test_past_4_gib_nothing_wraps():
+    """Only the pages that are touched exist."""
+    try:
+        memory = mmap.mmap(-1, 9 << 30)
+    except (OSError, ValueError, OverflowError):
+        pytest.skip("no 9 GiB of addresses to be had")
+    v = view(memory)
+    far = v[:: (1 << 32) + 3]
+    far.fill(9)
+    rows = v[:8 << 30].reshape(2, 1 << 32)
+    assert far.shape == (3,) and [memory[i * ((1 << 32) + 3)] for i in range(3)] == [9, 9, 9] and v.nbytes == 9 << 30
+    assert rows[:, 3:4].tolist() == [[0], [9]] and rows.T[3].tolist() == [0, 9] and rows[1, (1 << 32) - 1].ptr == v.ptr + (8 << 30) - 1
+    out = view(bytearray(4)).reshape(2, 2)
+    rawcuda.copy(out, rows[:, 2:4])                      # strides of 4 GiB
+    assert out.tolist() == [[0, 0], [0, 9]]
+    w = view(v.__dlpack__(max_version=(1, 0)))
+    assert w.shape == (9 << 30,) and w[(1 << 32) + 3].item() == 9 and view(rows, protocol="dlpack").strides == (1 << 32, 1)
+    assert view(rows, protocol="array_interface")[1, 3].item() == 9 and rows.memoryview().strides == (1 << 32, 1)
+    del v, w, far, rows
+    gc.collect()
+    memory.close()

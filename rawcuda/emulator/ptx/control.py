@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from .convert import ConvertEmitter
 from .emit import FLOAT_TYPES
+from .forms import check_read, check_written
 from .syntax import (
-    BITS, Address, Function, Instruction, Int, Name, Pair, Prototype, Register, Sink, Symbol, Variable, Vector,
+    BITS, Address, Function, Instruction, Int, Name, Not, Pair, Prototype, Register, Sink, Symbol, Variable, Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -340,6 +341,42 @@ class ControlEmitter(ConvertEmitter):
         if returns and not isinstance(operands[0], Sink):
             self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")
 
+    def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
+        """Change neighbours in memory, each as one."""
+        operands = instruction.operands
+        returns = instruction.opcode == "atom"
+        count = int(shape.chosen["vec"][1:])
+        type = shape.type
+        width = BITS[type] // 8
+        address, given = operands[-2:]
+        targets = operands[0] if returns else None
+        space = self.space_of(instruction, shape)
+        assert isinstance(address, Address)
+        if not isinstance(given, Vector) or len(given.items) != count or width * count not in (4, 8, 16):
+            raise self.mismatch(instruction)
+        for item in given.items:
+            check_read(instruction, item, type, False)
+        if returns:
+            if not isinstance(targets, Vector) or len(targets.items) != count:
+                raise self.mismatch(instruction)
+            for item in targets.items:
+                check_written(instruction, item, type, False)
+        values = [self.value(item, type) for item in given.items]
+        verb = next(word for word in ("add", "min", "max") if word in shape.chosen.values())
+        code = {"f32": "f"}.get(type) or {2: "H", 4: "I"}[width]
+        view, index, note = self.place(space, address, code, width * count, f"atomic {verb}")
+        self.put(f"j = {index}; x = {view}[j:j + {count}].tolist()", note)
+        for at, value in enumerate(values):
+            if type == "f32":
+                self.put(f"T4[0] = x[{at}] + {value}; y = T4[0]")
+                self.put(f"{view}[j + {at}] = y if y == y else NAN", note)
+            else:
+                self.put(f"{view}[j + {at}] = half_{verb}({type!r}, '', x[{at}], {value})", note)
+        if isinstance(targets, Vector):
+            for at, target in enumerate(targets.items):
+                if not isinstance(target, Sink):
+                    self.assign(target, type if type == "f32" else f"b{BITS[type]}", f"x[{at}]")
+
     def _updated(self, verb: str, type: str, shape: Shape, values: list[str]) -> str:
         b = values[0]
         if verb in _UPDATES:
@@ -366,7 +403,13 @@ class ControlEmitter(ConvertEmitter):
             raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
         total = size.value
         wanted = instruction.operands[3] if len(instruction.operands) == 4 else None
-        self.put(f"u = {self.value(wanted, 'u32') if wanted is not None else total}")
+        if isinstance(wanted, (Register, Not)) and (isinstance(wanted, Not) or wanted.type == "pred"):
+            self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
+        elif wanted is not None:
+            check_read(instruction, wanted, "u32", False)
+            self.put(f"u = {self.value(wanted, 'u32')}")
+        else:
+            self.put(f"u = {total}")
         view, index, note = self._place_shared(target, "B", total, "write")
         self.put(f"k = {index}; s_B[k + {total - 1}]", note)
         self.put(f"{view}[k:k + {total}] = bytes({total})", note)

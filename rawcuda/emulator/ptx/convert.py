@@ -118,7 +118,10 @@ class ConvertEmitter(DataEmitter):
 
     def do_cvt_tf32(self, instruction: Instruction, shape: Shape) -> None:
         """Round to the format of tensor cores."""
-        self.assign(instruction.operands[0], "b32", f"to_tf32({self.value(instruction.operands[1], 'f32')})")
+        chosen = shape.chosen
+        flags = ",".join(word for word in ("relu", "satfinite") if word in chosen)
+        mode = chosen.get("rn|rz", "rna")
+        self.assign(instruction.operands[0], "b32", f"to_tf32({self.value(instruction.operands[1], 'f32')}, {mode!r}, {flags!r})")
 
 
 def _range(type: str) -> tuple[int, int]:

@@ -89,8 +89,8 @@ class DataEmitter(AccessEmitter):
                 return f"{1 << bits - 1:#x}"
             if word == "T":
                 return shape.types[0]
-            if word == "T2":
-                return shape.types[1]
+            if word in ("T2", "T3"):
+                return shape.types[int(word[1]) - 1]
             return shape.chosen.get(word, "")
 
         return _PLACE.sub(fill, template)
@@ -183,7 +183,18 @@ class DataEmitter(AccessEmitter):
                 terms.append(" & ".join(parts))
         known = {0x80: f"{a} & {b} & {c}", 0xFE: f"{a} | {b} | {c}", 0x96: f"{a} ^ {b} ^ {c}"}
         text = known.get(table.value & 0xFF) or (f"({' | '.join(terms)}) & 0xffffffff" if terms else "0")
-        self.assign(instruction.operands[0], "b32", text)
+        target = instruction.operands[0]
+        if len(instruction.operands) == 5:
+            self.assign(target, "b32", text)
+            return
+        if not isinstance(target, Pair) or not isinstance(target.second, Register) or target.second.type != "pred":
+            raise self.mismatch(instruction)
+        self.put(f"x = {text}")
+        join = "or" if "or" in shape.chosen.values() else "and"
+        self.put(f"y = x != 0 {join} {self.value(instruction.operands[5], 'pred')}")
+        if isinstance(target.first, Register):
+            self.assign(target.first, "b32", "x")
+        self.assign(target.second, "pred", "y")
 
     # -- floats
 
@@ -296,9 +307,7 @@ class DataEmitter(AccessEmitter):
         target, a, b = instruction.operands[:3]
         to, source = shape.types
         if "x2" in source:
-            if to != source:
-                raise self.mismatch(instruction)
-            one = 0x3C00 if to == "f16x2" else 0x3F80
+            one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(to, 0xFFFF)
             parts = self._pair_conditions(instruction, shape, source)
             self.assign(target, to, f"({one} if {parts[0]} else 0) | ({one} if {parts[1]} else 0) << 16")
             return

@@ -15,7 +15,7 @@ from math import copysign, inf
 
 from .rounding import (
     float_of_32, maximum, maximum_nan, minimum, minimum_nan, power_of_two, round_ratio, signs_multiplied,
-    to_integer_value,
+    to_integer_value, to_whole,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -53,6 +53,8 @@ def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
             return 0
         if flags.split(",")[0] == "sat":
             value = min(value, 1.0) if value > 0.0 else 0.0
+    if mode[-1] == "i":
+        value, mode = to_whole(value, mode), "rn"
     bits = _encode(type, value, mode)
     if "satfinite" in flags and bits & 0x7FFF == _infinity(type):
         bits -= 1

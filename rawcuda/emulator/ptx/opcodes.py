@@ -105,11 +105,14 @@ INTEGERS: list[Row] = [
     ("xor", "pred", "d a b", "pred", "({a}) != ({b})"),
     ("not", "pred", "d a", "pred", "not {a}"),
     ("lop3 @4.3 @sm_50", "b32", "d a b c e:constant", "!lop3", ""),
+    ("lop3 .or|and @8.2 @sm_70", "b32", "d:pair a b c e:constant g:pred", "!lop3", ""),
     ("shl", _B, "d a b:u32", "!shift", "{a} << {b} & {M}"),
     ("shr", f"{_U} {_B}", "d a b:u32", "!shift", "{a} >> {b}"),
     ("shr", _S, "d a b:u32", "!shift", "{sa} >> {b} & {M}"),
     ("shf .dir .clampwrap", "b32", "d a b c:u32", "exact", "funnel({a}, {b}, {c}, '{dir}', '{clampwrap}')"),
     ("prmt .prmt?", "b32", "d a b c", "exact", "permute({a}, {b}, {c}, '{prmt}')"),
+    ("vabsdiff4 .add? @3.0 @sm_30", "u32 s32 / u32 s32 / u32 s32", "d:b32 a:b32 b:b32 c:b32", "exact",
+     "byte_differences({a}, {b}, {c}, '{T2}', '{T3}', '{add}')"),
 ]  # fmt: skip
 
 MOVES: list[Row] = [
@@ -120,7 +123,13 @@ MOVES: list[Row] = [
     ("slct .ftz?", f"{_ANY} / s32", "d a b c:T2", "!slct", "{sc} >= 0"),
     ("slct .ftz?", f"{_ANY} / f32", "d a b c:T2", "!slct", "{c} >= 0.0"),
     ("setp .cmp .bool? .ftz?", f"{_ANY} f16 f16x2 bf16 bf16x2", "d:pair a b c?:pred", "!setp", ""),
-    ("set .cmp .bool? .ftz?", f"u32 s32 f32 u16 f16 f16x2 bf16 / {_ANY} f16 f16x2 bf16", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", f"u32 s32 / {_ANY} f16 f16x2 bf16 bf16x2", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", f"f32 / {_ANY}", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", "u16 s16 / f16 bf16", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", f"f16 / {_ANY} f16", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", f"bf16 / {_ANY} f16 bf16", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", "f16x2 / f16x2", "d a:T2 b:T2 c?:pred", "!set", ""),
+    ("set .cmp .bool? .ftz?", "bf16x2 / bf16x2", "d a:T2 b:T2 c?:pred", "!set", ""),
     ("cvta .space", "u64", "d a:any", "!cvta", ""),
     ("cvta .to .space", "u64", "d a", "!cvta", ""),
     ("isspacep .space", "", "d:pred a:b64", "!isspacep", ""),
@@ -130,10 +139,12 @@ MOVES: list[Row] = [
     ("cvt .pack .sat @6.5 @sm_72", "u16 s16 / s32", "d:b32 a:T2 b:T2", "exact", "packed('{T}', 0, {sa}, {sb})"),
     ("cvt .pack .sat .b32 @6.5 @sm_72", "u8 s8 / s32", "d:b32 a:T2 b:T2 c:b32", "exact", "packed('{T}', {c}, {sa}, {sb})"),
     ("cvt .rna .satfinite? @7.0 @sm_80", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
+    ("cvt .rn|rz .relu? .satfinite? @7.8 @sm_90", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
     ("cvt .rnd .relu .satfinite? @7.0 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
     ("ld .space? .cop? .evict? .evict2? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem .scope? .space? .evict? .evict2? .prefetch? .vec? @6.0", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .space? .cop? .nc .evict? .evict2? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
+    ("ld .mmio .relaxed .sys .global? @8.2 @sm_70", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ldu .space? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("st .space? .cop? .evict? .evict2? .vec?", _MEMORY, "m:mem a:any", "!st", ""),
     ("st .sem .scope? .space? .evict? .evict2? .vec? @6.0", _MEMORY, "m:mem a:any", "!st", ""),
@@ -148,12 +159,18 @@ MOVES: list[Row] = [
     ("atom .sem? .scope? .atomspace? .inc|dec", "u32", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .and|or|xor", "b32 b64", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .global? .add .vec @8.1 @sm_90", "f32", "d:any m:mem a:any", "!atom_vector", ""),
+    ("atom .sem? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "d:any m:mem a:any",
+     "!atom_vector", ""),
+    ("red .sem? .scope? .global? .add .vec @8.1 @sm_90", "f32", "m:mem a:any", "!atom_vector", ""),
+    ("red .sem? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "m:mem a:any",
+     "!atom_vector", ""),
     ("red .sem? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "m:mem a", "!atom", ""),
     ("red .sem? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "m:mem a", "!atom", ""),
     ("red .sem? .scope? .atomspace? .inc|dec", "u32", "m:mem a", "!atom", ""),
     ("red .sem? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "m:mem a", "!atom", ""),
     ("red .sem? .scope? .atomspace? .and|or|xor", "b32 b64", "m:mem a", "!atom", ""),
-    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:u32", "!cp_async", ""),
+    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any", "!cp_async", ""),
     ("cp .async .commit_group|wait_all @7.0 @sm_80", "", "", "!nothing", ""),
     ("cp .async .wait_group @7.0 @sm_80", "", "a:constant", "!nothing", ""),
 ]  # fmt: skip
@@ -208,11 +225,11 @@ REFUSED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURE),
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
     **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
-    **dict.fromkeys(("createpolicy", "applypriority"), "cache policies are not emulated"),
+    "applypriority": "cache policies are not emulated",
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "a stack of the kernel's own is not emulated"),
     **dict.fromkeys(
         ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2",
-         "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"),
+         "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"),
         "video instructions are not emulated",
     ),
 }  # fmt: skip
@@ -225,4 +242,12 @@ REFUSED_MODIFIERS = {
     "shared::cluster": "shared memory of other blocks of a cluster",
 }
 
-TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *CONTROL], REFUSED, REFUSED_MODIFIERS)
+# a cache policy changes no result: made, passed on, and never looked at
+_LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
+POLICIES: list[Row] = [
+    (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32", "exact", "0"),
+    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:b64", result, value) for text, types, slots, result, value in MOVES
+      if text.split()[0] in ("ld", "st", "atom", "red") and "@s" not in text and ".mmio" not in text),
+]  # fmt: skip
+
+TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL], REFUSED, REFUSED_MODIFIERS)

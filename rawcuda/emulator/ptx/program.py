@@ -14,7 +14,7 @@ import threading
 import time
 
 from ..space import Allocation, Fault, Space
-from . import half, integers, rounding
+from . import half, integers, packed, rounding
 from .emit import Line
 from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack, wrapped
 from .parser import parse
@@ -311,7 +311,7 @@ _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
     "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
-for _room in (integers, half, rounding):
+for _room in (integers, half, packed, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
 _NAMES.update(sqrt=math.sqrt, tanh=math.tanh, copysign=math.copysign)
 

@@ -27,7 +27,7 @@ __all__ = [
     "INF", "NAN", "SPLIT", "T4", "TINY", "binary_logarithm", "bits_of_32", "bits_of_64", "coarse_inverse_root",
     "coarse_reciprocal", "cosine", "directed_add", "directed_cvt", "directed_div", "directed_fma", "directed_mul",
     "directed_rcp", "directed_sqrt", "directed_sub", "divide_by_zero", "float_of_32", "float_of_64", "fma_64",
-    "fma_midpoint", "inverse_root", "maximum", "maximum_nan", "minimum", "minimum_nan", "power_of_two", "root_of_other",
+    "fma_midpoint", "inverse_root", "inverse_root_64", "maximum", "maximum_nan", "minimum", "minimum_nan", "power_of_two", "root_of_other",
     "round_ratio", "signs_multiplied", "sine", "test_property", "to_integer_value", "to_tf32", "to_whole",
     "whole_to_single",
 ]  # fmt: skip
@@ -357,12 +357,18 @@ def to_whole(value: float, mode: str) -> float:
     return copysign(float(to_integer_value(value, mode)), value)
 
 
-def to_tf32(value: float) -> int:
-    """Round a float32 to 10 bits of fraction, ties away from zero (cvt.rna.tf32)."""
+def to_tf32(value: float, mode: str, flags: str) -> int:
+    """Round a float32 to 10 bits of fraction; mode rna is to nearest, ties away from zero."""
+    if "relu" in flags and value < 0.0:
+        return 0
     bits = bits_of_32(value)
-    if bits & 0x7F800000 == 0x7F800000:
-        return bits
-    return bits + 0x1000 & 0xFFFFE000
+    if value != value:
+        return 0x7FFFFFFF
+    if bits & 0x7F800000 != 0x7F800000:
+        bits = bits + {"rna": 0x1000, "rn": 0xFFF + (bits >> 13 & 1), "rz": 0}[mode] & 0xFFFFE000
+    if "satfinite" in flags and bits & 0x7F800000 == 0x7F800000:
+        bits = bits & 0x80000000 | 0x7F7FE000
+    return bits
 
 
 # -- approximations
@@ -373,6 +379,17 @@ def inverse_root(a: float) -> float:
     if a > 0.0:
         return 1.0 / math.sqrt(a)
     return copysign(inf, a) if a == 0.0 else nan
+
+
+def inverse_root_64(a: float) -> float:
+    """Give 1 / sqrt(a), rounded once: two roundings would be wrong by more than the unit that CUDA promises."""
+    if not 0.0 < a < inf:
+        return inverse_root(a)
+    fraction, exponent = math.frexp(a)
+    if exponent & 1:
+        fraction, exponent = fraction * 2.0, exponent - 1
+    scaled = math.isqrt((1 << 195) // int(fraction * 2.0**53))  # 1 / sqrt(fraction), times 2 ** 71
+    return ldexp(float(scaled), -71 - exponent // 2)
 
 
 def sine(a: float) -> float:

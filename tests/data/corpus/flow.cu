@@ -89,9 +89,9 @@ extern "C" __global__ void early(int *out, int n) {      // some leave, the othe
     __shared__ int s[64];
     int t = threadIdx.x;
     if (t >= n) return;
-    s[t] = t; 
+    s[t] = t;
     __syncwarp(__activemask());
-    out[t] = s[t ^ 1 < n ? t ^ 1 : t];
+    out[t] = s[(t ^ 1) < n ? t ^ 1 : t];
 }
 extern "C" __global__ void printing(int n, double x, const char *word) {
     int i = threadIdx.x;
@@ -103,7 +103,7 @@ extern "C" __global__ void count_printed(int *out, int n) { out[0] = printf("%d 
 extern "C" __global__ void asserting(int n) { assert(threadIdx.x < n && "too many"); }
 extern "C" __global__ void trapping(int n) { if (threadIdx.x == n) __trap(); }
 extern "C" __global__ void heap(int *out) {
-    int *p = (int *)malloc(40), *q = new int[4]; 
+    int *p = (int *)malloc(40), *q = new int[4];
     for (int k = 0; k < 10; k++) p[k] = k * threadIdx.x;
     q[3] = p[9]; int s = 0;
     for (int k = 0; k < 10; k++) s += p[k];

@@ -4,8 +4,8 @@
     python3 tests/data/corpus/make.py --all FOLDER every source with every option, to look at or to test once
     python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed
 
-Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, and paths shortened to names;
-tests only read the results.
+Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, paths are shortened to names, and
+parameters to their numbers; tests only read the results.
 """
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SOURCES = ("copies", "halves", "threads", "atomics", "flow", "integers", "math",
 OPTIONS = {
     "sm75": ["-arch=sm_75"], "sm80": ["-arch=sm_80"], "sm90": ["-arch=sm_90"], "sm100": ["-arch=sm_100"], "sm120": ["-arch=sm_120"],
     "sm80_O0": ["-arch=sm_80", "-Xcicc", "-O0"], "sm75_debug": ["-arch=sm_75", "-G"], "sm90_rdc": ["-arch=sm_90", "-rdc=true"],
-    "sm90_lines": ["-arch=sm_90", "-lineinfo"], "sm90_fast": ["-arch=sm_90", "-use_fast_math"],
+    "sm90_lines": ["-arch=sm_90", "-lineinfo"], "sm90_fast": ["-arch=sm_90", "-use_fast_math", "-DFAST"],
 }
 COMMITTED = {
     **{source: ["sm75", "sm100"] for source in SOURCES},
     "copies": ["sm75", "sm100", "sm80_O0", "sm90_rdc"],
-    "threads": ["sm75", "sm80", "sm90_lines", "sm100", "sm120"],
-    "flow": ["sm75", "sm100", "sm80_O0", "sm75_debug", "sm90_rdc"],
+    "threads": ["sm75", "sm80", "sm90_lines", "sm100"],
+    "flow": ["sm75", "sm80_O0", "sm75_debug", "sm90_rdc", "sm120"],
     "atomics": ["sm75", "sm90"],
     "halves": ["sm75", "sm80", "sm100"],
     "variables": ["sm75", "sm80_O0", "sm90_rdc", "sm120"],
-    "math": ["sm75", "sm90_fast"],
+    "math": ["sm75", "sm90_fast", "sm100"],
 }
 
 
@@ -63,7 +63,9 @@ def write(target: Path, text: str) -> None:
     text = re.sub(r"^\s*\.section\s+\.debug\w*\s*\{[^}]*\}\n?", "", text, flags=re.MULTILINE)
     text = re.sub(r'(\.file\s+\d+\s+)"(?:[^"/]*/)*([^"]*)"[^\n]*', r'\1"\2"', text)
     text = text.replace(", debug\n", "\n")
-    text = re.sub(r"^[ \t]+|[ \t]+$|^\s*\n", "", text, flags=re.MULTILINE).replace("\t", " ")
+    text = re.sub(r"\b\w+_param_(\d+)\b", r"p\1", text)
+    text = re.sub(r"^[ \t]+|[ \t]+$|^\s*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"[ \t]+", " ", text)
     target.write_text(text)
     print(f"{target.name}: {target.stat().st_size} bytes", flush=True)
 

@@ -46,7 +46,7 @@ extern __shared__ int dynamic_ints[];
 __shared__ int fixed[3];
 __device__ __noinline__ void through_shared(int k) { dynamic_ints[k] = k * fixed[1]; }
 extern "C" __global__ void module_shared(int *out) {
-    if (threadIdx.x == 0) { fixed[1] = 7; } 
+    if (threadIdx.x == 0) { fixed[1] = 7; }
     __syncthreads(); through_shared(threadIdx.x); __syncthreads();
     unsigned size; asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
     out[threadIdx.x] = dynamic_ints[blockDim.x - 1 - threadIdx.x] + size;
