@@ -16,7 +16,7 @@ from operator import index
 from .. import layout, tracing
 from ..description import HOST, Description, place
 from ..dtypes import DType, from_typestr
-from ..errors import refusal
+from ..errors import refusal, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 def _check_version(interface: "Mapping[str, Any]") -> None:
     version = _require(interface, "version", NAME)       # newer than 3 is fine: the specification says so
-    if isinstance(version, bool) or not hasattr(type(version), "__index__") or version < 0:
+    if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
 
 
@@ -183,5 +183,6 @@ def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides
         raise refusal(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
     low, high = layout.extent(shape, strides, dtype.itemsize)
     if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
-        raise refusal(NAME, "shape", shape, f"with strides {strides} and offset {offset} leads out of a buffer of {view.nbytes} bytes")
+        raise refusal(NAME, "shape", shape, f"with strides {worded(strides)} and offset {worded(offset)} leads out of a buffer of "
+                                            f"{view.nbytes} bytes")
     return address_of(view) + offset, view.readonly, Held(view)

@@ -11,6 +11,8 @@ Read next     dlpack.py
 """
 from __future__ import annotations
 
+from operator import index
+
 from ..description import Description, place
 from ..errors import refusal
 from .array_interface import check_extent, read_attribute, read_layout, read_pointer
@@ -47,14 +49,14 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
     version = interface["version"] if "version" in interface else 0      # user-made dicts leave it out
-    if isinstance(version, bool) or not hasattr(type(version), "__index__") or version < 0:
+    if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
     stream = interface["stream"] if "stream" in interface else None
     if stream is None:
-        return None if version >= 3 else UNORDERED
+        return None if index(version) >= 3 else UNORDERED
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal(NAME, "stream", stream, "is an int or None; export the stream's handle")
-    handle: int = stream.__index__()
+    handle = index(stream)
     if handle == 0:
         raise refusal(NAME, "stream", 0, "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
                                   "default stream, 2 for the per-thread one")

@@ -19,7 +19,7 @@ ADDRESS = ctypes.addressof(MEMORY)
 class Broken:
     """Fail at whatever is asked."""
 
-    def __index__(self):
+    def __index__(self, *_):
         raise ZeroDivisionError
 
     __len__ = __bool__ = __int__ = __iter__ = __repr__ = __eq__ = __lt__ = __index__
@@ -90,7 +90,7 @@ def test_tensors(seed):
             refused += 1
         gc.collect() if made % 100 == 0 else None
         assert tensor.freed >= 1
-    assert made > 50 and refused > 50
+    assert made > 20 and refused > 20
 
 
 @pytest.mark.parametrize("seed", range(4))
