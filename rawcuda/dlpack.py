@@ -223,9 +223,17 @@ def consume(capsule: Any) -> Consumed:
 
 # -- a capsule that goes
 
-_versioned_head = Struct("=IIQQQ")                       # version, manager_ctx, deleter, flags
-_tensor = Struct("=QiiiBBHQQQ")
-_legacy_tail = Struct("=QQ")                             # manager_ctx, deleter
+# A struct of ours has its shape and strides behind it: (versioned, ndim) -> (the ctypes array, where they begin, what packs it)
+_layouts: dict[tuple[bool, int], tuple[Any, int, Any]] = {}
+
+
+def _layout(versioned: bool, ndim: int) -> tuple[Any, int, Any]:
+    tensor = "QiiiBBHQQQ"                                # data, device, ndim, dtype, shape, strides, byte_offset
+    head = "IIQQQ" + tensor if versioned else tensor + "QQ"      # version, manager_ctx, deleter, flags; manager_ctx, deleter
+    struct = Struct(f"={head}{2 * ndim}q")
+    made = _layouts[versioned, ndim] = ctypes.c_char * struct.size, struct.size - 16 * ndim, struct.pack_into
+    return made
+
 
 # What is out: the struct's address -> (its bytes, owner, where in it the deleter is, the capsule where sweeping needs it).
 # The entry is what keeps struct and memory alive; whoever takes it out first has freed them, so it is freed once.
@@ -313,19 +321,15 @@ def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape:
     """Write a managed tensor, enter it as out, and return its address: export() without a capsule round it."""
     exports = _exports or _begin()
     ndim = len(shape)
-    start = 80 if versioned else 64
-    struct = (ctypes.c_char * (start + 16 * ndim))()
+    layout = _layouts.get((versioned, ndim)) or _layout(versioned, ndim)
+    struct = layout[0]()
     address = ctypes.addressof(struct)
-    numbers = address + start
-    if ndim:
-        Struct(f"={2 * ndim}q").pack_into(struct, start, *shape, *strides)
-    tensor = (data, *device, ndim, *dtype, numbers if ndim else 0, numbers + 8 * ndim if ndim else 0, 0)
+    numbers = address + layout[1]
+    tensor = (data, *device, ndim, *dtype, numbers, numbers + 8 * ndim, 0) if ndim else (data, *device, 0, *dtype, 0, 0, 0)
     if versioned:
-        _versioned_head.pack_into(struct, 0, *VERSION, 0, exports.deleter, flags)
-        _tensor.pack_into(struct, 32, *tensor)
+        layout[2](struct, 0, *VERSION, 0, exports.deleter, flags, *tensor, *shape, *strides)
     else:
-        _tensor.pack_into(struct, 0, *tensor)
-        _legacy_tail.pack_into(struct, 48, 0, exports.deleter)
+        layout[2](struct, 0, *tensor, 0, exports.deleter, *shape, *strides)
     entry = struct, owner, 16 if versioned else 56, None
     outstanding[address] = entry
     if exports.ended:

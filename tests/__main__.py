@@ -1,10 +1,10 @@
 """Run the tests, from a checkout, with any Python from 3.9 on and nothing installed.
 
-    python3 -m tests                     null, driver and vendored: what a newcomer runs
+    python3 -m tests                     null, driver, interop and vendored: what a newcomer runs
     python3 -m tests null driver         these folders only
-    python3 -m tests --modes             and driver again, in every mode of the emulator
-    python3 -m tests --pythons           and null and driver again, on every other Python of this machine
-    python3 -m tests --all               all of these
+    python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode of the
+                                         emulator, null and driver again on every other Python of this machine
+    python3 -m tests --heavy reruns      these folders' heavy tests only
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with what this Python has installed, asking no network
     python3 -m tests -- -x -k launch     what follows -- is for pytest
@@ -30,11 +30,9 @@ def main() -> int:
     """Run pytest on what the command line asks for, and return its exit status."""
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
-    tests = [f"tests/{folder}" for folder in options.folders or ("null", "driver", "vendored")]
-    if options.modes or options.all:
-        tests.append("tests/reruns/test_modes.py")
-    if options.pythons or options.all:
-        tests.append("tests/reruns/test_pythons.py")
+    folders = ("null", "driver", "interop", "vendored", *(["reruns"] if options.heavy else []))
+    tests = [f"tests/{folder}" for folder in options.folders or folders]
+    tests += ["--heavy"] if options.heavy else []
     python = sys.executable if options.here else environment()
     parallel = [] if options.here or options.driver == "nvidia" else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
     return subprocess.call([python, "-m", "pytest", *tests, "--driver", options.driver, *parallel, *for_pytest], cwd=CHECKOUT)
@@ -50,20 +48,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line's own half."""
     parser = argparse.ArgumentParser("python3 -m tests", description=__doc__, usage="python3 -m tests [FOLDER ...] [OPTION ...] [-- ...]",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, vendored")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, interop, vendored, reruns")
     parser.add_argument("--driver", choices=("emulator", "nvidia"), default="emulator", help="what driver/ runs on")
-    parser.add_argument("--modes", action="store_true", help="also run driver/ in every mode of the emulator")
-    parser.add_argument("--pythons", action="store_true", help="also run null/ and driver/ on every other Python, 3.9 to 3.13")
-    parser.add_argument("--all", action="store_true", help="--modes and --pythons")
+    parser.add_argument("--heavy", action="store_true", help="what is too heavy for a newcomer, and only that")
     parser.add_argument("--here", action="store_true", help="use this Python's own packages; install nothing")
     options = parser.parse_args(arguments)
     for folder in options.folders:
         if not (CHECKOUT / "tests" / folder).is_dir():
             parser.error(f"there is no folder tests/{folder}")
-    if options.driver == "nvidia" and (options.modes or options.all):
-        parser.error("modes are the emulator's: leave --modes and --all away with --driver nvidia")
-    if options.here and (options.pythons or options.all):
-        parser.error("every Python needs an environment of its own: leave --here away")
+    if options.driver == "nvidia" and options.heavy and (not options.folders or "reruns" in options.folders):
+        parser.error("modes are the emulator's: with --driver nvidia --heavy, name the folders, without reruns")
+    if options.here and options.heavy and (not options.folders or "reruns" in options.folders):
+        parser.error("every Python needs an environment of its own: with --here --heavy, name the folders, without reruns")
     if options.here and importlib.util.find_spec("pytest") is None:
         parser.error(f"{sys.executable} has no pytest: install it, or leave --here away")
     return options

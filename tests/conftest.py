@@ -1,4 +1,4 @@
-"""Options, the two marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
+"""Options, the three marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
 from __future__ import annotations
 
 import os
@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on")
     group.addoption("--mode", choices=("eager", "lazy", "random"), default="eager", help="when the emulator does work")
     group.addoption("--seed", type=int, default=0, help="which order the emulator's random mode takes")
+    group.addoption("--heavy", action="store_true", help="run what is marked heavy, and nothing else; without this, it is left out")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): what only a GPU has, such as speed or real asynchrony")
+    config.addinivalue_line("markers", "heavy: takes too long for a newcomer's run; `python3 -m tests --heavy` runs it")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -39,6 +41,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):                     # with several processes, the longest first
         items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
+    heavy = config.getoption("heavy")
+    left_out = [item for item in items if heavy != (item.get_closest_marker("heavy") is not None)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     other = {"emulator": "gpu_only", "nvidia": "emulator_only"}[config.getoption("driver")]
     marked = defaultdict(set)
     for item in items:

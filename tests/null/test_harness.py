@@ -110,6 +110,16 @@ def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
     assert status == (pytest.ExitCode.USAGE_ERROR if above else 0) and ("above the ceiling" in output) == bool(above), output
 
 
+@pytest.mark.parametrize("options, ran", [((), "light"), (("--heavy",), "heavy")])
+def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: "tuple[str, ...]", ran: str) -> None:
+    status, output = suite("""
+        def test_light(): print("ran light")
+        @pytest.mark.heavy
+        def test_heavy(): print("ran heavy")
+    """, "-s", *options, plugins=("tests.conftest",))
+    assert status == 0 and f"ran {ran}" in output and "1 passed, 1 deselected" in output, output
+
+
 def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> None:
     (tmp_path / "renamed.py").touch()
     status, output = suite("import rawcuda\ndef test_it(): pass", plugins=("tests.conftest",),
@@ -121,8 +131,8 @@ def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("arguments, said", [
     (["nowhere"], "there is no folder tests/nowhere"),
-    (["--driver", "nvidia", "--modes"], "modes are the emulator's"),
-    (["--here", "--pythons"], "every Python needs an environment of its own"),
+    (["--driver", "nvidia", "--heavy"], "modes are the emulator's"),
+    (["--here", "--heavy"], "every Python needs an environment of its own"),
     (["--driver", "cuda"], "invalid choice"),
 ])
 def test_a_wrong_command_line_is_refused(python: Python, arguments: "list[str]", said: str) -> None:

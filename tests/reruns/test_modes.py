@@ -7,6 +7,8 @@ import pytest
 
 from tests.conftest import Rerun
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize("mode, seed", [("lazy", 0), ("random", 1), ("random", 2), ("random", 3)])
 def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import Rerun
 
+pytestmark = pytest.mark.heavy
+
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 THIS = "{}.{}".format(*sys.version_info[:2])
 
@@ -47,6 +49,12 @@ NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 
 @pytest.mark.parametrize("version", PYTHONS)
 def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
-    modes = ["--modes"] if version == NEWEST else []
-    output = rerun([str(PYTHONS[version]), "-m", "tests", "null", "driver", *modes, "--", "--numprocesses=0"], timeout=1800)
+    output = rerun([str(PYTHONS[version]), "-m", "tests", "null", "driver", "--", "--numprocesses=0"], timeout=1800)
     assert f"-- Python {version}." in output
+
+
+@pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py does it")
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:
+    output = rerun([str(PYTHONS[NEWEST]), "-m", "tests", "driver", "--", "--numprocesses=0", "--mode", mode, "--seed", "4"], timeout=1800)
+    assert f"-- Python {NEWEST}." in output and f"{mode} mode" in output

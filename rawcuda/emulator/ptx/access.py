@@ -119,8 +119,8 @@ class AccessEmitter(Emitter):
         """List the registers or values that a (vector) access moves, after checking their classes."""
         vector = shape.chosen.get("vec")
         if vector is None:
-            items = [operand]
-            if isinstance(operand, (Vector, Sink)):
+            items = operand.items if isinstance(operand, Vector) and not operand.round else [operand]
+            if len(items) != 1 or isinstance(items[0], (Vector, Sink)):
                 raise self.mismatch(instruction)
         else:
             count = int(vector[1:])

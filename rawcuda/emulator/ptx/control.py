@@ -283,6 +283,14 @@ class ControlEmitter(ConvertEmitter):
         target, source = instruction.operands[:2]
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
         value = self.signed(source, shape.type) if shape.type == "s32" else self.value(source, shape.type)
+        if shape.type == "f32":
+            if self.unit.module.target[-1] not in "af":
+                raise self.reject("Feature 'redux.f32' requires an architecture-specific .target such as sm_100a")
+            value = f"abs({value})" if "abs" in shape.chosen else value
+            verb = f"{verb}.{'NaN' if 'NaN' in shape.chosen else 'f32'}"
+            self.put(f"x = yield 'redux', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {value}")
+            self.assign(target, "f32", "x")
+            return
         self.put(f"x = yield 'redux', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {value}")
         self.assign(target, "b32", "x & 0xffffffff")
 

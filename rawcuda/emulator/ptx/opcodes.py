@@ -210,6 +210,7 @@ CONTROL: list[Row] = [
     ("match .any .sync @6.0 @sm_70", "b32 b64", "d:pair a e:u32", "!match", ""),
     ("match .all .sync @6.0 @sm_70", "b32 b64", "d:pair a e:u32", "!match", ""),
     ("redux .sync .add|min|max @7.0 @sm_80", "u32 s32", "d a e:u32", "!redux", ""),
+    ("redux .sync .min|max .abs? .NaN? @8.6 @sm_100", "f32", "d a e:u32", "!redux", ""),
     ("redux .sync .and|or|xor @7.0 @sm_80", "b32", "d:u32 a:u32 e:u32", "!redux", ""),
     ("activemask @6.2", "b32", "d", "!activemask", ""),
     ("elect .sync @8.0 @sm_90", "", "d:pair e:u32", "!elect", ""),

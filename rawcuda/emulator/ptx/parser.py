@@ -101,7 +101,10 @@ class _Parser:
                 break
         if not made.target:
             raise tokens.fail("Target sm_NN expected")
-        if made.architecture > self.architecture:
+        # sm_100a is for that architecture only, sm_100f for its family
+        suffix, (major, minor) = made.target[-1], self.architecture
+        strange = suffix == "a" and made.architecture != (major, minor) or suffix == "f" and made.architecture[0] != major
+        if made.architecture > self.architecture or strange:
             raise Rejected(
                 NO_BINARY_FOR_GPU,
                 f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "

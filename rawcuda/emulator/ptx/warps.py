@@ -11,6 +11,8 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from operator import and_, or_, xor
 
+from .rounding import maximum, maximum_nan, minimum, minimum_nan
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -100,11 +102,15 @@ def _match(lanes: list[int], requests: list[Request], verb: str) -> list[tuple[i
     return [(groups[request[4]], True) for request in requests]
 
 
-_REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
+_REDUCTIONS: dict[str, Callable[[list[Any]], Any]] = {
     "add": sum,
     "min": min,
     "max": max,
     "and": lambda values: reduce(and_, values),
     "or": lambda values: reduce(or_, values),
     "xor": lambda values: reduce(xor, values),
+    "min.f32": lambda values: reduce(minimum, values),
+    "max.f32": lambda values: reduce(maximum, values),
+    "min.NaN": lambda values: reduce(minimum_nan, values),
+    "max.NaN": lambda values: reduce(maximum_nan, values),
 }

@@ -100,6 +100,6 @@ def triton_builds() -> "list[tuple[str, str]]":
     for function, signature, block in sources:
         for target in (80, 100):
             source = ASTSource(function, signature={**signature, "BLOCK": "constexpr"}, constexprs={"BLOCK": block})
-            text = triton.compile(source, target=GPUTarget("cuda", target, 32), options={"num_warps": 2}).asm["ptx"]
+            text = triton.compile(source, target=GPUTarget("cuda", target, 32), options={"num_warps": 2, "ptx_version": 84 if target == 80 else 86, "enable_fp_fusion": True}).asm["ptx"]
             made.append((f"triton_{function.__name__}.sm{target}", text))
     return made

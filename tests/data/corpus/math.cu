@@ -25,7 +25,7 @@ MAP(parts, float, ({ int e; float m = frexpf(x, &e); float w; float r = modff(y,
 MAP(both, float, ({ float s, k; sincosf(x, &s, &k); s * 2 + k; }))
 MAP(classes, float, (isnan(x) ? 1 : 0) + (isinf(x) ? 2 : 0) + (isfinite(y) ? 4 : 0) + (signbit(z) ? 8 : 0))
 MAP(saturated, float, __saturatef(x))
-#ifndef FAST            // which does not touch what follows
+#ifndef SINGLE          // some builds are for the rest only
 // each rounding
 #define EACH(type, stem, arguments) extern "C" __global__ void each_##stem(type *rn, type *rz, type *ru, type *rd, const type *a, const type *b, const type *c, int n) { \
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; type x = a[i], y = b[i], z = c[i]; (void)y; (void)z;       \
@@ -37,7 +37,7 @@ EACH(double, dadd, (x, y)) EACH(double, dmul, (x, y)) EACH(double, fma, (x, y, z
 MAP(fast_sin, float, __sinf(x)) MAP(fast_cos, float, __cosf(x)) MAP(fast_exp, float, __expf(x)) MAP(fast_exp10, float, __exp10f(x))
 MAP(fast_log, float, __logf(x)) MAP(fast_log2, float, __log2f(x)) MAP(fast_pow, float, __powf(x, y)) MAP(fast_divide, float, __fdividef(x, y))
 MAP(fast_rsqrt, float, __frsqrt_rn(x))
-#ifndef FAST
+#ifndef SINGLE
 D1(sin) D1(cos) D1(exp) D1(log) D1(tanh) D1(cbrt) D1(erf) D1(asin) D1(atan) D1(sqrt) D1(rsqrt) D1(log2) D1(expm1) D1(sinh) D1(rint) D1(floor)
 D2(pow) D2(atan2) D2(hypot) D2(fmod)
 MAP(dscaled, double, ldexp(x, 40) + ilogb(z))
