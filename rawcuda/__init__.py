@@ -14,7 +14,7 @@ _HOMES = {
     "Stream": "stream", "Event": "stream", "NO_SYNC": "stream",
     "Memory": "memory", "Graph": "graph",
     "Module": "kernel", "Kernel": "kernel", "Launch": "launch", "In": "arguments",
-    "view": "strided", "copy": "strided", "StridedView": "strided",
+    "view": "strided", "copy": "strided", "StridedView": "strided", "explain": "explaining",
     "RawCudaError": "errors", "DriverNotFound": "errors", "SymbolNotFound": "errors", "CudaError": "errors",
     "OutOfMemory": "errors", "InvalidUse": "errors", "NotFound": "errors", "Unsupported": "errors", "CompileFailed": "errors",
     "ContextLost": "errors", "ForkedAfterInit": "errors", "Closed": "errors", "ProtocolError": "errors", "PtxError": "errors",
@@ -24,7 +24,7 @@ __all__ = [*_HOMES, "cu", "trace", "use"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Union
+    from typing import Any, Optional, Union
 
     from .arguments import In as In
     from .device import Device as Device, devices as devices, synchronize as synchronize
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
                          DriverNotFound as DriverNotFound, ForkedAfterInit as ForkedAfterInit, InvalidUse as InvalidUse,
                          NotFound as NotFound, OutOfMemory as OutOfMemory, ProtocolError as ProtocolError, PtxError as PtxError,
                          RawCudaError as RawCudaError, SymbolNotFound as SymbolNotFound, Unsupported as Unsupported)
+    from .explaining import explain as explain
     from .graph import Graph as Graph
     from .kernel import Kernel as Kernel, Module as Module
     from .launch import Launch as Launch
@@ -55,13 +56,15 @@ def use(driver: Union[str, Library]) -> None:
     choose(open_emulator() if driver == "emulator" and not is_loaded() else driver)
 
 
-def trace(to: Any = None) -> Trace:
+def trace(to: Any = None, *, form: Optional[str] = None) -> Trace:
     """Listen to each driver call and protocol step, in a with block.
 
-    to  a function of one event, a text file, or None for standard error
+    to    None for standard error; a text file; a path; a list, which gets the events; or a function of one event
+    form  "log" lines for people; "jsonl" an object a line; "chrome" a file that Perfetto and chrome://tracing open;
+          "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
     """
     from .tracing import Trace
-    return Trace(to)
+    return Trace(to, form=form)
 
 
 def open_emulator() -> Library:

@@ -30,7 +30,8 @@ __all__ = ["PROTOCOLS", "describe", "learn", "shortcuts"]
 
 # -- the short way
 
-shortcuts: "dict[type, Shortcut]" = {}                   # numpy.ndarray and torch.Tensor, once one of each was seen
+# besides these, numpy.ndarray and torch.Tensor, once one of each was seen
+shortcuts: "dict[type, Shortcut]" = {bytearray: buffer.describe_bytes, bytes: buffer.describe_bytes}
 
 
 def learn(kind: type) -> None:
@@ -54,6 +55,8 @@ def _cuda_side() -> dlpack_protocol.CudaSide:
 def _by_dlpack(exporter: Any, stream: Any, writable: bool, kind: Kind, streamed: Kind) -> Optional[Description]:
     if is_capsule(exporter):
         made: Optional[Description] = dlpack_protocol.describe_capsule(exporter, kind, readonly=not writable)
+    elif getattr(exporter, "__dlpack__", None) is None:
+        return None
     else:
         handle = 1
         if stream is not None:

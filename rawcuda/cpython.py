@@ -15,7 +15,7 @@ from struct import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
 __all__ = ["address_of", "bind", "bytes_at", "c_string", "immortal", "reader"]
 
@@ -64,9 +64,10 @@ def _open_window() -> "memoryview | None":
 _window = _open_window()
 
 
-def reader(layout: str) -> "Callable[[int], tuple[Any, ...]]":
+def reader(layout: str) -> "partial[tuple[Any, ...]]":
     """Return a function that reads a struct, given as for the struct module, at an address.
 
+    It is a partial of one argument, so that who is in a hurry may call .func(.args[0], address) himself.
     The address is trusted to be readable: callers have it from C code, and have refused null.
     raises  struct.error   the address is 2**63 or more, which is nobody's memory
     """

@@ -7,6 +7,7 @@ Read next    ordering.py
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 
 from . import driver
 from .description import Description, place
@@ -14,6 +15,8 @@ from .device import AnyContext
 from .errors import CudaError, DriverNotFound, refusal
 from .protocols.cuda_array_interface import UNORDERED
 from .protocols.dlpack import CudaSide
+from .stream import NO_SYNC, handle_of
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +45,41 @@ def _attribute(address: int, which: int) -> "Optional[int]":
     return value.value & 0xFFFFFFFF
 
 
+_askers: "list[tuple[Any, Any]]" = []                    # three words to be filled in, and the call that does, for one thread each
+
+
+def _locate_at_once(address: int) -> "Optional[tuple[str, int]]":
+    """Ask all three things in one call, where a context is current; None leaves it to locate().
+
+    calls   cuPointerGetAttributes
+    """
+    loaded = driver.current()
+    if loaded.forks or listeners or loaded.current_context() is None:
+        return None
+    try:
+        words, call = _askers.pop()
+    except IndexError:
+        words = (ctypes.c_uint64 * 3)()
+        which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
+        begin = ctypes.addressof(words)
+        call = partial(loaded.raw("cuPointerGetAttributes"), ctypes.c_uint(3), ctypes.byref(which),
+                       ctypes.byref((ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)))
+    words[0] = 0
+    code = call(ctypes.c_uint64(address))
+    type_, ordinal, managed = words
+    _askers.append((words, call))
+    if code or type_ & 0xFFFFFFFF not in (_TYPE_HOST, _TYPE_DEVICE):
+        return None                                      # unknown, or worth an error: the single calls tell
+    if managed & 0xFF:
+        return "cuda_managed", ordinal & 0xFFFFFFFF
+    return ("cuda_host", 0) if type_ & 0xFFFFFFFF == _TYPE_HOST else ("cuda", ordinal & 0xFFFFFFFF)
+
+
 def locate(address: int) -> "Optional[tuple[str, int]]":
     """Return the device record of an address, or None where the driver does not know it."""
+    known = _locate_at_once(address)
+    if known is not None:
+        return known
     type_ = _attribute(address, _MEMORY_TYPE)
     if type_ is None:
         return None
@@ -75,7 +111,6 @@ def settle_stream(made: Description, stream: Any) -> None:
 
     stream  the stream that will use the memory, as given by the user
     """
-    from .stream import NO_SYNC, handle_of
     using, pending = handle_of(stream), made.stream
     made.stream = stream
     if pending is None or using == NO_SYNC:

@@ -10,8 +10,8 @@ Read next    stream.py, memory.py, kernel.py
 """
 from __future__ import annotations
 
+import _thread                                           # (threading takes 1 ms to import)
 import ctypes
-import threading
 from operator import index
 
 from . import cuda_h, driver
@@ -40,14 +40,16 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "kept", "_handle", "_users", "_closing", "_lock")
+    __slots__ = ("ordinal", "driver", "kept", "record", "forks", "_handle", "_users", "_closing", "_lock")
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
+        self.forks = loaded.forks
+        self.record = loaded.raw("cuEventRecord")        # for Stream.record: it is called most, next to launches
         self._handle: Optional[int] = None
         self._users, self._closing = 0, False
         self.kept: dict[Any, Owned] = {}     # modules of our own, loaded once: they hold this context, and go with it
-        self._lock = threading.RLock()       # a collection inside it may come back here
+        self._lock = _thread.RLock()       # a collection inside it may come back here
 
     def hold(self) -> int:
         """Count one more user and return the context's handle, retaining it if need be.
@@ -112,9 +114,7 @@ class Current:
 
     def __enter__(self) -> None:
         context, loaded = self._context, self._context.driver
-        now = cuda_h.CUcontext()
-        loaded.cuCtxGetCurrent(ctypes.byref(now))
-        if now.value != context.handle:
+        if loaded.current_context() != context.handle:
             loaded.cuCtxPushCurrent_v2(cuda_h.CUcontext(context.handle))
             self._pushed = True
 
@@ -393,9 +393,7 @@ class AnyContext(Current):
         self._unclear = for_default and len(held) != 1
 
     def __enter__(self) -> None:
-        now = cuda_h.CUcontext()
-        self._context.driver.cuCtxGetCurrent(ctypes.byref(now))
-        if now.value is None:
+        if self._context.driver.current_context() is None:
             if self._unclear:
                 raise ValueError("a default stream belongs to the context that is current, and none is: name the device, "
                                  "with device.current(): ..., or use device.synchronize()")

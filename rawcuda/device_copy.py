@@ -14,11 +14,13 @@ import ctypes
 import sys
 
 from . import cuda_h, host_copy, layout, transfer
+from .description import HOST
 from .device import Device
 from .host_copy import Walk
 from .memory import Memory
 from .ordering import device_of, forget_closed, hold_back, settle, wait_between
-from .stream import handle_of, retain, work_handle
+from .stream import Stream, handle_of, retain, work_handle
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_on_device", "fill_on_device"]
+__all__ = ["copy_again", "copy_on_device", "fill_on_device", "remember"]
 
 _KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 _LARGEST_PITCH = 2**31 - 1                               # CU_DEVICE_ATTRIBUTE_MAX_PITCH, on every device so far
@@ -62,6 +64,51 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         _retain(device, handle, target, source)
         if stream is not None:
             target.stream = stream                       # where its elements will be ready
+
+
+# Copies between arrays of our own memory, without gaps, that were done before: (target's place, source's place, shape, strides,
+# itemsize) -> the driver's function and the number of bytes. `shortcuts = False` does every copy the long way.
+shortcuts = True
+_plans: "dict[Any, Any]" = {}
+_CALLS = {("cuda", "cuda_host"): "cuMemcpyHtoDAsync_v2", ("cuda_host", "cuda"): "cuMemcpyDtoHAsync_v2", ("cuda", "cuda"): "cuMemcpyDtoDAsync_v2"}
+
+
+def copy_again(target: StridedView, source: StridedView, stream: Any) -> bool:
+    """Copy the short way what remember() has seen, on a stream of ours, and tell whether it was done.
+
+    Both sides are views of Memory with the stream's device, open, and ordered by no other stream: nothing waits and nothing is
+    retained. Any failure is left to the long way, which does it all once more.
+    calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2
+    """
+    shape, strides = target.shape, target.strides
+    plan = _plans.get((target.place, source.place, shape, strides, target.dtype.itemsize))
+    if (plan is None or source.shape != shape or source.strides != strides or source.dtype is not target.dtype
+            or type(stream) is not Stream or stream._handle is None or listeners):
+        return False
+    primary, to, from_ = stream._primary, target.owner, source.owner
+    if (primary is None or primary is not plan[2] or primary.forks or to.device.primary is not primary or from_.device.primary is not primary
+            or target.stream is not None and target.stream is not stream or source.stream is not None and source.stream is not stream):
+        return False
+    call, nbytes, _ = plan
+    at, begin = target.ptr, source.ptr                   # (Closed, if it is)
+    if -nbytes < at - begin < nbytes or call(at, begin, nbytes, stream._argument):
+        return False
+    target.stream = stream
+    return True
+
+
+def remember(target: StridedView, source: StridedView) -> None:
+    """Note a copy that was done, if the next one like it may go the short way."""
+    places = target.place, source.place
+    kinds = (places[0].device or HOST)[0], (places[1].device or HOST)[0]
+    if (not shortcuts or kinds not in _CALLS or not isinstance(target.owner, Memory) or not isinstance(source.owner, Memory)
+            or not target.is_c_contiguous or not target.nbytes or places[0].readonly or target.strides != source.strides):
+        return
+    if len(_plans) > 300:
+        _plans.clear()
+    primary = (target if kinds[0] == "cuda" else source).owner.device.primary
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(primary.driver.address(_CALLS[kinds]))
+    _plans[(*places, target.shape, target.strides, target.dtype.itemsize)] = call, target.nbytes, primary
 
 
 def _ordered(device: Device, stream: Any, *views: StridedView) -> int:

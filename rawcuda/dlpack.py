@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
     Ints = tuple[int, ...]
+    _Template = tuple[Any, bytes, bytes, int, int]       # ctypes array, its bytes, 16 of them, where the numbers begin, 8 * ndim
 
 __all__ = [
     "VERSION", "DEVICE_TYPES", "TYPE_CODES", "DLPACK_FLAG_BITMASK_READ_ONLY", "DLPACK_FLAG_BITMASK_IS_COPIED",
     "DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED", "DLPackVersion", "DLDevice", "DLDataType", "DLTensor", "DLManagedTensor",
-    "DLManagedTensorVersioned", "DLPackExchangeAPIHeader", "DLPackExchangeAPI", "Consumed", "consume", "export", "identify",
-    "is_capsule", "lend", "outstanding",
+    "DLManagedTensorVersioned", "DLPackExchangeAPIHeader", "DLPackExchangeAPI", "Consumed", "consume", "export", "export_like", "identify",
+    "is_capsule", "lend", "outstanding", "template_of",
 ]
 
 # -- the header
@@ -201,7 +202,7 @@ class Consumed:
             deleter, self._deleter = self._deleter, 0
             prototype(deleter)(self._address)
             if tracing.listeners:
-                tracing.emit(tracing.Step("dlpack", f"deleter({self._address:#x})", "called by us"))
+                tracing.emit(tracing.Step("dlpack", f"deleter({self._address:#x})", "called by us", self._address))
 
 
 def consume(capsule: Any) -> Consumed:
@@ -217,7 +218,7 @@ def consume(capsule: Any) -> Consumed:
     _set_destructor(id(capsule), None)                   # some destructors do not look at the name
     owner._deleter = deleter
     if tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", "consume", f"renamed to used_dltensor{'_versioned' if versioned else ''}"))
+        tracing.emit(tracing.Step("dlpack", "consume", f"renamed to used_dltensor{'_versioned' if versioned else ''}", address))
     return owner
 
 
@@ -276,7 +277,7 @@ def _begin() -> _Exports:
 def _deleted(address: Optional[int]) -> None:
     """Serve as the deleter of all our tensors."""
     if address is not None and outstanding.pop(address, None) is not None and tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", f"deleter({address:#x})", "called by the consumer"))
+        tracing.emit(tracing.Step("dlpack", f"deleter({address:#x})", "called by the consumer", address))
 
 
 def _dropped(capsule: Optional[int]) -> None:
@@ -287,9 +288,13 @@ def _dropped(capsule: Optional[int]) -> None:
     elif name == ctypes.addressof(_LEGACY):
         address = get_pointer(capsule, legacy_name)
     else:
+        if tracing.listeners and name:                   # this is how we learn that a consumer has renamed it
+            taken = get_pointer(capsule, ctypes.c_void_p(name))
+            tracing.emit(tracing.Step("dlpack", "capsule dropped", f"it is {ctypes.string_at(name).decode('ascii', 'replace')}: the tensor has an "
+                                      "owner, and stays", taken or 0))
         return
     if outstanding.pop(address, None) is not None and tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", "capsule dropped", "nobody had consumed it: the tensor was freed"))
+        tracing.emit(tracing.Step("dlpack", "capsule freed", "nobody had consumed it: the tensor went with it", address))
 
 
 def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,
@@ -314,6 +319,41 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
     if exports.sweeps:
         outstanding[address] = (*outstanding[address][:3], (capsule, ctypes.c_uint64.from_address(address).value))
     return capsule
+
+
+# -- the short way out: for a layout that was exported before, the struct is copied from a finished one
+
+_fill = Struct("=Q16sQQ").pack_into                      # at 32: data; device, ndim and dtype; shape; strides
+
+
+def template_of(capsule: Any) -> _Template:
+    """Return what a versioned tensor of ours can be copied from, given a capsule with one that is still out."""
+    address = get_pointer(id(capsule), versioned_name)
+    struct, _, _, _ = outstanding[address]
+    image = bytes(struct)
+    ndim = int.from_bytes(image[48:52], "little")
+    return type(struct), image, image[40:56], (len(image) - 16 * ndim if ndim else 0), 8 * ndim
+
+
+def export_like(template: _Template, data: int, owner: Any) -> Any:
+    """Make a capsule like an earlier one, with other data; None where this cannot be done any more, or not here."""
+    exports = _exports
+    if exports is None or exports.sweeps or exports.ended:
+        return None
+    kind, image, middle, begin, extent = template
+    struct = kind.from_buffer_copy(image)                # version, deleter, flags and numbers are as they were
+    address = _addressof(struct)
+    numbers = address + begin if begin else 0
+    _fill(struct, 32, data, middle, numbers, numbers + extent)
+    outstanding[address] = struct, owner, 16, None
+    try:
+        return _new_capsule(address, _versioned_address, exports.destructor)
+    except BaseException:
+        del outstanding[address]
+        raise
+
+
+_addressof, _versioned_address = ctypes.addressof, ctypes.addressof(_VERSIONED)
 
 
 def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,

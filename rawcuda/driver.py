@@ -8,11 +8,12 @@ Read next    errors.py, owned.py, device.py
 """
 from __future__ import annotations
 
+import _thread                                           # (threading takes 1 ms to import)
 import ctypes
 import os
 import sys
-import threading
 import time
+from functools import partial
 
 from . import cuda_h, locate, tracing
 from .cpython import bind
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
         def address(self, symbol: str) -> Optional[int]:
             """Return the address of an exported symbol, or None."""
 
-__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show"]
+__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument"]
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
+
+
+def as_argument(handle: int) -> "Any":
+    """Return a handle as an argument of a raw() function: the cheapest that ctypes has. Nothing is read at that address."""
+    return ctypes.byref(ctypes.c_char.from_address(handle))
 
 
 class SharedLibrary:
@@ -81,12 +87,19 @@ class Driver:
 
     def __init__(self, library: "Library") -> None:
         self.library = library
-        self.forked = False                          # set in a child of fork()
+        self.forks: list[int] = []                   # not empty in a child of fork(); a list, which costs least to look at
         self._names: dict[int, tuple[str, str]] = {}
+        self._cells: list[tuple[Any, Any]] = []      # what current_context() has written to, and the call that does
+
+    @property
+    def forked(self) -> bool:
+        """Tell whether this is a child of fork(), in which the driver cannot be used."""
+        return bool(self.forks)
 
     # -- binding
 
-    def _address(self, symbol: str) -> int:
+    def address(self, symbol: str) -> int:
+        """Return the address of a function; raises SymbolNotFound."""
         address = self.library.address(symbol)
         if address:
             return address
@@ -103,7 +116,27 @@ class Driver:
 
     def raw(self, symbol: str) -> "Any":
         """Bind a function without argument types or checks, for the few hot calls; every argument must be a ctypes object."""
-        return _Result(self._address(symbol))
+        return _Result(self.address(symbol))
+
+    def current_context(self) -> "Optional[int]":
+        """Return the handle of the context that is current in this thread: what nearly every call of ours asks first.
+
+        calls   cuCtxGetCurrent
+        """
+        if not self.forks and not tracing.listeners:
+            try:
+                entry = self._cells.pop()                # two threads never share a cell
+            except IndexError:
+                entry = ctypes.c_void_p(), self.raw("cuCtxGetCurrent")
+                entry = entry[0], partial(entry[1], ctypes.byref(entry[0]))
+            cell, call = entry
+            if not call():
+                found: "Optional[int]" = cell.value
+                self._cells.append(entry)
+                return found
+        now = cuda_h.CUcontext()
+        self.cuCtxGetCurrent(ctypes.byref(now))
+        return now.value
 
     def __getattr__(self, name: str) -> "Callable[..., Optional[bool]]":
         if name not in cuda_h.prototypes():
@@ -118,13 +151,13 @@ class Driver:
     def _bind(self, name: str) -> "Callable[..., Optional[bool]]":
         prototype = cuda_h.prototypes()[name]
         names = [parameter for parameter, _ in prototype.parameters]
-        function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self._address(name))
-        count, is_query, listeners, driver = len(names), name in _QUERIES, tracing.listeners, self
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
+        count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
 
         def call(*arguments: "Any") -> "Optional[bool]":
             if len(arguments) != count:              # C would take more than it declares, and read what is not there
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
-            if driver.forked:
+            if forks:
                 driver.refuse_forked(name)
             start = time.perf_counter_ns() if listeners else 0
             try:
@@ -205,7 +238,7 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: "list[str]")
 
 # -- the one driver of this process
 
-_lock = threading.RLock()                            # a collection while it is held may come back here
+_lock = _thread.RLock()                            # a collection while it is held may come back here
 _chosen: "Union[Library, str, None]" = None
 _current: "Optional[Driver]" = None
 
@@ -273,7 +306,7 @@ def _start() -> Driver:
         raise DriverNotFound(f"{driver!r} is no CUDA driver: it has no cuInit")
     driver.cuInit(0)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: setattr(driver, "forked", True))
+        os.register_at_fork(after_in_child=lambda: driver.forks.append(1))
     _current = _current or driver
     return _current
 

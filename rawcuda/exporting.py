@@ -13,8 +13,9 @@ import sys
 
 from . import layout, tracing
 from .copying import check_labels, duplicate
+from .description import HOST
 from .dlpack import (DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY, export,
-                     lend)
+                     export_like, identify, lend, template_of)
 from .errors import refusal
 from .protocols.buffer import struct_of
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "lend_view", "memory_view", "numpy_array"]
+__all__ = ["array_interface", "buffer_struct", "cuda_array_interface", "dlpack_capsule", "dlpack_device", "host_capsule", "lend_view", "memory_view", "numpy_array"]
 
 _PYTHON_BUFFERS: bool = sys.version_info >= (3, 12)      # PEP 688: __buffer__ in a class of Python's
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
@@ -74,6 +75,29 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
                                                          "with max_version=(1, 0), or export a copy")
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
     return _capsule(source, device, versioned, flags)
+
+
+# The layouts of writable host memory that were exported before: (shape, strides, dtype, place) -> what to copy the struct from.
+# `shortcuts = False` makes every export anew.
+shortcuts = True
+_templates: "dict[Any, Any]" = {}
+
+
+def host_capsule(view: StridedView, major: Any, minor: Any) -> Any:
+    """Serve `__dlpack__(max_version=(major, minor))` of host memory the short way; None leaves it to dlpack_capsule()."""
+    if tracing.listeners or type(major) is not int or major < 1 or type(minor) is not int:
+        return None
+    key = view.shape, view.strides, view.dtype, view.place
+    template = _templates.get(key)
+    if template is not None:
+        return export_like(template, view.ptr, view)
+    if not shortcuts or view.place.device != HOST or not view.size:
+        return None
+    capsule = dlpack_capsule(view, None, (major, 0), None, None)
+    if len(_templates) > 300:
+        _templates.clear()
+    _templates[key] = template_of(capsule)
+    return capsule
 
 
 def _is_versioned(max_version: Any) -> bool:
@@ -134,7 +158,7 @@ def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags:
     capsule = export(what[0], device, *what[1:], view, versioned=versioned, flags=flags)
     if tracing.listeners:
         tracing.emit(tracing.Step("dlpack", "export", f"dltensor{'_versioned' if versioned else ''}, device {device}, shape {view.shape}, "
-                                  f"strides {what[3]}, {view.dtype}, flags {flags}"))
+                                  f"strides {what[3]}, {view.dtype}, flags {flags}", identify(capsule)[0]))
     return capsule
 
 

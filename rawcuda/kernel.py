@@ -12,12 +12,14 @@ import os
 
 from . import cuda_h, driver, image, signature
 from .arguments import Declared, declared
+from .compiled_launch import compiled
 from .device import Device, Unnoticed, finish, release
 from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, a_kind, from_code
 from .launch import Launch, extents
 from .memory import Memory
 from .owned import Owned, drain
 from .signature import Parameter
+from .stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,11 +231,12 @@ class Kernel:
     parameters  [Parameter]: name, offset, size, type
     """
 
-    __slots__ = ("module", "name", "_function", "_parameters", "_declared", "_attributes")
+    __slots__ = ("module", "name", "_function", "_parameters", "_declared", "_attributes", "_launches")
 
     def __init__(self, module: Module, name: str, function: int, wanted: Optional[list[Declared]]) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
+        self._launches: dict[Any, tuple[Any, Any, Launch]] = {}
         self._parameters = self._read_parameters()
         if wanted is not None:
             self._parameters = _agree(name, self._parameters, wanted)
@@ -340,12 +343,61 @@ class Kernel:
         cluster       blocks a cluster (compute capability 9.0)
         raises        ValueError, TypeError  a number that this kernel or device cannot have
         """
-        return Launch(self, grid, block, shared_bytes, stream, cooperative, cluster)
+        return compiled(Launch(self, grid, block, shared_bytes, stream, cooperative, cluster))
 
     def launch(self, *args: Any, grid: Union[int, Sequence[int]], block: Union[int, Sequence[int]], shared_bytes: int = 0,
                stream: Any = None, cooperative: bool = False, cluster: Union[int, Sequence[int], None] = None) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments."""
-        Launch(self, grid, block, shared_bytes, stream, cooperative, cluster)(*args)
+        made: Optional[Launch] = None
+        if type(stream) is Stream and self.module._handle is not None and stream._handle is not None:
+            try:
+                kept = self._launches[grid, block, shared_bytes, stream._handle, cooperative, cluster]
+                # What is equal may be of other types, which are refused: 1.0, True.
+                if (stream._primary is kept[2]._primary and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
+                        and type(shared_bytes) is int and cooperative is False and cluster is None):
+                    made = kept[2]
+            except (KeyError, TypeError):                # not yet seen; a list, which is fine, too
+                pass
+        if made is None:
+            made = Launch(self, grid, block, shared_bytes, stream, cooperative, cluster)
+            if type(stream) is Stream and cooperative is False and cluster is None and _are_ints(grid, block):
+                made = self._keep(grid, block, made)
+        made(*args)
+
+    def _keep(self, grid: Any, block: Any, launch: Launch) -> Launch:
+        """Keep a launch for the next one with the same numbers.
+
+        It goes without its module and stream, which launch() looks at itself: else kernel and launch would hold each other,
+        and a stream would live longer than its last user.
+        """
+        key = grid, block, launch.shared_bytes, launch._stream, False, None
+        stands_in: Any = _Nameplate(self)
+        launch.kernel, launch.stream = stands_in, None
+        never_closed: Any = Stream.legacy
+        launch._module = launch._queue = never_closed
+        if len(self._launches) >= 100:
+            self._launches.clear()
+        self._launches[key] = grid, block, compiled(launch)
+        return launch
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}>"
+
+
+def _are_ints(grid: Any, block: Any) -> bool:
+    return all([type(number) is int for given in (grid, block) for number in (given if type(given) is tuple else (given,))])
+
+
+class _Nameplate:
+    """What a launch without its kernel needs to know of it."""
+
+    __slots__ = ("name", "device", "_words")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.name, self.device, self._words = kernel.name, kernel.device, kernel._signature()
+
+    def _signature(self) -> str:
+        return self._words
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

@@ -5,7 +5,7 @@ How          each launch in flight has a buffer of its own from a pool, so sever
              list.append are atomic. A buffer carries its foreign call, with every other argument bound already; the
              binding has no argument types (they are what a ctypes call costs most), so all of them are ctypes objects.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
-Read next    kernel.py, arguments.py
+Read next    compiled_launch.py, arguments.py
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from operator import index
 
 from . import cuda_h, tracing
 from .arguments import converter
+from .description import place
 from .device import Device
 from .errors import Closed, a_kind, worded
 from .owned import drain
@@ -26,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional, Sequence, Union
 
+    from .description import Place
     from .kernel import Kernel
 
     Extent = Union[int, Sequence[int]]
@@ -47,7 +49,8 @@ class Launch:
     """
 
     __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
-                 "_pack", "_size", "_offsets", "_config", "_symbol", "_tail", "_call", "_pool", "_driver", "_primary")
+                 "_pack", "_size", "_offsets", "_config", "_symbol", "_tail", "_call", "_pool", "_driver", "_primary",
+                 "_codes", "_device", "_queue", "_short_pack", "_ours", "_theirs", "_changes", "_forks")
 
     def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
                  cluster: Optional[Extent]) -> None:
@@ -66,10 +69,16 @@ class Launch:
         self._prepare_arguments(device)
         self._prepare_call(cooperative, clusters)
         self._pool: list[tuple[Any, Any]] = [self._buffer()]
+        # for compiled_launch.py: what has a handle as long as it is open, and where arrays are expected to lie
+        self._device, self._queue = device, stream if isinstance(stream, Stream) else Stream.legacy
+        self._ours: Optional[Place] = place(("cuda", device.ordinal), False, "memory")
+        self._theirs: Optional[Place] = None
+        self._short_pack: Any = None
+        self._changes, self._forks = 0, self._driver.forks
 
     def _prepare_arguments(self, device: Device) -> None:
         parameters, formats, position = self.kernel.parameters, ["<"], 0
-        self._converters = []
+        self._converters, self._codes = [], []
         for index, parameter in enumerate(parameters):
             code, convert = converter(self.kernel.name, parameter, self.kernel._declared_at(index), device, self._stream)
             if parameter.offset > position:
@@ -77,6 +86,7 @@ class Launch:
             formats.append(code)
             position = parameter.offset + parameter.size
             self._converters.append(convert)
+            self._codes.append(code)
         packing = struct.Struct("".join(formats))
         self._pack, self._size = packing.pack_into, packing.size
         self._offsets = [parameter.offset for parameter in parameters]
@@ -164,12 +174,18 @@ class Launch:
                 code = call()
         else:
             code = call()
-            if code in _WRONG_CONTEXT:
-                with self._primary.current():
-                    code = call()
+            if code:
+                code = self._again(call, code)
         if tracing.listeners:
             self._driver.tell(self._symbol, *self._shown(), code, time.perf_counter_ns() - start)
         return int(code)
+
+    def _again(self, call: Any, code: int) -> int:
+        """Answer "wrong context" with ours, once; return any other code as it is."""
+        if code not in _WRONG_CONTEXT or self._needs_context:
+            return code
+        with self._primary.current():
+            return int(call())
 
     def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
         facts = {"f": self.kernel, "gridDim": self.grid, "blockDim": self.block, "sharedMemBytes": self.shared_bytes,

@@ -17,6 +17,7 @@ from .device import AnyContext, Device, PrimaryContext, Unnoticed, capturing, re
 from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
 from .owned import Owned, drain
 from .protocols.cuda_stream import handle_from as _protocol_handle
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,10 +72,11 @@ def work_handle(stream: Any) -> int:
 class _InContext(Owned):
     """Be an owned thing in a device's primary context, or a borrowed one in whichever context is current."""
 
-    __slots__ = ("device", "_primary")
+    __slots__ = ("device", "_primary", "_argument")
 
     device: Optional[Device]
     _primary: Optional[PrimaryContext]
+    _argument: Any                               # the handle as raw() functions take it, where it is ours
 
     def _create(self, device: Device, make: Callable[[driver.Driver], int], destroy: str, kind: Any) -> None:
         if not isinstance(device, Device):
@@ -99,7 +101,7 @@ class _InContext(Owned):
                 pass
             primary.let_go()
 
-        self.device, self._primary = device, primary
+        self.device, self._primary, self._argument = device, primary, driver.as_argument(handle)
         self._own(handle, destroy_it)
 
     def _driver(self) -> driver.Driver:
@@ -181,6 +183,13 @@ class Stream(_InContext):
         calls   cuEventRecord
         raises  ValueError  a new event for a borrowed stream, whose device is not known
         """
+        primary = self._primary
+        # Both ours and of one device: they know their context, so nothing needs to be current. Any failure is left to the long way.
+        if (primary is not None and type(event) is Event and event._primary is primary and event._handle is not None
+                and self._handle is not None and not listeners and not primary.forks):
+            record = primary.record
+            if not record(event._argument, self._argument):
+                return event
         if event is None:
             if self.device is None:
                 raise ValueError("this stream is borrowed and its device not known: give an event to record")

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
 
-_DTYPE = object()
+_host_capsule: Any = None                                # exporting.host_capsule, once something was exported
+_copy_again: Any = None                                  # device_copy.copy_again, once there was such a copy
 
 
 class _Table:
@@ -141,6 +142,18 @@ class StridedView(Description):
         where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
         return (f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
                 f"{', read-only' if self.readonly else ''}, by {self.protocol}>")
+
+    def _repr_svg_(self) -> "Optional[str]":
+        try:
+            from .pictures import view_picture
+        except (ImportError, NotImplementedError):       # a copy of this package without pictures
+            return None
+        return view_picture(self)
+
+    def _repr_html_(self) -> "Optional[str]":
+        from html import escape
+        picture = self._repr_svg_()
+        return picture and f"<pre>{escape(repr(self))}</pre>{picture}"
 
     # -- other views of the same memory
 
@@ -273,6 +286,13 @@ class StridedView(Description):
         copy         True: always, False: never
         raises       ProtocolError   (a BufferError) whatever cannot be exported
         """
+        global _host_capsule
+        if stream is None and dl_device is None and copy is None and type(max_version) is tuple and len(max_version) == 2:
+            if _host_capsule is None:
+                from .exporting import host_capsule as _host_capsule
+            capsule = _host_capsule(self, *max_version)
+            if capsule is not None:
+                return capsule
         from .exporting import dlpack_capsule
         return dlpack_capsule(self, stream, max_version, dl_device, copy)
 
@@ -309,24 +329,24 @@ class StridedView(Description):
         return memory_view(self)
 
 
-_plain_ptr: Any = Description.__dict__["ptr"]
-
-
 class _MemoryView(StridedView):
-    """A view of memory that can be closed: then its address is not given away any more."""
+    """A view of memory that can be closed: then its address is not given away any more.
 
-    __slots__ = ()
+    address  the same as ptr, for who has seen to it that the owner is open
+    """
+
+    __slots__ = ("address",)
     __dlpack_c_exchange_api__ = _Table()
 
     @property
     def ptr(self) -> int:
         """Return the address of the first element; raises Closed after the memory's close()."""
         self.owner.handle
-        return _plain_ptr.__get__(self)                  # type: ignore[no-any-return]
+        return self.address
 
     @ptr.setter
     def ptr(self, address: int) -> None:
-        _plain_ptr.__set__(self, address)
+        self.address = address
 
 
 class _StreamedView(StridedView):
@@ -348,6 +368,10 @@ class _StreamedView(StridedView):
         return made
 
 
+for _kind in (_MemoryView, _StreamedView):               # what an error message says of them
+    _kind.__name__ = _kind.__qualname__ = StridedView.__name__
+
+
 # -- view()
 
 def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
@@ -365,8 +389,9 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
     """
     made: Any
     if stream is None and protocol is None and writable is None:
-        if type(obj) in shortcuts and not listeners:
-            made = shortcuts[type(obj)](obj, StridedView)
+        kind = type(obj)
+        if kind in shortcuts and not listeners:
+            made = shortcuts[kind](obj, StridedView)
             if made is not None:
                 return made  # type: ignore[no-any-return]
     elif stream is not None:
@@ -408,10 +433,17 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
             ValueError      shapes that do not fit
             ProtocolError   dst is read-only
     """
+    global _copy_again
+    ours = type(dst) is _MemoryView and type(src) is _MemoryView
+    if ours and _copy_again is not None and _copy_again(dst, src, stream):
+        return
     from .copying import copy as copy_views
     target = dst if isinstance(dst, StridedView) else view(dst, stream=stream)
     source = src if isinstance(src, StridedView) else view(src, stream=stream)
     copy_views(target, source, stream)
+    if ours and stream is not None:
+        from .device_copy import copy_again as _copy_again, remember
+        remember(target, source)
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:

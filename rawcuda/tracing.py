@@ -1,35 +1,39 @@
 """Who listens to driver calls and protocol steps.
 
-What it is   a list of listeners, and the two kinds of thing they hear. When the list is empty, nothing is made for them:
-             every caller looks at `listeners` first.
-What not     it prints nothing: `Trace` does, and only when somebody started one.
-Read next    driver.py (calls), the protocols (steps)
+What it is   a list of listeners, the two kinds of thing they hear, and `Trace`, which puts one on it for a while. When it is
+             empty, nothing is made for them: every caller looks at `listeners` first.
+Read next    driver.py (calls), the protocols (steps), trace_forms.py
 """
 from __future__ import annotations
 
+import _thread                                           # (threading takes 1 ms to import)
 import sys
-import threading
+from time import perf_counter_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from types import TracebackType
-    from typing import Callable, Mapping, Optional, TextIO, Union
+    from typing import Any, Callable, Mapping, Optional, TextIO, Union
 
-    Listener = Callable[["Union[Call, Step]"], object]
+    Event = Union["Call", "Step"]
+    Listener = Callable[[Event], object]
+    Target = Union[Listener, TextIO, list[Event], str, os.PathLike[str], None]
 
 __all__ = ["Call", "Step", "Trace", "listeners", "emit"]
 
-listeners: "list[Listener]" = []
-_telling = threading.local()                # .now is there while this thread tells its listeners
+listeners: list[Listener] = []
+_telling = _thread._local()                # .now is there while this thread tells its listeners
 
 
 class Call:
-    """One driver call: `name`, `arguments` (name -> text), `result` (CUresult name) and `elapsed_ns`."""
+    """One driver call: `name`, `arguments` (name -> text), `result` (CUresult name), `elapsed_ns`, `began_ns`, `thread`."""
 
-    __slots__ = ("name", "arguments", "result", "elapsed_ns")
+    __slots__ = ("name", "arguments", "result", "elapsed_ns", "began_ns", "thread")
 
     def __init__(self, name: str, arguments: Mapping[str, str], result: str, elapsed_ns: int) -> None:
         self.name, self.arguments, self.result, self.elapsed_ns = name, arguments, result, elapsed_ns
+        self.began_ns, self.thread = perf_counter_ns() - elapsed_ns, _thread.get_ident()
 
     def __str__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
@@ -37,18 +41,19 @@ class Call:
 
 
 class Step:
-    """One step of a protocol: `protocol`, `what` was asked or happened, and `details`."""
+    """One step of a protocol: `protocol`, `what` happened, `details`, `tensor` (a DLPack struct's address, or 0), `began_ns`, `thread`."""
 
-    __slots__ = ("protocol", "what", "details")
+    __slots__ = ("protocol", "what", "details", "tensor", "began_ns", "thread")
 
-    def __init__(self, protocol: str, what: str, details: str = "") -> None:
-        self.protocol, self.what, self.details = protocol, what, details
+    def __init__(self, protocol: str, what: str, details: str = "", tensor: int = 0) -> None:
+        self.protocol, self.what, self.details, self.tensor = protocol, what, details, tensor
+        self.began_ns, self.thread = perf_counter_ns(), _thread.get_ident()
 
     def __str__(self) -> str:
         return f"{'':12}  {self.protocol}: {self.what}" + (f" {self.details}" if self.details else "")
 
 
-def emit(event: "Union[Call, Step]") -> None:
+def emit(event: Event) -> None:
     """Tell every listener; one that fails is reported on standard error and does not disturb the call it listens to.
 
     What a listener itself calls is not told: it would never end.
@@ -67,33 +72,55 @@ def emit(event: "Union[Call, Step]") -> None:
 
 
 class Trace:
-    """Listen between `with` and its end; print each event, or give it to a function.
+    """Listen between `with` and its end: print each event, write it to a file, or give it to a function.
 
-    to      a function of one event (Call or Step), a text file, or None for standard error
+    to      None for standard error; a text file; a path; a list, which gets the events; or a function of one event
+    form    "log" lines for people; "jsonl" an object a line; "chrome" a file that Perfetto and chrome://tracing open;
+            "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
+    events  the list that was given, else an empty one: what a notebook draws
     """
 
-    def __init__(self, to: "Union[Listener, TextIO, None]" = None) -> None:
-        self._to = to
-        self._listener: "Optional[Listener]" = None
+    def __init__(self, to: Target = None, *, form: Optional[str] = None) -> None:
+        is_asked = callable(to) or isinstance(to, list)
+        if form is not None and is_asked:
+            raise ValueError(f"form={form!r} is for what is written, and {type(to).__name__} takes the events themselves")
+        if not (is_asked or to is None or isinstance(to, str) or hasattr(to, "write") or hasattr(to, "__fspath__")):
+            raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")
+        self._to, self._form = to, ""
+        if not is_asked:
+            from .trace_forms import form_of
+            self._form = form_of(to, form)
+        self.events: list[Event] = to if isinstance(to, list) else []
+        self._writer: Any = None
+        self._listener: Optional[Listener] = None
 
-    def _print(self, event: "Union[Call, Step]") -> None:
-        stream = self._to if self._to is not None else sys.stderr
-        stream.write(f"{event}\n")          # type: ignore[union-attr]
-
-    def __enter__(self) -> "Trace":
+    def __enter__(self) -> Trace:
         if self._listener is not None:
             raise RuntimeError("this trace runs already: make another one")
-        if self._to is None or hasattr(self._to, "write"):
-            self._listener = self._print
+        if isinstance(self._to, list):
+            self._listener = self.events.append
         elif callable(self._to):
             self._listener = self._to
         else:
-            raise TypeError(f"trace() takes a function, a text file or None, not {type(self._to).__name__}")
+            from .trace_forms import writer
+            self._writer = writer(self._to, self._form)
+            self._listener = self._writer.event
         listeners.append(self._listener)
         return self
 
-    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
-                 traceback: "Optional[TracebackType]") -> None:
+    def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
         if self._listener is not None:
             listeners.remove(self._listener)
             self._listener = None
+            ending, self._writer = self._writer, None
+            if ending is not None:
+                ending.end()
+
+    def _repr_svg_(self) -> Optional[str]:
+        from .trace_forms import picture
+        return picture(self.events)
+
+    def _repr_html_(self) -> str:
+        from .trace_forms import page
+        return page(self.events)

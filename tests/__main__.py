@@ -1,9 +1,10 @@
 """Run the tests, from a checkout, with any Python from 3.9 on and nothing installed.
 
-    python3 -m tests                     null, driver, interop and vendored: what a newcomer runs
+    python3 -m tests                     null, driver, interop, vendored and docs: what a newcomer runs
     python3 -m tests null driver         these folders only
     python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode of the
-                                         emulator, null and driver again on every other Python of this machine
+                                         emulator, null and driver again on every other Python of this machine,
+                                         and interop with the large libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
     python3 -m tests --heavy reruns      these folders' heavy tests only
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with what this Python has installed, asking no network
@@ -30,7 +31,7 @@ def main() -> int:
     """Run pytest on what the command line asks for, and return its exit status."""
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
-    folders = ("null", "driver", "interop", "vendored", *(["reruns"] if options.heavy else []))
+    folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))
     tests = [f"tests/{folder}" for folder in options.folders or folders]
     tests += ["--heavy"] if options.heavy else []
     python = sys.executable if options.here else environment()
@@ -48,7 +49,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line's own half."""
     parser = argparse.ArgumentParser("python3 -m tests", description=__doc__, usage="python3 -m tests [FOLDER ...] [OPTION ...] [-- ...]",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, interop, vendored, reruns")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, interop, vendored, docs, reruns")
     parser.add_argument("--driver", choices=("emulator", "nvidia"), default="emulator", help="what driver/ runs on")
     parser.add_argument("--heavy", action="store_true", help="what is too heavy for a newcomer, and only that")
     parser.add_argument("--here", action="store_true", help="use this Python's own packages; install nothing")
@@ -65,9 +66,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def environment() -> str:
-    """Return the Python of an environment that has the test extra, and make it if there is none yet."""
-    needed = requirements()
+def environment(needed: "list[str] | None" = None) -> str:
+    """Return the Python of an environment that has the test extra (or what is named), and make it if there is none yet."""
+    needed = requirements() if needed is None else needed
     key = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *needed]).encode()).hexdigest()[:8]
     folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -1,6 +1,7 @@
 """Options, the three marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from typing import Callable, Iterator, Optional
 
 import pytest
 
-from .subject import CHECKOUT, NAME, ROOT
+from .subject import CHECKOUT, NAME, ROOT, module
 
 # At most so many tests (parameters not counted) may be for one side only: the suite is one suite.
 CEILINGS = {"emulator_only": 60, "gpu_only": 20}
@@ -22,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on")
     group.addoption("--mode", choices=("eager", "lazy", "random"), default="eager", help="when the emulator does work")
     group.addoption("--seed", type=int, default=0, help="which order the emulator's random mode takes")
+    group.addoption("--plain", action="store_true", help="run with the fast paths off: every view, launch and export takes the long way")
     group.addoption("--heavy", action="store_true", help="run what is marked heavy, and nothing else; without this, it is left out")
 
 
@@ -143,3 +145,24 @@ def only_the_subject() -> Iterator[None]:
     if NAME != "rawcuda":
         strays = sorted(name for name in sys.modules if name.partition(".")[0] == "rawcuda")
         assert not strays, f"the package under test is {NAME}, but these were imported, too: {strays}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fast_paths_off(pytestconfig: pytest.Config) -> None:
+    """With --plain, switch off each fast path of the package; there is no such switch for users, who would lose by it."""
+    if pytestconfig.getoption("plain"):
+        choosing = module("choosing")
+        choosing.shortcuts.clear()
+        choosing.learn = lambda kind: None
+        module("strided").learn = lambda kind: None
+        module("protocols.buffer").peeking = False
+        module("compiled_launch").enabled = False
+        for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
+            module(room).shortcuts = False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_collections() -> None:
+    """Keep what pytest and its plugins made out of what tests collect, which then takes no time."""
+    gc.collect()
+    gc.freeze()

@@ -1,6 +1,6 @@
 """The command line, one module a command.
 
-What it is   demo, run, doctor: each has `main(arguments) -> exit status`, and is imported when it is called.
+What it is   demo, run, inspect, vendor, doctor: each has `main(arguments) -> exit status`, and is imported when it is called.
 What not     nothing here is for other programs: they have the façade.
 Read next    console.py, then demo.py
 """

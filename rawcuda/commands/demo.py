@@ -8,6 +8,7 @@ Read next    kernels.py
 """
 from __future__ import annotations
 
+import sys
 import time
 from array import array
 from contextlib import contextmanager, nullcontext
@@ -15,6 +16,7 @@ from operator import add, mul
 
 from .. import trace
 from ..device import Device
+from ..trace_forms import writer
 from . import kernels
 from .console import NoGpu, Parser, add_driver, chosen_by, connect, first_line, is_emulator
 
@@ -47,24 +49,26 @@ def main(arguments: list[str]) -> int:
 
 
 class _Tracer:
-    """Print each event; those before the first line, which says where we are, after it."""
+    """Print the log of a trace; what was heard before the first line, which says where we are, after it."""
 
     def __init__(self) -> None:
-        self._early: Optional[list[str]] = []
+        self._early: "Optional[list[Any]]" = []
+        self._log: Any = writer(sys.stdout, "log")
 
     def hear(self, event: Any) -> None:
         if self._early is not None:
-            self._early.append(str(event))
+            self._early.append(event)
             return
         try:
-            print(event, flush=True)
+            self._log.event(event)
+            sys.stdout.flush()
         except BrokenPipeError:                  # a listener cannot stop the call it hears of; our own next line will
             pass
 
     def begin(self) -> None:
         early, self._early = self._early or [], None
-        for line in early:
-            print(line)
+        for event in early:
+            self._log.event(event)
 
 
 def _connect(option: Optional[str]) -> tuple[Driver, str]:

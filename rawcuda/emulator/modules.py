@@ -147,7 +147,8 @@ def load_module(machine: Machine, image: bytes, options: Options) -> Module:
     context = machine.context()
     begun = time.perf_counter()
     try:
-        code = load(image, machine.space, architecture=(ATTRIBUTES[75], ATTRIBUTES[76]), driver_version=DRIVER_VERSION)
+        code = load(image, machine.space, architecture=(ATTRIBUTES[75], ATTRIBUTES[76]), driver_version=DRIVER_VERSION,
+                    dump=_dump if machine.dump else None)
     except Rejected as rejected:
         options.log(_INFO, _INFO_SIZE, "")
         options.log(_ERROR, _ERROR_SIZE, rejected.log)
@@ -155,17 +156,16 @@ def load_module(machine: Machine, image: bytes, options: Options) -> Module:
     options.log(_INFO, _INFO_SIZE, code.info)
     options.log(_ERROR, _ERROR_SIZE, "")
     options.time((time.perf_counter() - begun) * 1e3)
-    if machine.dump:
-        _dump(code.source)
     return Module(machine, context, code)
 
 
-def _dump(source: str) -> None:
+def _dump(source: str) -> str:
     """Write generated source where a person can read it, and say where."""
     import tempfile
     with tempfile.NamedTemporaryFile("w", prefix="ptx-", suffix=".py", delete=False, encoding="utf-8") as file:
         file.write(source)
     sys.stderr.write(f"emulator: the source that was made of a module is in {file.name}\n")
+    return file.name
 
 
 def _load_module(machine: Machine, address: int, image: bytes, options: Options) -> None:

@@ -11,10 +11,12 @@ Read next     dlpack.py
 """
 from __future__ import annotations
 
+from marshal import dumps
 from operator import index
 
 from ..description import Description, place
 from ..errors import refusal
+from ..layout import extent
 from .array_interface import check_extent, read_attribute, read_layout, read_pointer
 
 TYPE_CHECKING = False
@@ -38,13 +40,58 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     interface = read_attribute(exporter, NAME)
     if interface is None:
         return None
+    made = _describe_known(interface, exporter, kind)
+    if made is not None:
+        return made
     shape, strides, dtype = read_layout(interface, NAME)
     data = interface["data"] if "data" in interface else None
     if data is None:
         raise refusal(NAME, "data", None, "is missing; the protocol requires it")
     address, readonly = read_pointer(data, NAME)
     check_extent(address, shape, strides, dtype.itemsize, NAME)
-    return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, _stream(interface))
+    stream = _stream(interface)
+    _remember(interface, shape, strides, dtype)
+    return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, stream)
+
+
+# Dicts whose layout was checked before: those entries as bytes, which tell 1 from True and 1.0 -> what they mean.
+# `shortcuts = False` reads every dict anew.
+shortcuts = True
+_layouts: "dict[bytes, tuple[Any, Any, Any, int, int]]" = {}
+_places = place(None, False, NAME), place(None, True, NAME)
+
+
+def _key(interface: "Mapping[str, Any]") -> bytes:
+    get = interface.get
+    return dumps((get("shape"), get("strides"), get("typestr"), get("descr"), get("mask"), get("version")), 2)
+
+
+def _describe_known(interface: "Mapping[str, Any]", exporter: Any, kind: "type[Description]") -> "Optional[Description]":
+    """Describe the short way: a layout that was checked before, a plain address, no stream; None leaves it to the long one."""
+    if type(interface) is not dict or interface.get("stream") is not None or not shortcuts:
+        return None
+    try:
+        shape, strides, dtype, low, high = _layouts[_key(interface)]
+    except (KeyError, ValueError):                       # not seen before, or with something that is no plain number
+        return None
+    data = interface.get("data")
+    if type(data) is not tuple or len(data) != 2:
+        return None
+    address, readonly = data
+    if type(address) is not int or type(readonly) is not bool or not 0 < address + low <= address + high < 2**64:
+        return None
+    return kind(address, shape, strides, dtype, _places[readonly], exporter, None)
+
+
+def _remember(interface: "Mapping[str, Any]", shape: Any, strides: Any, dtype: Any) -> None:
+    if type(interface) is dict and interface.get("version", 0) >= 3:
+        try:
+            key = _key(interface)
+        except ValueError:
+            return
+        if len(_layouts) > 1000:
+            _layouts.clear()
+        _layouts[key] = (shape, strides, dtype, *extent(shape, strides, dtype.itemsize))
 
 
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":

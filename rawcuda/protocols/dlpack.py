@@ -12,6 +12,8 @@ Read next     dlpack_c_exchange.py
 """
 from __future__ import annotations
 
+from functools import partial
+
 from .. import layout, tracing
 from ..cpython import reader
 from ..description import Description, Place, place
@@ -152,14 +154,18 @@ def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
 # -- the capsule
 
 # What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes -> the distance from shape to strides, the reader of both
-# as (bytes,), and a table from that to what they mean. One such dict for each value of flags.
-_short: "dict[int, dict[bytes, tuple[int, Any, dict[Any, Known]]]]" = {}
+# as (bytes,), a table from that to what they mean, the reader's first argument. One such dict for each value of flags.
+_short: "dict[int, dict[bytes, tuple[int, Any, dict[Any, Known], Any]]]" = {}
 _read_short = reader("I20xQQ16sQQQ")                     # major, flags, data, those 16 bytes, shape, strides, byte_offset
 
 
-def describe_ndarray(array: Any, kind: "type[Description]" = Description, new: Any = object.__new__, peek: Any = read_capsule,
-                     names: Any = capsule_names, read: Any = _read_short, short: Any = _short,
-                     version: Any = VERSION) -> "Optional[Description]":
+# A reader is a partial of one argument; called without the partial, with its parts, it costs less.
+_parts = read_capsule if isinstance(read_capsule, partial) else partial(lambda _, address: read_capsule(address), None)
+
+
+def describe_ndarray(array: Any, kind: "type[Description]" = Description, new: Any = object.__new__, peek: Any = _parts.func,
+                     at: Any = _parts.args[0], names: Any = capsule_names, read: Any = _read_short.func, window: Any = _read_short.args[0],
+                     short: Any = _short, version: Any = VERSION) -> "Optional[Description]":
     """Describe a numpy.ndarray, exactly of that type, the short way; None leaves it to describe().
 
     Its device need not be asked, nor its struct be doubted: NumPy's C code has made both. What the fields mean is looked up
@@ -167,18 +173,18 @@ def describe_ndarray(array: Any, kind: "type[Description]" = Description, new: A
     """
     try:
         capsule = array.__dlpack__(max_version=version)
-        pointer, name = peek(id(capsule))
+        pointer, name = peek(at, id(capsule))
         if name not in names:
             name_seen(capsule, name)
-        major, flags, data, what, shape, strides, offset = read(pointer)
-        distance, numbers, known = short[flags][what]
+        major, flags, data, what, shape, strides, offset = read(window, pointer)
+        distance, numbers, known, sized = short[flags][what]
         if strides - shape != distance or offset or major != 1:
             return None
         made = new(kind)
-        made.shape, made.strides, made.dtype, made.place = known[numbers(shape)]
-    except (KeyError, ValueError):                       # not seen before, or a legacy capsule
-        return _describe_new_ndarray(array, kind)
-    except (TypeError, BufferError):                     # an older NumPy, or an array that DLPack cannot say
+        made.shape, made.strides, made.dtype, made.place = known[numbers(sized, shape)]
+    except KeyError:                                     # not seen before
+        return _describe_new_ndarray(capsule, kind)
+    except (ValueError, TypeError, BufferError):         # a legacy capsule, an older NumPy, an array that DLPack cannot say
         return None
     made.ptr = data
     made.owner = capsule
@@ -186,20 +192,22 @@ def describe_ndarray(array: Any, kind: "type[Description]" = Description, new: A
     return made  # type: ignore[no-any-return]
 
 
-def _describe_new_ndarray(array: Any, kind: "type[Description]") -> "Optional[Description]":
-    """Describe an array the long way, and remember what its fields mean."""
+def _describe_new_ndarray(capsule: Any, kind: "type[Description]") -> "Optional[Description]":
+    """Describe an array's capsule with every check of its fields, and remember what they mean."""
+    address = identify(capsule)[0]
     try:
-        made = describe(array, kind)
-    except (TypeError, BufferError):
+        made = describe_tensor(address, True, capsule, kind)
+    except BufferError:
         return None
-    if made is None or not made.shape or not identify(made.owner)[1]:
+    if not made.shape:
         return made
-    _, flags, _, what, shape, strides, _ = _read_short(identify(made.owner)[0])
+    _, flags, _, what, shape, strides, _ = _read_short(address)
     distance = 8 * len(made.shape)
     if strides - shape == distance:
         if len(_short) > 8 or len(_short.get(flags, ())) > 300:
             _short.clear()
-        _, numbers, known = _short.setdefault(flags, {}).setdefault(what, (distance, reader(f"{2 * distance}s"), {}))
+        numbers = reader(f"{2 * distance}s")
+        known = _short.setdefault(flags, {}).setdefault(what, (distance, numbers.func, {}, numbers.args[0]))[2]
         if len(known) > 1000:
             known.clear()
         known[numbers(shape)] = made.shape, made.strides, made.dtype, made.place
@@ -241,7 +249,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: 
     made = describe_tensor(address, versioned, capsule, kind, readonly=not writable)
     if tracing.listeners:
         tracing.emit(tracing.Step(NAME, f"{type(exporter).__name__}.__dlpack__()", f"-> dltensor{'_versioned' if versioned else ''}, "
-                                  f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}"))
+                                  f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}", address))
     if said is not None:
         _compare_devices(said, made)
     if not versioned and not writable and _own_word_is_writable(exporter, made):

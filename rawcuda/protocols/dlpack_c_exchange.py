@@ -158,24 +158,25 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 
 # What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes -> a reader of as many int64 as bytes, and a table from
-# shape and strides, read so, to what they mean. (A tensor's shape and strides do not lie side by side, as NumPy's do.)
-_short: "dict[bytes, tuple[Any, dict[Any, Known]]]" = {}
+# shape and strides, read so, to what they mean; the reader's first argument. (A tensor's shape and strides do not lie side by side, as NumPy's do.)
+_short: "dict[bytes, tuple[Any, dict[Any, Known], Any]]" = {}
 _read_short = reader("Q16sQQQ")                          # data, those 16 bytes, shape, strides, byte_offset
 
 
 def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description, new: Any = object.__new__, tables: Any = _tables,
-                         spare: Any = _spare, read: Any = _read_short, short: Any = _short) -> "Optional[Description]":
+                         spare: Any = _spare, read: Any = _read_short.func, window: Any = _read_short.args[0], short: Any = _short) -> "Optional[Description]":
     """Describe one of torch's own tensors the short way; None leaves it to describe(), as it does CUDA tensors."""
     if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
         return None
     try:
         struct = spare.pop()
-        tables[type(tensor)].borrow(tensor, struct[1])
-        data, what, shape, strides, offset = read(struct[0])
+        borrow = tables[type(tensor)].borrow
+        borrow(tensor, struct[1])
+        data, what, shape, strides, offset = read(window, struct[0])
         spare.append(struct)
-        numbers, known = short[what]
+        numbers, known, sized = short[what]
         made = new(kind)
-        made.shape, made.strides, made.dtype, made.place = known[numbers(shape), numbers(strides)]
+        made.shape, made.strides, made.dtype, made.place = known[numbers(sized, shape), numbers(sized, strides)]
     except Exception:                                    # not seen before, not exportable, or every struct in use
         return None
     made.ptr = data + offset
@@ -189,7 +190,8 @@ def _remember(what: bytes, shape: int, strides: int, made: Description) -> None:
     if made.shape and strides and made.place.device == HOST:
         if len(_short) > 300:
             _short.clear()
-        numbers, known = _short.setdefault(what, (reader(f"{8 * len(made.shape)}s"), {}))
+        numbers = reader(f"{8 * len(made.shape)}s")
+        known = _short.setdefault(what, (numbers.func, {}, numbers.args[0]))[1]
         if len(known) > 1000:
             known.clear()
         known[numbers(shape), numbers(strides)] = made.shape, made.strides, made.dtype, made.place

@@ -93,10 +93,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.Test
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_collections() -> None:
-    """Keep what pytest and its plugins made out of the collection after every test, which then takes no time."""
-    gc.collect()
-    gc.freeze()

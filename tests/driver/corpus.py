@@ -1,11 +1,13 @@
 """The corpus of compiled kernels: loading a build, running its kernels, and the exact arithmetic they are checked with.
 
-tests/data/corpus/ has the sources, the PTX, and the script that makes one of the other. A build for an architecture or a
-PTX version that the device does not take is skipped by name; the emulator is made a device of each build's architecture.
+tests/data/corpus/ has the sources, the PTX, and the script that makes one of the other; TESTED_CORPUS names another folder
+of PTX to test, such as the one that tests/reruns/test_corpus.py fills. A build for an architecture or a PTX version that the
+device does not take is skipped by name; the emulator is made a device of each build's architecture.
 """
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import struct
@@ -17,9 +19,12 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.subject import module, rawcuda
+from tests.subject import NAME, module, rawcuda
 
-CORPUS = Path(__file__).resolve().parent.parent / "data" / "corpus"
+COMMITTED = Path(__file__).resolve().parent.parent / "data" / "corpus"
+CORPUS = Path(os.environ.get("TESTED_CORPUS") or COMMITTED)
+# kernels are not about the package's own name
+under_its_own_name = pytest.mark.skipif(NAME != "rawcuda", reason="what compilers make does not depend on the package's name")
 _HEADER = re.compile(r"\.version\s+(\d+)\.(\d+)\s+\.target\s+sm_(\d+)(\d)(a?)")
 # .version that each driver takes, newest first
 VERSIONS = ((13000, (9, 0)), (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)), (12020, (8, 2)),
@@ -30,11 +35,15 @@ class Build:
     """One file of PTX, loaded."""
 
     def __init__(self, device: Any, path: Path) -> None:
-        self.device, self.source = device, path.stem.partition(".")[0]
+        self.device, self.path, self.source = device, path, path.stem.partition(".")[0]
         self.name = path.stem.partition(".")[2]
         self.fast = "fast" in self.name
         self.loaded = device.load(path)
         self.kernels = set(self.loaded.names)
+
+    def flushed(self, value: float) -> float:
+        """Give a float32 as fast arithmetic sees it: zero where it is subnormal."""
+        return math.copysign(0.0, value) if self.fast and abs(value) < 2.0 ** -126 else value
 
     def run(self, kernel: str, *arguments: Any, grid: Any = 1, block: Any = 1, shared: int = 0, cooperative: bool = False) -> Any:
         """Launch; arrays go to the device and come back: one as it is, more in a list."""
@@ -51,27 +60,31 @@ class Build:
         return self.run(kernel, made, *(columns + columns[:1] * 2)[:3], n, grid=(n + 63) // 64, block=64)[0]
 
 
-@pytest.fixture(scope="module")
-def built(request: Any, library: Any) -> Iterator[Build]:
-    """Load one build, or skip it where the device does not take it."""
-    path, device = request.param, rawcuda.Device(0)
+def load(path: Path, emulated: bool) -> Build:
+    """Load one build; skip it where the device does not take it."""
+    device = rawcuda.Device(0)
     found = _HEADER.search(path.read_text(errors="replace"))
     assert found, path
     version, target = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
     able = tuple(device.compute_capability)
-    if library is not None:
-        attributes = module("emulator.attributes").ATTRIBUTES
-        kept = attributes[75], attributes[76]
+    attributes = module("emulator.attributes").ATTRIBUTES if emulated else {}
+    kept = {number: attributes[number] for number in (75, 76) if emulated}
+    if emulated:
         attributes[75], attributes[76] = able = target
-    if target > able or (found[5] and target != able):
-        pytest.skip(f"{path.name} is for sm_{found[3]}{found[4]}{found[5]}")
-    if version > next((v for least, v in VERSIONS if rawcuda.cu.version >= least), (7, 3)):
-        pytest.skip(f"{path.name} is PTX {found[1]}.{found[2]}, newer than the driver")
     try:
-        build = Build(device, path)
+        if target > able or (found[5] and target != able):
+            pytest.skip(f"{path.name} is for sm_{found[3]}{found[4]}{found[5]}")
+        if version > next((v for least, v in VERSIONS if rawcuda.cu.version >= least), (7, 3)):
+            pytest.skip(f"{path.name} is PTX {found[1]}.{found[2]}, newer than the driver")
+        return Build(device, path)
     finally:
-        if library is not None:
-            attributes[75], attributes[76] = kept
+        attributes.update(kept)
+
+
+@pytest.fixture(scope="module")
+def built(request: Any, library: Any) -> Iterator[Build]:
+    """Load one build, and close it after the last test that uses it."""
+    build = load(request.param, library is not None)
     yield build
     build.loaded.close()
 
@@ -79,6 +92,8 @@ def built(request: Any, library: Any) -> Iterator[Build]:
 def builds(source: str, only: str = "") -> Any:
     """Give each committed build of one source, or those whose name matches."""
     paths = sorted(path for path in CORPUS.glob(f"{source}.*.ptx") if re.search(only, path.name))
+    if not paths and CORPUS != COMMITTED:
+        return pytest.mark.skip(f"no {source} in {CORPUS}")
     assert paths, source
     return pytest.mark.parametrize("built", [pytest.param(path, id=path.stem) for path in paths], indirect=True)
 

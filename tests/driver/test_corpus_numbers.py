@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import statistics
 import struct
 from fractions import Fraction
@@ -12,7 +13,9 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.driver.corpus import Build, builds, built, FORMATS, number, quotient, rest, rng, root, rounded, same, within, wrap
+from tests.driver.corpus import Build, builds, built, FORMATS, number, quotient, rest, rng, root, rounded, same, under_its_own_name, within, wrap
+
+pytestmark = under_its_own_name
 
 # -- atomics
 
@@ -79,11 +82,13 @@ def test_atomics_of_pairs(built: Build) -> None:
     for form in ("", "_shared"):
         ended = built.run("add_f16x2" + form, cell.view("u4"), np.zeros(32, "u4"), given.view("u4"), 32, block=32)[0]
         assert ended.view("f2").tolist() == want
+    assert built.run("add_f16x2_unread", cell.view("u4"), given.view("u4"), 32, block=32)[0].view("f2").tolist() == want
     brain = (np.array(values, "f4").view("u4") >> 16).astype("u2")
     start = (np.array([1.0, 2.0], "f4").view("u4") >> 16).astype("u2")
     for form in ("", "_shared"):
         ended = built.run("add_bf16x2" + form, start.view("u4"), np.zeros(32, "u4"), brain.view("u4"), 32, block=32)[0].view("u2")
         assert [number("bf16", b) for b in ended.tolist()] == want
+        assert built.run("add_bf16x2_unread", start.view("u4"), brain.view("u4"), 32, block=32)[0].tolist() == ended.view("u4").tolist()
         ended = built.run("add_bf16" + form, start, np.zeros(32, "u2"), brain[::2].copy(), 32, block=32)[0]
         assert number("bf16", int(ended[0])) == want[0]
 
@@ -448,11 +453,13 @@ def test_conversions_of_every_pair(built: Build, source: str) -> None:
     outs = built.run(f"from_{source}", *(np.zeros(n, code) for code in codes.values()), values, n, grid=(n + 63) // 64, block=64)
     for (name, code), got in zip(codes.items(), outs):
         for have, value in zip(got.tolist(), values.tolist()):
+            value = built.flushed(value) if source == "f32" and name != "f32" else value        # what is only copied stays
             if name in ("f32", "f64"):
                 if isinstance(value, float) and not math.isfinite(value):
                     assert have == value or have != have and value != value
                 else:
                     want = math.copysign(rounded(Fraction(value), name), value) if isinstance(value, float) else rounded(value, name)
+                    want = built.flushed(want) if (source, name) == ("f64", "f32") else want
                     assert have == want and math.copysign(1, have) == math.copysign(1, want), (source, name, value)
                 continue
             width, signed = 8 * int(code[1]), code[0] == "i"
@@ -479,11 +486,13 @@ def test_conversions_in_every_rounding(built: Build, kernel: str) -> None:
     outs = built.run(kernel, *(np.zeros(n, to) for _ in range(4)), values, n, grid=(n + 63) // 64, block=64)
     for mode, turn, got in zip(("rn", "rz", "ru", "rd"), (round, math.trunc, math.ceil, math.floor), outs):
         for have, value in zip(got.tolist(), values.tolist()):
+            value = built.flushed(value) if source == "f4" else value
             if to[0] == "f":
                 if isinstance(value, float) and not math.isfinite(value):
                     assert have == value or have != have
                 else:
                     want = rounded(Fraction(value), "f32" if to == "f4" else "f64", mode)
+                    want = built.flushed(want) if to == "f4" else want
                     assert have == want, (kernel, mode, value, have, want)
                 continue
             width = 8 * int(to[1])
@@ -574,35 +583,49 @@ def singles(values: "Sequence[float]") -> Any:
     return np.array(values, "f4")
 
 
+def moderate(values: "list[float]") -> "list[float]":
+    """Keep the arguments for which fast arithmetic promises something."""
+    return [v for v in values if 2.0 ** -10 < abs(v) < 32]
+
+
+def nearly(got: Any, want: "Sequence[float]", note: object) -> None:
+    """Compare absolutely or relatively, as fast arithmetic is."""
+    for at, (g, w) in enumerate(zip(got.tolist(), want)):
+        assert g != g and w != w or abs(g - w) <= 2e-5 * max(1.0, abs(w)), (note, at, g, w)
+
+
 @builds("math")
 def test_single_precision(built: Build) -> None:
     for kernel, (ulps, function, arguments) in SINGLE.items():
-        if built.fast and kernel not in ("floorf", "ceilf", "truncf", "roundf", "rintf", "asinf", "atanf", "cbrtf"):
-            continue
-        x = singles(arguments(rng(kernel)))
-        got = built.map("k_" + kernel, "f4", x)
         compute = limited(function if kernel != "both" else lambda v: math.sin(v) * 2 + math.cos(v))
+        given = arguments(rng(kernel))
+        x = singles(moderate(given) if built.fast else given)
+        got = built.map("k_" + kernel, "f4", x)
         want = [float(compute(v)) for v in x.tolist()]
         if built.fast:
-            got, want = zip(*[(g, w) for g, w, v in zip(got.tolist(), want, x.tolist()) if abs(v) > 1e-37 or not v])
+            nearly(got, want, kernel)
+            continue
         within(max(ulps, 0.5) if ulps else 0, got, want, "f32", (kernel, x.tolist()), absolute=1e-6 if kernel == "both" else 0)
-        if not built.fast and kernel not in ("fabsf", "logbf", "saturated", "both"):
+        if kernel not in ("fabsf", "logbf", "saturated", "both"):
             assert np.isnan(built.map("k_" + kernel, "f4", singles([math.nan])))[0], kernel
 
 
 @builds("math")
 def test_single_precision_of_pairs(built: Build) -> None:
     for kernel, (ulps, function, arguments) in PAIRS.items():
-        if built.fast and kernel not in ("hypotf", "fmaxf", "fminf", "copysignf"):
-            continue
         r = rng(kernel)
         x, y = arguments(r), arguments(r)
         r.shuffle(y)
         if kernel in ("fmodf", "remainderf", "divide"):
             y = [v or 1.0 for v in y]
+        if built.fast:
+            x, y = zip(*zip(moderate(x), moderate(y)))
         x, y = singles(x), singles(y)
         got = built.map("k_" + kernel, "f4", x, y, x)
         want = [float(limited(function)(a, b)) for a, b in zip(x.tolist(), y.tolist())]
+        if built.fast:
+            nearly(got, want, kernel)
+            continue
         within(ulps, got, want, "f32", (kernel, list(zip(x.tolist(), y.tolist()))))
 
 
@@ -611,8 +634,9 @@ def test_the_rest_of_single_precision(built: Build) -> None:
     r = rng("rest")
     x, y, z = (singles(powers(-10, 10)(r)) for _ in range(3))
     columns = [list(row) for row in zip(x.tolist(), y.tolist(), z.tolist())]
-    want = [rounded(Fraction(a) * Fraction(b) + Fraction(c), "f32") for a, b, c in columns]
-    within(0, built.map("k_contracted", "f4", x, y, z), want, "f32", "contracted")
+    once = [rounded(Fraction(a) * Fraction(b) + Fraction(c), "f32") for a, b, c in columns]
+    twice = [rounded(Fraction(rounded(Fraction(a) * Fraction(b), "f32")) + Fraction(c), "f32") for a, b, c in columns]
+    within(0, built.map("k_contracted", "f4", x, y, z), twice if re.search("debug|O0", built.name) else once, "f32", "contracted")
     within(3, built.map("k_norm3d", "f4", x, y, z), [math.sqrt(a * a + b * b + c * c) for a, b, c in columns], "f32", "norm3d")
     within(1.5, built.map("k_scaled", "f4", x, y, z), [a * 32 + b / 8 + (math.frexp(c)[1] - 1) for a, b, c in columns], "f32", "scaled", 1e-3)
     want = []
@@ -687,15 +711,9 @@ def test_intrinsics(built: Build) -> None:
 
 
 @builds("math", only="fast")
-def test_fast_math(built: Build) -> None:
-    r = rng("fast")
-    x = singles([r.uniform(0.1, 3) for _ in range(60)])
-    wide = x.astype("f8")
-    for name in ("sin", "cos", "tan", "exp", "log", "log2", "log10", "sqrt", "exp2", "tanh"):
-        assert np.allclose(built.map(f"k_{name}f", "f4", x), getattr(np, name)(wide), rtol=5e-4 if name in ("tanh", "tan") else 1e-5, atol=1e-6), name
-    assert np.allclose(built.map("k_powf", "f4", x, x[::-1].copy(), x), wide ** wide[::-1], rtol=1e-5)
-    assert np.allclose(built.map("k_divide", "f4", x, x[::-1].copy(), x), wide / wide[::-1], rtol=1e-6)
-    assert built.map("k_contracted", "f4", singles([1e-40]), singles([1.0]), singles([0.0]))[0] == 0       # subnormals are flushed
+def test_fast_math_flushes(built: Build) -> None:
+    assert built.map("k_contracted", "f4", singles([1e-40]), singles([1.0]), singles([0.0]))[0] == 0
+    assert built.map("k_saturated", "f4", singles([1e-40]))[0] == 0
 
 
 LONG = np.longdouble

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
+import mmap
 
 import pytest
 
@@ -49,6 +51,13 @@ def test_upload_takes_any_exporter_of_any_layout(device):
         assert there.tolist() == view(source).tolist() and there.is_c_contiguous and not there.readonly
     with pytest.raises(TypeError):
         device.upload([1, 2, 3])
+
+
+def test_an_error_message_calls_every_view_by_its_public_name(device):
+    for v in (device.empty(3, "float32"), device.empty(3, "float32")[1:], view(interface(device.empty(3, "float32"), stream=1)), view(array.array("f", [1]))):
+        with pytest.raises(AttributeError, match="'StridedView' object has no attribute 'no_such_thing'"):
+            v.no_such_thing
+        assert type(v).__name__ == type(v).__qualname__ == "StridedView"
 
 
 def test_a_view_beyond_its_memorys_close(device):
@@ -174,6 +183,30 @@ def test_5_5_no_elements_no_question(device):
         assert w.device == ("cuda", None) and w.is_device_accessible and w.tolist() == []
     with pytest.raises(ProtocolError):
         w.__dlpack_device__()                            # no device is guessed
+
+
+def test_2_17_memory_is_classified_by_its_address(device, driver):
+    """However it was allocated: what the driver says of the address counts."""
+    with device.stream() as stream:
+        memories = [(device.allocate(24), "cuda"), (device.allocate(24, stream=stream), "cuda"), (device.allocate(24, kind="pinned"), "cuda_host"),
+                    (device.allocate(24, kind="managed"), "cuda_managed")]
+        stream.synchronize()
+        for memory, kind in memories:
+            shows = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (memory.ptr + 8, False), "version": 3})       # in the middle of it
+            assert view(shows).device[0] == kind, kind
+            assert view(shows).is_host_accessible == (kind != "cuda")
+            memory.close()
+    page = mmap.mmap(-1, 4096)                           # somebody else's memory, registered with the driver
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    shows = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (address, False), "version": 3})
+    with pytest.raises(ProtocolError):
+        view(shows)
+    with device.current():
+        driver.cuMemHostRegister_v2(address, 4096, 0)
+        try:
+            assert view(shows).device == ("cuda_host", 0) and view(shows).tolist() == [0.0, 0.0]
+        finally:
+            driver.cuMemHostUnregister(address)
 
 
 def test_5_13_the_exporter_is_held(device):

@@ -1,12 +1,69 @@
-"""No driver here: host memory, and host memory that only claims to be CUDA's, also after tests of tests/driver in this process."""
+"""No driver here: host memory, and host memory that only claims to be CUDA's, also after tests of tests/driver in this process.
+
+What asks for the fixture `device` is the device half: it needs a GPU (or, in a process that test_device_half.py starts, the emulator),
+and what becomes of it is written to tests/interop/systems_gpu.json and docs/systems_gpu.md.
+"""
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Generator, Optional
 
 import pytest
 
-from tests.subject import module
+from tests.subject import module, rawcuda
+
+EMULATED = "DEVICE_HALF_ON_THE_EMULATOR"
+OUTCOMES = pytest.StashKey["dict[str, dict[str, str]]"]()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> "Optional[bool]":
+    """Leave the device half to machines with a GPU; test_device_half.py shows elsewhere that its tests work."""
+    if collection_path.name == "test_device_systems.py" and config.getoption("driver") != "nvidia" and EMULATED not in os.environ:
+        return True
+    return None
 
 
 @pytest.fixture(autouse=True)
-def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the driver that another folder's tests chose."""
-    monkeypatch.setattr(module("driver"), "_current", None)
+def no_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the driver that another folder's tests chose, and that of this machine."""
+    if "device" not in request.fixturenames:
+        monkeypatch.setattr(module("driver"), "_current", None)
+        monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")      # nor is one found
+
+
+@pytest.fixture(scope="session")
+def chosen(pytestconfig: pytest.Config) -> str:
+    """Choose the driver of the device half, once a process."""
+    which = pytestconfig.getoption("driver")
+    if not module("driver").is_loaded():
+        rawcuda.use(module("emulator").Emulator(devices=2) if which == "emulator" else which)
+    return str(which)
+
+
+@pytest.fixture
+def device(chosen: str) -> Any:
+    """Return the first device, for tests of device memory."""
+    return rawcuda.Device(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> "Generator[None, pytest.TestReport, pytest.TestReport]":
+    report = yield
+    if "device" in getattr(item, "fixturenames", ()) and (report.when == "call" or report.outcome != "passed"):
+        reason = ""
+        if report.skipped and isinstance(report.longrepr, tuple):
+            reason = f": {report.longrepr[2]}"
+        elif report.failed and call.excinfo is not None:
+            reason = f": {call.excinfo.exconly().splitlines()[0]}"
+        test, _, parameters = item.name.partition("[")
+        outcomes = item.config.stash.setdefault(OUTCOMES, {})
+        outcomes.setdefault(test, {})[parameters.rstrip("]") or "-"] = report.outcome + reason
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    outcomes = session.config.stash.get(OUTCOMES, None)
+    if outcomes and session.config.getoption("driver") == "nvidia":
+        from tests.interop.device_report import write
+        write(outcomes)

@@ -88,8 +88,8 @@ def test_mpi4py_takes_every_protocol():
 # -- nanobind
 
 @pytest.fixture(scope="module")
-def extension(tmp_path_factory):
-    return Nanobind().load(tmp_path_factory.mktemp("nanobind")).module
+def extension():
+    return Nanobind().load().module
 
 
 @pytest.mark.parametrize("layout", [lambda a: a, lambda a: a.T, lambda a: a[:, ::2], lambda a: a[1:, 1:], lambda a: a[0, 0, ...], lambda a: a[:0]])
@@ -111,6 +111,24 @@ def test_nanobind_and_read_only(extension):
     extension.facts_ro(v)
     gc.collect()
     assert len(dlpack.outstanding) == before
+
+
+def test_nanobinds_constraints_see_our_layouts(extension):
+    a = numpy.arange(12, dtype="f4").reshape(3, 4)
+    v = view(a, protocol="array_interface")
+    assert extension.total(v) == sum(a[i, j] * (10.0 * i + j) for i in range(3) for j in range(4)) == extension.total(v.T.T)
+    assert extension.total(v[:, ::2]) == sum(a[i, 2 * j] * (10.0 * i + j) for i in range(3) for j in range(2))
+    for takes, yes, no in ((extension.facts_c, v, v.T), (extension.facts_f, v.T, v), (extension.facts_shape, v, v[:2])):
+        assert takes(yes)[0] == v.ptr
+        with pytest.raises(TypeError):
+            takes(no)
+    with pytest.raises(TypeError):
+        extension.facts_c(view(a.astype("f8")))          # no conversion without consent
+    extension.fill(v[1], 5.0)
+    assert a[1].tolist() == [5.0] * 4
+    for refused in (v, view(a.astype("f8"))[0], view(b"abcd").reinterpret("float32")):
+        with pytest.raises(TypeError):
+            extension.fill(refused, 1.0)
 
 
 def test_nanobind_gives_to_us(extension):

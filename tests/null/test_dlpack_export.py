@@ -131,9 +131,12 @@ def test_2_7_the_memory_lives_until_the_deleter():
     assert w.tolist() == [3.0, 4.0, 5.0]
 
 
-@pytest.mark.parametrize("broken", ["_new_capsule", "_layout"])
-def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken):
+@pytest.mark.parametrize("broken, before", [("_new_capsule", False), ("_layout", False), ("_new_capsule", True)])
+def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, before):
     v = floats(6)
+    monkeypatch.setattr(module("exporting"), "_templates", {})
+    if before:                                           # then it is made by the short way
+        v.__dlpack__(max_version=(1, 0))
     before = sys.getrefcount(v), len(dlpack.outstanding)
     monkeypatch.setattr(dlpack, "_layouts", {})
 
@@ -160,7 +163,7 @@ def test_2_9_the_signature():
 
 @pytest.mark.parametrize("max_version, versioned", [(None, False), ((0, 8), False), ((0, 0), False), ((1, 0), True), ((1, 3), True), ((1, 9), True),
                                                     ((2, 0), True), ([1, 0], True)])
-def test_2_10_max_version(max_version, versioned):
+def test_1_31_2_10_max_version(max_version, versioned):
     said = fields(floats(2, 3).__dlpack__(max_version=max_version))
     assert said["version"] == ((1, 3) if versioned else None) and said["flags"] == (0 if versioned else None)
     assert said["shape"] == (2, 3) and said["strides"] == (3, 1) and said["byte_offset"] == 0 and said["device"] == (1, 0)

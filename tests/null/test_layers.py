@@ -15,11 +15,11 @@ import pytest
 from tests.subject import FOLDER, NAME, rawcuda
 
 FLOORS = (
-    "errors owned tracing dtypes layout locate image signature npy description scalars",
+    "errors owned tracing trace_forms dtypes layout locate image signature npy description scalars",
     "cuda_h cpython callback dlpack",
     "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
     "protocols.dlpack protocols.dlpack_c_exchange buffer_type host_copy",
-    "device stream memory transfer arguments launch kernel graph ordering cuda_side strided_kernel device_copy",
+    "device stream memory transfer arguments launch compiled_launch kernel graph ordering cuda_side strided_kernel device_copy",
     "strided choosing exporting copying exchange_table",
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
@@ -27,6 +27,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.s
 # Within a floor, and upwards: who may enter whom, and why.  "late" is an import inside a function.
 SAME_FLOOR = {
     "owned": {"errors": "a closed handle raises Closed"},
+    "trace_forms": {"tracing": "calls and steps are what it writes"},
     "dtypes": {"errors": "an unknown dtype is a ProtocolError"},
     "signature": {"errors": "PTX that cannot be read is a PtxError"},
     "npy": {"errors": "a file that cannot be read is a ProtocolError", "dtypes": "a header names a dtype",
@@ -54,19 +55,22 @@ SAME_FLOOR = {
     "exporting": {"copying": "copy=True"},
     "copying": {"strided": "a copy gives views"},
     "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
-    "kernel": {"arguments": "parameters are declared", "device": "a module lives in a device's context",
+    "compiled_launch": {"launch": "what it cannot do, it leaves to the plain launch"},
+    "kernel": {"compiled_launch": "a launch is written out for its signature", "stream": "launches are kept by their stream's handle", "arguments": "parameters are declared", "device": "a module lives in a device's context",
                "launch": "Kernel.configure makes a Launch", "memory": "a module's variables are Memory"},
 }
 LATE = {
     "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
+    "tracing": {"trace_forms": "what a trace is written as is loaded when one is started"},
+    "trace_forms": {"pictures": "pictures are drawn when they are asked for"},
     "device": {"stream": "Device.stream() and event() reach up", "memory": "Device.allocate() reaches up",
                "kernel": "Device.load() reaches up", "strided": "Device.empty() and upload() reach up"},
     "stream": {"graph": "Stream.capture() reaches up"},
     "memory": {"strided": "as an array, memory is a view of uint8"},
     "arguments": {"strided": "any exporter may be an argument, and is viewed"},
     "protocols.array_interface": {"protocols.buffer": "an interface without data has it in the object's buffer"},
-    "strided": {"copying": "copies are loaded when something is copied", "exporting": "exports when something is exported",
-                "exchange_table": "the table is made when it is asked for"},
+    "strided": {"copying": "copies are loaded when something is copied", "device_copy": "a copy that was done before has a short way", "exporting": "exports when something is exported",
+                "exchange_table": "the table is made when it is asked for", "pictures": "a notebook asks a view for its picture"},
     "commands.doctor": {"emulator": "doctor prints what the emulator lacks"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
@@ -124,7 +128,7 @@ def imports(name: str) -> Iterator[Import]:
 def side_room(name: str) -> str:
     """Return the side room that a module is in, or ""."""
     first = name.partition(".")[0]
-    return first if first in ("emulator", "commands", "__main__") else ""
+    return first if first in ("emulator", "commands", "explaining", "pictures", "__main__") else ""
 
 
 def refusal(name: str, entered: Import) -> str:

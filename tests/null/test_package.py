@@ -65,7 +65,7 @@ def test_the_wheel_is_pure_and_small(wheel: Path) -> None:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
-        licences = [name for name in archive.namelist() if name.endswith("LICENSE")]
+        licences = [name for name in archive.namelist() if ".dist-info/" in name and name.endswith("LICENSE")]
         assert len(licences) == 1 and archive.read(licences[0]) == (CHECKOUT / "LICENSE").read_bytes()
     assert "rawcuda/py.typed" in packed
     assert packed == sources()
@@ -111,6 +111,16 @@ def test_it_runs_from_an_unpacked_wheel(python: Python, wheel: Path, tmp_path: P
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     demo_is_right(python(DEMO, flags=("-S",), env={**EMULATOR, "PYTHONPATH": str(tmp_path / "site")}))
+
+
+def test_an_unpacked_wheel_can_be_vendored_from(python: Python, wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    result = python(["-m", "rawcuda", "vendor", str(tmp_path / "copy")], flags=("-S",), env={"PYTHONPATH": str(tmp_path / "site")})
+    assert result.returncode == 0, result.stderr
+    copied = {path.relative_to(tmp_path / "copy").as_posix(): path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file()}
+    assert b"MIT License" in copied.pop("VENDORED.txt")
+    assert {f"rawcuda/{name}": data for name, data in copied.items()} == sources()
 
 
 def test_it_runs_from_a_zip(python: Python, tmp_path: Path) -> None:

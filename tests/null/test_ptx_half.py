@@ -156,6 +156,13 @@ def test_pairs_compare_into_two_predicates() -> None:
     assert run("set.lt.u32.f16 D, A, B", "rhh", [(0x3C00, 0x4000), (0x4000, 0x3C00)]) == [0xFFFFFFFF, 0]
 
 
+def test_comparisons_flush_what_is_subnormal() -> None:
+    assert run("setp.eq.f16 D, A, B", "phh", [(1, 0), (0x3FF, 0x8001)]) == [0, 0]
+    assert run("setp.eq.ftz.f16 D, A, B", "phh", [(1, 0), (0x3FF, 0x8001), (0x400, 0)]) == [1, 1, 0]
+    assert run("set.lt.ftz.f16x2.f16x2 D, A, B", "rrr", [(0x00000001, 0x3C000002)]) == [0x3C000000]
+    assert run("set.ne.ftz.u32.f16 D, A, B", "rhh", [(1, 2), (0x400, 2)]) == [0, 0xFFFFFFFF]
+
+
 def test_modifiers() -> None:
     assert run("add.sat.f16 D, A, B", "hhh", [(0x3C00, 0x3C00), (0xBC00, 0), (NAN, 0)]) == [0x3C00, 0, 0]
     assert run("mul.ftz.f16 D, A, B", "hhh", [(0x0001, 0x7000), (0x0400, 0x3800)]) == [0, 0]

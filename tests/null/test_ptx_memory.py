@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
-from tests.null.ptx_client import Fault, Machine, kernel
+from tests.null.ptx_client import HEAD, Fault, Machine, kernel, rejection
 
 BOTH = ".param .u64 out, .param .u64 in"
 
@@ -194,6 +195,59 @@ def test_a_fault_leaves_the_python_source_for_a_debugger() -> None:
     assert linecache.getline(here.code.filename, 1) == ""
 
 
+@pytest.mark.parametrize("into_a_file", [False, True])
+def test_a_breakpoint_shows_the_registers_by_their_names(into_a_file: bool, tmp_path: Any) -> None:
+    """As pdb does it: a line of the generated source, found by its PTX line, and the locals of the frame that stops there."""
+    import bdb
+    import linecache
+
+    text = kernel("mov.u32 %r7, %tid.x;\nmul.lo.s32 %r8, %r7, 100;\ncvt.rn.f32.u32 %f3, %r7;\nadd.f32 %f3, %f3, 0f3F000000;\nst.global.u32 [%out], %r8;")
+    dumped = tmp_path / "dumped.py"
+
+    def dump(source: str) -> str:
+        dumped.write_text(source)
+        return str(dumped)
+
+    here = Machine(text, dump=dump if into_a_file else None)
+    assert (here.code.filename == str(dumped)) == into_a_file
+    number = next(at for at, line in enumerate(text.split("\n"), 1) if "st.global" in line)
+    source = linecache.getlines(here.code.filename)
+    stops = [at for at, line in enumerate(source, 1) if line.rstrip().endswith(f"# {number}")]
+    assert stops
+    seen = []
+
+    class Debugger(bdb.Bdb):
+        def user_line(self, frame: Any) -> None:
+            if frame.f_code.co_filename == here.code.filename and frame.f_lineno == stops[0]:
+                seen.append({name: frame.f_locals.get(name) for name in ("r_r7", "r_r8", "r_f3", "t")})
+            self.set_continue()
+
+    out = here.buffer("I", 1)
+    debugger = Debugger()
+    assert debugger.set_break(here.code.filename, stops[0]) is None
+    debugger.runcall(here.run, "k", out, block=3)
+    assert seen == [{"r_r7": t, "r_r8": 100 * t, "r_f3": t + 0.5, "t": t} for t in range(3)] and out.values() == [200]
+
+
+def test_printf_reaches_pythons_stdout() -> None:
+    import contextlib
+    import io
+
+    before = """
+.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
+.global .align 1 .b8 format[] = {116, 37, 100, 32, 37, 46, 50, 102, 10, 0};
+"""
+    body = """
+    .local .align 8 .b8 given[16]; .reg .b64 %p1x; mov.u32 %r1, %tid.x; st.local.u32 [given], %r1; st.local.f64 [given+8], 0d3FF8000000000000;
+    mov.u64 %d1, given; cvta.local.u64 %d2, %d1; mov.u64 %d3, format; cvta.global.u64 %d4, %d3;
+    { .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %d4; st.param.b64 [b], %d2; call (c), vprintf, (a, b); ld.param.b32 %r2, [c]; }
+"""
+    here = Machine(kernel(body, before=before))
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        here.run("k", here.buffer("I", 1), block=2)
+    assert written.getvalue() == "t0 1.50\nt1 1.50\n"
+
+
 # -- what goes right
 
 LOADS = [("u8", "B", 0x81), ("s8", "b", -127), ("u16", "H", 0x8102), ("s16", "h", -32766), ("u32", "I", 0x81020304), ("s32", "i", -2130574332)]
@@ -258,6 +312,45 @@ def test_initialisers() -> None:
     addresses = struct.unpack("<3Q", memory["addresses"])
     assert addresses[:2] == (base["bytes"], base["grid"] + 4) and addresses[2] > 2**48
     assert memory["parts"] == bytes([base["bytes"] & 255, base["bytes"] >> 8 & 255, 7, 8])
+
+
+def test_several_variables_of_one_type() -> None:
+    before = ".global .align 8 .u32 a, b[2] = {1, 2}, c = 3;\n.const .f32 x = 1.5, y;\n"
+    body = ".shared .u32 s, t[2]; .local .b8 l[3], m; .param .b32 p, q; st.param.b32 [q], 7; ld.param.b32 %r1, [q]; st.global.u32 [%out], %r1;"
+    assert values(body, "I", 1, before=before) == [7]
+    found = Machine(HEAD + before).code.variables
+    assert {name: bytes(made.data) for name, made in found.items()} == {
+        "a": bytes(4), "b": struct.pack("<2I", 1, 2), "c": struct.pack("<I", 3), "x": struct.pack("<f", 1.5), "y": bytes(4)}
+    assert all(found[name].base % 8 == 0 for name in "abc")
+
+
+@pytest.mark.parametrize("written,value", [
+    # what ptxas 13.0 put into a .u64 for each; None: Constant overflow
+    ("18446744073709551615", 2**64 - 1), ("18446744073709551616", 0), ("18446744073709551639", 0x17), ("28446744073709551616", 10**19),
+    ("184467440737095516150", None), ("99999999999999999999", None), ("92233720368547758080", None), ("36893488147419103231", 2**64 - 1),
+    ("0x1234567890abcdef55", 0x34567890ABCDEF55), ("0xfffffffffffffffff", None), ("0x1ffffffffffffffff", 2**64 - 1), ("0x1000000000000000000", 0),
+    ("02000000000000000000001", 1), ("077777777777777777777777", None), ("07777777777777777777777", 2**64 - 1), ("0b1" + "0" * 63, 2**63),
+    ("0b1" + "0" * 64, None), ("0" * 300 + "7", 7), ("0x" + "0" * 100 + "5U", 5),
+])
+def test_large_integer_constants(written: str, value: "int | None") -> None:
+    text = HEAD + f".global .u64 x[2] = {{1, {written}}};"
+    if value is None:
+        assert "Constant overflow" in rejection(text).log
+    else:
+        assert struct.unpack("<2Q", Machine(text).code.variables["x"].data) == (1, value)
+
+
+@pytest.mark.parametrize("type,written,value", [
+    # likewise, floating constants in untyped variables
+    ("b8", "9.0", 0), ("b8", "0d400921fb54442d18", 0x18), ("b16", "0d400921fb54442d18", 0x2D18), ("b32", "9.0", 0x41100000), ("b32", "0f3f800000", 0x3F800000),
+    ("b32", "0d400921fb54442d18", 0x40490FDB), ("b64", "0f3f800000", 0x3F800000), ("b64", "9.0", 0x4022000000000000), ("u32", "9.0", None), ("s64", "1.", None),
+])
+def test_floating_constants_in_untyped_variables(type: str, written: str, value: "int | None") -> None:
+    text = HEAD + f".global .{type} x = {written};"
+    if value is None:
+        assert "Initial value type mismatch" in rejection(text).log
+    else:
+        assert int.from_bytes(Machine(text).code.variables["x"].data, "little") == value
 
 
 def test_uninitialised_memory_is_poison_and_variables_are_zero() -> None:
@@ -427,3 +520,32 @@ def test_what_the_driver_reports_of_a_kernel() -> None:
     assert (entry.max_threads, entry.required_block, entry.ptx_version, entry.target) == (32, (8, 4, 1), 78, 75)
     assert 16 <= entry.registers <= 255
     assert Machine(text.replace(".reqntid 8, 4", ".maxntid 64")).code.entries["k"].max_threads == 64
+
+
+PARTLY = """
+.shared .align 16 .b8 s[16]; ld.param.u64 %d1, [in]; ld.param.u64 %d2, [in+8]; cvt.u32.u64 %r9, %d2; mov.u32 %r1, s;
+st.shared.v4.u32 [s], {%r9, %r9, %r9, %r9};
+cp.async.cg.shared.global [%r1], [%d1], 16, %r9; cp.async.wait_all;
+ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [s]; st.global.v4.u32 [%out], {%r2, %r3, %r4, %r5};
+"""
+
+
+def partly(offset: int, size: int) -> "list[int]":
+    """Copy `size` of 16 bytes from a buffer of 24 into a row of four, which is filled up with zeros."""
+    here = Machine(kernel(PARTLY, ".param .u64 out, .param .align 8 .b8 in[16]", head=HEAD.replace("sm_75", "sm_80")))
+    given, out = here.buffer("I", list(range(1, 7))), here.buffer("I", [9] * 4)
+    here.run("k", out, struct.pack("<2Q", given.address + offset, size))
+    return out.values()
+
+
+def test_an_asynchronous_copy_reads_only_what_it_is_told_to() -> None:
+    """The last row of a matrix is copied so: what lies behind it is not touched."""
+    assert partly(16, 8) == [5, 6, 0, 0] and partly(16, 0) == [0, 0, 0, 0] and partly(0, 16) == [1, 2, 3, 4] and partly(0, 6) == [1, 2, 0, 0]
+    assert partly(64, 0) == [0] * 4                      # and nothing at all need be there
+
+
+@pytest.mark.parametrize("offset,size,code", [(16, 9, 700), (16, 16, 700), (64, 4, 700), (16, 200, 700), (4, 4, 716)])
+def test_an_asynchronous_copy_of_too_much(offset: int, size: int, code: int) -> None:
+    with pytest.raises(Fault) as caught:
+        partly(offset, size)
+    assert caught.value.code == code and "kernel k" in caught.value.report and "ptx line" in caught.value.report

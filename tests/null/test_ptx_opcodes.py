@@ -592,6 +592,47 @@ def test_floats_that_are_only_copied_keep_every_bit() -> None:
     assert out.values() == [0x7F812345]
 
 
+NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
+
+
+def test_the_extremes_of_three() -> None:
+    """max and min of three float32, from sm_100 on."""
+    body = """
+    ld.param.u64 %d1, [in]; ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%d1];
+    max.f32 %f5, %f1, %f2, %f3; min.abs.f32 %f6, %f1, %f2, %f3; max.NaN.f32 %f7, %f1, %f4, %f2; min.f32 %f8, %f4, %f4, %f2;
+    st.global.v4.f32 [%out], {%f5, %f6, %f7, %f8};
+"""
+    here = Machine(kernel(body, ".param .u64 out, .param .u64 in", head=NEWEST), architecture=(10, 0))
+    out = here.buffer("f", [0.0] * 4)
+    here.run("k", out, here.buffer("f", [-5.0, 2.0, 3.5, math.nan]))
+    got = out.values()
+    assert got[:2] == [3.5, 2.0] and got[2] != got[2] and got[3] == 2.0
+
+
+def test_wide_vectors() -> None:
+    body = """
+    ld.param.u64 %d1, [in]; ld.global.L2::evict_last.v8.b32 {%r1, %r2, %r3, %r4, %r5, _, %r7, %r8}, [%d1]; ld.global.nc.v4.b64 {%d2, %d3, %d4, %d5}, [%d1];
+    mov.b32 %r6, 77; st.global.v8.b32 [%out], {%r8, %r7, %r6, %r5, %r4, %r3, %r2, %r1}; st.global.v4.b64 [%out+32], {%d5, %d4, %d3, %d2};
+"""
+    here = Machine(kernel(body, ".param .u64 out, .param .u64 in", head=NEWEST), architecture=(10, 0))
+    out = here.buffer("I", [0] * 16)
+    here.run("k", out, here.buffer("I", list(range(8))))
+    assert out.values() == [7, 6, 77, 4, 3, 2, 1, 0, 6, 7, 4, 5, 2, 3, 0, 1]
+
+
+def test_constants_where_registers_stand() -> None:
+    cases = [("clz.b32 D, 1", 31), ("clz.b64 D, 0x100000000", 31), ("popc.b32 D, 255", 8), ("brev.b32 D, 1", 2**31), ("bfind.u32 D, 64", 6), ("not.b32 D, 0", M32),
+             ("add.s32 D, 5, 6", 11), ("sub.s32 D, 5, 6", M32), ("mul.hi.u32 D, 0xffffffff, 2", 1), ("shl.b32 D, 3, 4", 48), ("shr.s32 D, -16, 2", M32 - 3),
+             ("shf.l.wrap.b32 D, 0x80000000, 1, 1", 3), ("prmt.b32 D, 0x03020100, 0x07060504, 0x7531", 0x07050301), ("sad.s32 D, 3, -4, 1", 8), ("neg.s32 D, 1", M32),
+             ("abs.s32 D, -7", 7), ("bfe.u32 D, 0xf0, 4, 2", 3), ("bfi.b32 D, 3, 0, 4, 2", 48), ("lop3.b32 D, 12, 10, 0, 0x3c", 6), ("min.s32 D, -1, 1", M32),
+             ("selp.b32 D, 4, 5, 1", 4), ("div.s32 D, -7, 2", M32 - 2), ("rem.s32 D, -7, 2", M32), ("mad.lo.s32 D, 3, 4, 5", 17), ("dp4a.u32.u32 D, 0x01010101, 0x04030201, 0", 10)]
+    text = "; ".join(f"{case.replace('D', f'%r{at + 1}')}; st.global.u32 [%out+{4 * at}], %r{at + 1}" for at, (case, _) in enumerate(cases)) + ";"
+    here = Machine(kernel(text, head=HEAD))
+    out = here.buffer("I", [0] * len(cases))
+    here.run("k", out)
+    assert list(zip(cases, out.values())) == [(case, case[1]) for case in cases]
+
+
 @pytest.mark.parametrize("subtract", [False, True])
 def test_carries_make_wide_arithmetic(subtract: bool) -> None:
     op = "sub" if subtract else "add"

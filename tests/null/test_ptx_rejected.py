@@ -75,10 +75,12 @@ def test_ptxas_still_says_so(tmp_path: Path) -> None:
     (b"", 200, "empty"), (b"   \n", 200, "empty"), (b"hello", 200, "neither PTX text nor a cubin"), (b"\xff\xfe\x00\x01", 200, "neither"),
     (b"\x7fELF\x02\x01\x01", 209, "cubin"), (b"\x50\xed\x55\xba", 209, "fatbin"),
     (b".version 99.0\n.target sm_50\n.address_size 64\n", 222, r"Unsupported .version 99.0; current version is '9.0'"),
-    (b".version 6.3\n.target sm_100\n.address_size 64\n", 209, "'sm_100' cannot be compiled to architecture 'sm_90'"),
+    (b".version 8.6\n.target sm_100\n.address_size 64\n", 209, "'sm_100' cannot be compiled to architecture 'sm_90'"),
     (b".version 6.3\n.target sm_50\n.address_size 32\n", 218, "address_size 64"), (b".target sm_50\n", 218, "Missing .version"),
     (b".version 6.3\n", 218, "Missing .target"), (b".version x\n.target sm_50", 218, "expected a version"),
-    (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"),
+    (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"), (b".version 6.3\n.target sm_50, nonsense\n", 218, "Unsupported .target 'nonsense'"),
+    (b".version 6.6\n.target sm_50\n", 222, "Unsupported .version 6.6"), (b".version 7.7\n.target sm_90\n", 218, "line 2; .* PTX .version 7.7 does not support .target sm_90"),
+    (b".version 7.8\n.target sm_90a\n", 218, "does not support"), (b".version 8.7\n.target sm_100f\n", 218, "does not support"),
 ])
 def test_images(image: bytes, code: int, words: str) -> None:
     reason = rejection(image)
@@ -96,7 +98,13 @@ def test_an_older_driver_takes_less() -> None:
 def test_an_older_architecture_takes_less() -> None:
     assert rejection(HEAD.replace("sm_75", "sm_86"), architecture=(8, 0)).code == 209
     Machine(HEAD.replace("sm_75", "sm_80"), architecture=(8, 6))
-    Machine(HEAD.replace("sm_75", "sm_90a"), architecture=(9, 0))
+    Machine(HEAD.replace("sm_75", "sm_90a").replace("7.8", "8.0"), architecture=(9, 0))
+
+
+@pytest.mark.parametrize("head", [".version 9.4294967296\n.target sm_75\n", ".version 7.10\n.target sm_75\n", ".version 007.8\n.target sm_75\n",
+                                  ".version 7.8\n.target sm_75\n.target sm_75\n", ".version 7.8\n.target sm_75, texmode_independent\n", ".version 7.8\n.target sm_80, sm_75\n"])
+def test_odd_heads_that_ptxas_takes(head: str) -> None:
+    assert Machine(head + ".address_size 64\n").code.entries == {}
 
 
 def test_a_trailing_nul_ends_the_text() -> None:
@@ -119,6 +127,24 @@ def test_the_log_names_the_line() -> None:
 ])
 def test_opcodes_that_are_refused_are_named_with_their_line(text: str, words: str) -> None:
     assert re.search(words, rejection(kernel(text)).log)
+
+
+@pytest.mark.parametrize("text", [
+    "wmma.load.a.sync.aligned.m16n16k16.row.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%d1];", "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1},{%r2},{%f1,%f2,%f3,%f4},%r1,0;",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};", "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;", "tcgen05.wait::ld.sync.aligned;", "wgmma.wait_group.sync.aligned 0;",
+    "tld4.r.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1, {%f1,%f2}];", "txq.width.b32 %r1, [%d1];", "sust.b.1d.b32.trap [%d1, {%r1}], %r2;", "suq.width.b32 %r1, [%d1];",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 16, [%r2];", "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r1], 16;",
+    "cp.async.bulk.wait_group 0;", "mbarrier.arrive.shared.b64 %d1, [%r1];", "mbarrier.try_wait.shared.b64 %p1, [%r1], %d1;", "mapa.shared::cluster.u32 %r1, %r2, 0;",
+    "multimem.red.relaxed.sys.global.add.u32 [%d1], %r1;", "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;", "barrier.cluster.arrive;", "ld.shared::cluster.u32 %r1, [%r2];",
+    "alloca.u64 %d1, 16;", "vadd.s32.s32.s32 %r1, %r2, %r3;",
+])
+def test_what_is_not_emulated_is_refused_with_opcode_and_line(text: str) -> None:
+    head = ".version 8.8\n.target sm_100a\n.address_size 64\n"
+    body = "mov.u32 %r1, 1;\n" + text
+    reason = rejection(kernel(body, head=head), architecture=(10, 0))
+    line = kernel(body, head=head).split("\n").index(text) + 1
+    assert reason.code == 218 and reason.line == line and f"line {line}; " in reason.log
+    assert "not emulated" in reason.log and (text.split(".")[0] in reason.log or "Cluster" in reason.log or "addresses" in reason.log), reason.log
 
 
 @pytest.mark.parametrize("text,words", [

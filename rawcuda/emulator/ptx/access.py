@@ -127,7 +127,8 @@ class AccessEmitter(Emitter):
             if not isinstance(operand, Vector) or operand.round or len(operand.items) != count:
                 raise self.mismatch(instruction)
             items = operand.items
-            if BITS[type] * count > 128 and (self.unit.module.architecture < (10, 0) or BITS[type] * count > 256):
+            most = 256 if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu" else 128
+            if BITS[type] * count > most:
                 raise self.reject(f"Vector of {BITS[type] * count} bits is too wide for '{instruction.opcode}'")
         for item in items:
             if isinstance(item, Sink) and vector is not None:
@@ -146,7 +147,7 @@ class AccessEmitter(Emitter):
         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
-        if space in ("param", "const") and chosen.get("sem", "weak") != "weak":
+        if space in ("param", "const", "local") and chosen.get("sem", "weak") != "weak":
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):

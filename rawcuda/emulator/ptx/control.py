@@ -11,7 +11,7 @@ Read next    scheduler.py, which answers
 from __future__ import annotations
 
 from .convert import ConvertEmitter
-from .emit import FLOAT_TYPES
+from .emit import FLOAT_TYPES, Note
 from .forms import check_read, check_written
 from .syntax import (
     BITS, Address, Function, Instruction, Int, Name, Not, Pair, Prototype, Register, Sink, Symbol, Variable, Vector,
@@ -189,12 +189,12 @@ class ControlEmitter(ConvertEmitter):
         raise self.reject("Cluster barriers are not emulated")
 
     def _barrier(self, operand: Operand) -> str:
-        if isinstance(operand, Int) and operand.value > 15:
+        if isinstance(operand, Int) and operand.value & 0xFFFFFFFF > 15:
             raise self.reject(f"Barrier number '{operand.value}' out of range, expected to be in range [0..15]")
         return self.value(operand, "u32")
 
     def _count(self, operand: Operand | None) -> str:
-        if isinstance(operand, Int) and operand.value % 32:
+        if isinstance(operand, Int) and operand.value & 0xFFFFFFFF & 31:
             raise self.reject(f"Thread count '{operand.value}' of a barrier is not a multiple of 32")
         return "0" if operand is None else self.value(operand, "u32")
 
@@ -205,6 +205,9 @@ class ControlEmitter(ConvertEmitter):
         target, barrier, source = operands
         verb = next(word for word in ("popc", "and", "or") if word in shape.chosen.values())
         type = "u32" if verb == "popc" else "pred"
+        check_read(instruction, source, "pred", False)
+        if count is not None:
+            check_read(instruction, count, "u32", False)
         text = self.value(source, "pred")
         self.put(f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}")
         self.assign(target, type, "x")
@@ -306,6 +309,9 @@ class ControlEmitter(ConvertEmitter):
     def do_elect(self, instruction: Instruction, shape: Shape) -> None:
         """Choose one lane."""
         self._check_pair(instruction, 32, True)
+        target = instruction.operands[0]
+        if not isinstance(target, Pair) or not isinstance(target.second, Register):
+            raise self.reject("Predicate output expected for instruction 'elect'")
         self.put(f"x = yield 'elect', '', {self._mask(instruction, 1)}, {self.line}")
         self._two(instruction.operands[0], "b32")
 
@@ -415,14 +421,21 @@ class ControlEmitter(ConvertEmitter):
             self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
         elif wanted is not None:
             check_read(instruction, wanted, "u32", False)
-            self.put(f"u = {self.value(wanted, 'u32')}")
-        else:
-            self.put(f"u = {total}")
+            if isinstance(wanted, Int) and wanted.value > total:
+                raise self.reject(f"Source size {wanted.value} of 'cp.async' is larger than its copy size {total}")
+            self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
         view, index, note = self._place_shared(target, "B", total, "write")
         self.put(f"k = {index}; s_B[k + {total - 1}]", note)
+        if wanted is None:
+            view, index, note = self._place_global("global", source, "B", total, "read")
+            self.put(f"j = {index}; s_B[k:k + {total}] = {view}[j:j + {total}]", note)
+            return
         self.put(f"{view}[k:k + {total}] = bytes({total})", note)
+        base, offset = self._address(source)
+        note = Note("global", "read", total, base, offset)
         self.put("if u:")
-        self.indent += 1
-        view, index, note = self._place_global("global", source, "B", total, "read")
-        self.put(f"j = {index}; s_B[k:k + u] = {view}[j:j + u]", note)
+        self.indent += 1  # only so many bytes are read, and need to be there
+        self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
+        self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
+        self.put(f"j = {base} - j; s_B[k:k + u] = w[j:j + u]", note)
         self.indent -= 1

@@ -122,12 +122,17 @@ class DataEmitter(AccessEmitter):
         name = "minimum" if instruction.opcode == "min" else "maximum"
         suffix = "_nan" if "NaN" in shape.chosen else ""
         a, b = values["a"], values["b"]
-        if "xorsign" in shape.chosen or "abs" in shape.chosen:
-            if not ("xorsign" in shape.chosen and "abs" in shape.chosen):
-                raise self.reject(f"'.xorsign' goes with '.abs' in instruction '{instruction.opcode}'")
+        architecture = self.unit.module.architecture
+        if shape.type == "f32" and ("c" in values and architecture < (10, 0) or suffix and architecture < (8, 0)):
+            least = "sm_100" if "c" in values else "sm_80"
+            raise self.reject(f"Feature '{instruction.text}' with {len(values)} input operands requires .target {least} or higher")
+        if "abs" in shape.chosen and "c" not in values and "xorsign" not in shape.chosen:
+            raise self.reject("Modifier '.abs' requires modifier '.xorsign'")
+        if "xorsign" in shape.chosen:
             return f"signs_multiplied({name}{suffix}(abs({a}), abs({b})), {a}, {b})"
         if "c" in values:
-            return f"{name}{suffix}({name}{suffix}({a}, {b}), {values['c']})"
+            a, b, c = (f"abs({values[each]})" if "abs" in shape.chosen else values[each] for each in "abc")
+            return f"{name}{suffix}({name}{suffix}({a}, {b}), {c})"
         return f"{name}{suffix}({a}, {b})"
 
     def _half(self, instruction: Instruction, shape: Shape) -> None:
@@ -212,14 +217,11 @@ class DataEmitter(AccessEmitter):
             return
         # x is rounded twice: to 53 bits, then to 24. That goes wrong only if x came to lie halfway between two
         # float32, and then it has at most 25 bits, which the splitting finds (rounding.py).
-        self.put(f"x = {a} * {b} + {c}; T4[0] = x; y = T4[0]")
-        self.put("if y != x:")
-        self.indent += 1
-        self.put("z = x * SPLIT")
-        self.put("if z - (z - x) == x:")
+        self.put(f"x = {a} * {b} + {c}; z = x * SPLIT; T4[0] = x; y = T4[0]")
+        self.put("if z - (z - x) == x and y != x:")
         self.indent += 1
         self.put(f"y = fma_midpoint({a}, {b}, {c}, x)")
-        self.indent -= 2
+        self.indent -= 1
         self.finish_float(instruction.operands[0], type, "y", False, ftz, "sat" in shape.chosen)
 
     # -- comparison and selection
@@ -229,9 +231,7 @@ class DataEmitter(AccessEmitter):
         cmp = shape.chosen["cmp"]
         wrong = self.reject("Mismatch between instruction type and comparison qualifier")
         if type in _HALVES:
-            if cmp not in _NAN_AWARE:
-                raise wrong
-            return f"half_compare({type!r}, {cmp!r}, {self.value(a, type)}, {self.value(b, type)})"
+            return f"half_compare({type!r}, {self._comparison_of_halves(shape)!r}, {self.value(a, type)}, {self.value(b, type)})"
         if type in FLOAT_TYPES:
             if cmp not in _NAN_AWARE:
                 raise wrong
@@ -293,12 +293,19 @@ class DataEmitter(AccessEmitter):
                     raise self.mismatch(instruction)
                 self.assign(register, "pred", name)
 
+    def _comparison_of_halves(self, shape: Shape) -> str:
+        """Name how halves are compared: the word of the opcode, and ftz."""
+        if shape.chosen["cmp"] not in _NAN_AWARE:
+            raise self.reject("Mismatch between instruction type and comparison qualifier")
+        return ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])
+
     def _pair_conditions(self, instruction: Instruction, shape: Shape, type: str) -> list[str]:
         """Write the comparisons of the lower and of the upper halves."""
         made = []
+        cmp = self._comparison_of_halves(shape)
         for part in ("& 0xffff", ">> 16"):
             x, y = (f"{self.value(operand, type)} {part}" for operand in instruction.operands[1:3])
-            condition = f"half_compare({type[:-2]!r}, {shape.chosen['cmp']!r}, {x}, {y})"
+            condition = f"half_compare({type[:-2]!r}, {cmp!r}, {x}, {y})"
             made.append(f"({self.combined(condition, instruction, shape)})")
         return made
 

@@ -16,13 +16,14 @@ from .lexer import NUMBER, WORD, Tokens
 from .rejected import OUT_OF_MEMORY, Rejected
 from .syntax import BITS, Float, Function, Int, Scope, Symbol, Variable
 
-__all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration"]
+__all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration", "variable_declarations"]
 
 SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
 
 BIGGEST_VARIABLE = 1 << 30
 BIGGEST_PARAMETER = 1 << 20
 DEEPEST_EXPRESSION = 64
+LONGEST_NUMBER = 4096  # characters
 _M64 = (1 << 64) - 1
 _RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
 
@@ -30,7 +31,7 @@ _RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
 def number(tokens: Tokens) -> Int | Float:
     """Read one numeric token, digit by digit with int(); nothing is evaluated."""
     text = tokens.text
-    if len(text) > 80:
+    if len(text) > LONGEST_NUMBER:
         raise tokens.fail("Constant overflow")
     kind = text[:2]
     if kind in ("0f", "0F") and len(text) == 10:
@@ -45,19 +46,15 @@ def number(tokens: Tokens) -> Int | Float:
         tokens.advance()
         return Float(float(text))
     digits = text[:-1] if text[-1] == "U" else text
+    base = 16 if kind in ("0x", "0X") else 2 if kind in ("0b", "0B") else 8 if digits[0] == "0" else 10
+    value = 0
     try:
-        if kind in ("0x", "0X"):
-            value = int(digits[2:], 16)
-        elif kind in ("0b", "0B"):
-            value = int(digits[2:], 2)
-        elif len(digits) > 1 and digits[0] == "0":
-            value = int(digits, 8)
-        else:
-            value = int(digits, 10)
+        for digit in digits[2:] if base in (2, 16) else digits:
+            if value >> 63:
+                raise tokens.fail("Constant overflow")
+            value = value * base + int(digit, base) & _M64  # as ptxas counts: 2 ** 64 is 0, and ten times that an overflow
     except ValueError:
         raise tokens.unexpected("a number") from None
-    if value > _M64:
-        raise tokens.fail("Constant overflow")
     tokens.advance()
     return Int(value)
 
@@ -206,33 +203,55 @@ def _integer_in_range(tokens: Tokens) -> int:
 
 
 def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> Variable:
-    """Read a variable: what follows `.global` and its like, up to but not including the `;`, `,` or `)`."""
-    line = tokens.line()
-    alignment, type, managed, vector, pointer = 0, "", False, 1, False
-    while tokens.text[:1] == "." and tokens.kind == WORD:
-        word = tokens.text
-        if word == ".align":
-            tokens.advance()
-            asked = _integer(tokens)
-            if not 0 < asked <= 1 << 20 or asked & (asked - 1):
-                raise tokens.fail(f"Alignment {asked} is not a power of two")
-            alignment = alignment if pointer else asked  # behind .ptr it is that of what is pointed to
-        elif word == ".attribute":
-            managed = _attributes(tokens) or managed
-        elif word == ".ptr":
-            pointer = True
-            tokens.advance()
-            if tokens.text in (".global", ".const", ".shared", ".local", ".param", ".generic"):
+    """Read one variable: what follows `.param`, up to but not including the `,` or `)`."""
+    return _named(tokens, scope, space, linkage, _Kind(tokens))
+
+
+def variable_declarations(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> list[Variable]:
+    """Read variables of one type: what follows `.global` and its like, with the semicolon."""
+    kind = _Kind(tokens)
+    made = [_named(tokens, scope, space, linkage, kind)]
+    while tokens.accept(","):
+        made.append(_named(tokens, scope, space, linkage, kind))
+    tokens.expect(";")
+    return made
+
+
+class _Kind:
+    """What stands before the names of a declaration: type, alignment, and the rest."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.type = ""
+        self.alignment, self.vector, self.managed = 0, 1, False
+        pointer = False
+        while tokens.text[:1] == "." and tokens.kind == WORD:
+            word = tokens.text
+            if word == ".align":
                 tokens.advance()
-        elif word in (".v2", ".v4", ".v8"):
-            tokens.advance()
-            vector = int(word[2:])
-        elif type:
-            raise tokens.unexpected()
-        else:
-            type = _type(tokens)
-    if not type or type == "pred":
-        raise tokens.unexpected("a type")
+                asked = _integer(tokens)
+                if not 0 < asked <= 1 << 20 or asked & (asked - 1):
+                    raise tokens.fail(f"Alignment {asked} is not a power of two")
+                self.alignment = self.alignment if pointer else asked  # behind .ptr it is that of what is pointed to
+            elif word == ".attribute":
+                self.managed = _attributes(tokens) or self.managed
+            elif word == ".ptr":
+                pointer = True
+                tokens.advance()
+                if tokens.text in (".global", ".const", ".shared", ".local", ".param", ".generic"):
+                    tokens.advance()
+            elif word in (".v2", ".v4", ".v8"):
+                tokens.advance()
+                self.vector = int(word[2:])
+            elif self.type:
+                raise tokens.unexpected()
+            else:
+                self.type = _type(tokens)
+        if not self.type or self.type == "pred":
+            raise tokens.unexpected("a type")
+
+
+def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) -> Variable:
+    line, type = tokens.line(), kind.type
     name = tokens.text
     if tokens.kind != WORD or not _RANGE.match(name):
         raise tokens.unexpected("a variable name")
@@ -240,12 +259,12 @@ def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str 
     if earlier is not None and not (isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)):
         raise tokens.fail(f"Duplicate definition of variable '{name[:80]}'")
     tokens.advance()
-    width = BITS[type] // 8 * vector
+    width = BITS[type] // 8 * kind.vector
     shape, count = _dimensions(tokens)
-    made = Variable(name, space, type, width * count, max(alignment, 1) if alignment else width, line)
+    made = Variable(name, space, type, width * count, kind.alignment or width, line)
     made.linkage = linkage
-    made.managed = managed
-    made.scalar = shape is None and vector == 1
+    made.managed = kind.managed
+    made.scalar = shape is None and kind.vector == 1
     if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):
@@ -339,9 +358,12 @@ def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
             return int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
         return value.single if value.single is not None else _single(value.value)
     if isinstance(value, Float):
-        if value.single is None or bits != 32:
+        if type[0] != "b":
             raise tokens.fail("Initial value type mismatch")
-        return value.single
+        if value.single is not None:
+            return value.single & (1 << bits) - 1
+        held = _single(value.value) if bits == 32 else int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
+        return held & (1 << bits) - 1
     return value.value & (1 << bits) - 1
 
 

@@ -161,7 +161,7 @@ class Emitter:
         return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
 
     def _signed_once(self, register: Register, name: str, bits: int) -> str:
-        made = f"{name}_signed" if name.isidentifier() else ""
+        made = f"q_{name}" if name.isidentifier() else ""
         if not made:
             return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
         if register.index not in self.signed_early:

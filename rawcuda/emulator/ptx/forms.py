@@ -5,13 +5,13 @@ The opcode table is rows of five columns, one row a form of an opcode:
     ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
       modifiers                types  operands result   value
 
-- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS. As in ptxas their
-  order does not matter.
+- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for either,
+  `.cop:ca|cg` for either under a name. As in ptxas their order does not matter.
 - `@8.0` and `@sm_90` are the PTX version and the architecture that brought the form.
 - types: the types that fit; a second group after `/` is the type of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type where it is not the instruction's. `d` and what begins with `d` is
   written. `wide` is twice the instruction's width, `T2` the second type. `?` marks what may be missing. `mem` is an
-  address. `^` after the type lets a wider register stand (`ld`, `st`, `cvt`), `<256` is the bound of a constant.
+  address. `^` after the type lets a wider register stand (`ld`, `st`, `cvt`), `!` wants a register, `>23<256` are the bounds of a constant.
 - result: what becomes of the value: "wrap" cuts it to its width, "exact" is in range as it is, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" moves bits and does not care
   what they mean. "!name" hands the whole instruction to a method of that name.
@@ -47,9 +47,10 @@ SETS = {
     "cmp": "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
     "bool": "and or xor",
     "space": "global shared local const param shared::cta shared::cluster param::entry param::func",
+    "window": "global shared shared::cta shared::cluster local const param param::entry",
     "atomspace": "global shared shared::cta shared::cluster",
-    "cop": "ca cg cs lu cv wb wt nc",
-    "sem": "relaxed acquire release acq_rel weak volatile mmio",
+    "cop": "ca cg cs lu cv",
+    "sem": "relaxed acquire release acq_rel",
     "scope": "cta cluster gpu sys",
     "vec": "v2 v4 v8",
     "evict": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
@@ -64,19 +65,30 @@ SETS = {
 _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
 
+# modifier: the .version and the .target that it needs, whatever it stands in
+_SINCE = {
+    "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)), "param::entry": ((8, 3), (0, 0)),
+}  # fmt: skip
+_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas does not mind these twice
+
+
 class Slot:
     """One place for an operand: its name, its type word, and how strictly it is held to it."""
 
-    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound")
+    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain")
 
     def __init__(self, text: str) -> None:
         name, _, type = text.partition(":")
         type, _, bound = type.partition("<")
         self.bound = int(bound) if bound else 0
+        type, _, least = type.partition(">")
+        self.least = int(least) + 1 if least else 0
         self.optional = name[-1] == "?"
         self.name = name.rstrip("?")
         self.relaxed = type[-1:] == "^"
-        self.type = type.rstrip("^") or "T"
+        self.plain = type[-1:] == "!"
+        self.type = type.rstrip("^!") or "T"
         self.written = self.name[0] == "d"
 
     def resolved(self, types: tuple[str, ...]) -> str:
@@ -109,8 +121,8 @@ class Form:
                     self.version = (int(word[1]), int(word[3:]))
                 continue
             optional = word[-1] == "?"
-            name = word[1:].rstrip("?")
-            self.choices.append((name, _SETS.get(name) or frozenset(name.split("|")), not optional))
+            name, _, words_of_it = word[1:].rstrip("?").partition(":") if "::" not in word else (word[1:].rstrip("?"), "", "")
+            self.choices.append((name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional))
         self.types = tuple(frozenset(group.split()) for group in row[1].split("/")) if row[1] else ()
         self.slots = tuple(Slot(word) for word in row[2].split())
         self.result = row[3]
@@ -131,6 +143,8 @@ class Form:
                     chosen[name] = modifier
                     break
             else:
+                if modifier in _REPEATABLE and modifier in chosen.values():
+                    continue
                 if modifier in BITS:
                     return f"Unexpected instruction types specified for '{self.opcode}'"
                 return f"Illegal modifier '.{modifier[:40]}' for instruction '{self.opcode}'"
@@ -234,21 +248,35 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
         raise Rejected.at(
             instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
         )
+    for word in instruction.modifiers:
+        if word in _SINCE:
+            (major, minor), (wide, narrow) = _SINCE[word]
+            if version < (major, minor):
+                raise Rejected.at(instruction.line, f"Feature '.{word}' requires PTX ISA .version {major}.{minor} or later")
+            if architecture < (wide, narrow):
+                raise Rejected.at(instruction.line, f"Feature '.{word}' requires .target sm_{wide}{narrow} or higher")
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
     for slot, type, operand in zip(form.slots, shape.wanted, operands):
         if type in _OTHER:
             if not isinstance(operand, _OTHER[type]):
                 raise _mismatch(instruction)
+            _check_bounds(instruction, slot, operand)
         elif slot.written:
             check_written(instruction, operand, type, slot.relaxed)
         else:
+            if slot.plain and not isinstance(operand, Register):
+                raise _mismatch(instruction)
             check_read(instruction, operand, type, slot.relaxed)
-            if slot.bound and isinstance(operand, Int) and operand.value >= slot.bound:
-                raise Rejected.at(
-                    instruction.line,
-                    f"Argument '{slot.name}' of instruction '{instruction.opcode}': value '{operand.value}' out of range",
-                )
+            _check_bounds(instruction, slot, operand)
+
+
+def _check_bounds(instruction: Instruction, slot: Slot, operand: Operand) -> None:
+    if slot.bound and isinstance(operand, Int) and not slot.least <= operand.value < slot.bound:
+        raise Rejected.at(
+            instruction.line,
+            f"Argument '{slot.name}' of instruction '{instruction.opcode}': value '{operand.value}' out of range",
+        )
 
 
 # operands that are no values: the methods that the rows name look into these themselves
@@ -288,7 +316,7 @@ def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: b
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
     elif isinstance(operand, Int):
-        if type[0] == "f" or type[:2] == "bf" or type == "tf32":
+        if type[0] == "f" or type[:2] == "bf" or type == "tf32" or type[1:] == "16x2":
             raise _mismatch(instruction)
     elif isinstance(operand, Float):
         if type not in ("f32", "f64") and not (type == "b32" and operand.single is not None):

@@ -198,7 +198,9 @@ def half_tanh(type: str, flags: str, a: int) -> int:
 
 
 def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
-    """Compare, with the orders and non-orders of setp."""
+    """Compare, with the orders and non-orders of setp; `cmp` may end in ",ftz"."""
+    if "," in cmp:
+        cmp, a, b = cmp[:-4], _flush(type, a), _flush(type, b)
     x, y = from_half(type, a), from_half(type, b)
     unordered = x != x or y != y
     if cmp in ("num", "nan"):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 
-from .declare import SPACES, constant, register_declaration, variable_declaration
+from .declare import SPACES, constant, register_declaration, variable_declaration, variable_declarations
+from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
-from .rejected import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
+from .rejected import Rejected
 from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Scope, Variable
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ _LIMITS = (
     ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve", ".abi_preserve_control",
 )  # fmt: skip
 _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
-_TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])[af]?\Z", re.ASCII)
 
 
 def parse(text: str, newest: tuple[int, int] = (99, 9), architecture: tuple[int, int] = (99, 9)) -> Module:
@@ -77,43 +77,7 @@ class _Parser:
         tokens, made = self.tokens, self.made
         while tokens.text in (".file", ".pragma"):
             self._ignorable()
-        if not tokens.accept(".version"):
-            raise tokens.fail("Missing .version directive at start of file")
-        number = tokens.text.split(".")
-        if tokens.kind != NUMBER or len(number) != 2 or not all(part.isdecimal() and len(part) < 4 for part in number):
-            raise tokens.unexpected("a version such as 6.3")
-        made.version = (int(number[0]), int(number[1]))
-        if made.version > self.newest:
-            words = f"Unsupported .version {tokens.text}; current version is '{self.newest[0]}.{self.newest[1]}'"
-            raise Rejected.at(tokens.line(), words, UNSUPPORTED_VERSION)
-        tokens.advance()
-        if not tokens.accept(".target"):
-            raise tokens.fail("Missing .target directive")
-        while True:
-            match = _TARGET.match(tokens.text)
-            if match is not None:
-                made.target = tokens.text
-                made.architecture = (int(match.group(1)), int(match.group(2)))
-            elif tokens.kind != WORD:
-                raise tokens.unexpected("a target such as sm_50")
-            tokens.advance()
-            if not tokens.accept(","):
-                break
-        if not made.target:
-            raise tokens.fail("Target sm_NN expected")
-        # sm_100a is for that architecture only, sm_100f for its family
-        suffix, (major, minor) = made.target[-1], self.architecture
-        strange = suffix == "a" and made.architecture != (major, minor) or suffix == "f" and made.architecture[0] != major
-        if made.architecture > self.architecture or strange:
-            raise Rejected(
-                NO_BINARY_FOR_GPU,
-                f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "
-                f"'sm_{self.architecture[0]}{self.architecture[1]}'",
-            )
-        if tokens.accept(".address_size"):
-            if tokens.text != "64":
-                raise tokens.fail("Only .address_size 64 is supported")
-            tokens.advance()
+        read_header(tokens, made, self.newest, self.architecture)
 
     def _ignorable(self) -> bool:
         """Step over what says nothing about execution; tell whether there was such a thing."""
@@ -169,12 +133,8 @@ class _Parser:
     def _global_variables(self, linkage: str) -> None:
         tokens = self.tokens
         space = SPACES[tokens.advance()]
-        while True:
-            made = variable_declaration(tokens, self.scope, space, linkage)
+        for made in variable_declarations(tokens, self.scope, space, linkage):
             self.made.variables[made.name] = made
-            if not tokens.accept(","):
-                break
-        tokens.expect(";")
 
     # -- functions
 
@@ -384,12 +344,7 @@ class _Parser:
             register_declaration(tokens, scope)
         elif word in SPACES:
             tokens.advance()
-            while True:
-                variable = variable_declaration(tokens, scope, SPACES[word])
-                made.variables.append(variable)
-                if not tokens.accept(","):
-                    break
-            tokens.expect(";")
+            made.variables += variable_declarations(tokens, scope, SPACES[word])
         elif not self._ignorable():
             raise tokens.unexpected("a directive or an instruction")
 

@@ -183,9 +183,10 @@ def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:
 class Code:
     """A loaded module."""
 
-    def __init__(self, module: Module, space: Space) -> None:
+    def __init__(self, module: Module, space: Space, dump: Callable[[str], str] | None = None) -> None:
         self.space = space
         self.module = module
+        self._dump = dump
         self.ptx_version = module.version[0] * 10 + module.version[1]
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
@@ -260,7 +261,7 @@ class Code:
         lines.append(Line(1, "return made", 1, None))
         self.lines = lines
         self.source = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
-        self.filename = f"<ptx {next(_serial)}>"
+        self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
         exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
@@ -338,10 +339,12 @@ def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def load(
-    image: bytes, space: Space, *, architecture: tuple[int, int] = (9, 0), driver_version: int = 13000
+    image: bytes, space: Space, *, architecture: tuple[int, int] = (9, 0), driver_version: int = 13000,
+    dump: Callable[[str], str] | None = None,
 ) -> Code:
     """Load a module: parse, judge and compile all of it.
 
+    shape   dump: is given the source that was made, and says in which file it lies, so that break points there work
     raises  Rejected   with the log that the JIT compiler would give
     """
     text = _text(image)
@@ -351,7 +354,7 @@ def load(
         newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
     module = parse(text, newest, architecture)
     try:
-        return Code(module, space)
+        return Code(module, space, dump)
     except RecursionError:
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 

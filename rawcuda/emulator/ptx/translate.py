@@ -390,10 +390,10 @@ class Writer(ControlEmitter):
             line.indent += base - 1
             lines.append(line)
         if function.entry:
-            put(base - 1, "def thread(t, tx, ty, tz):")
+            put(base - 1, f"def thread({', '.join(['t', 'tx', 'ty', 'tz', *self._at_hand()])}):")
         else:
             parameters = [self.slot(v) for v in function.parameters] + [r.python for r in function.parameter_registers]
-            put(base - 1, f"def {name}({', '.join(['T', *parameters])}):")
+            put(base - 1, f"def {name}({', '.join(['T', *parameters, *self._at_hand()])}):")
         if self.sites:
             sites = ", ".join(f"v{n}, lo{n}, n{n}" for n in range(self.sites))
             put(base, f"nonlocal {sites}")
@@ -410,6 +410,10 @@ class Writer(ControlEmitter):
             put(2, f"return {name}")
             put(1, f"made[{function.index}] = make_{name}")
         return lines
+
+    def _at_hand(self) -> list[str]:
+        """Name what is used so often that a local variable pays: default arguments, which nobody passes."""
+        return [f"{name}={name}" for name in ("T4", "SPLIT") if any(name in line.text for line in self.body)]
 
     def _setup(self) -> list[str]:
         function = self.function

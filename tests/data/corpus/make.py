@@ -2,7 +2,7 @@
 
     python3 tests/data/corpus/make.py              what is committed (CUDA 13.0's nvcc made it)
     python3 tests/data/corpus/make.py --all FOLDER every source with every option, to look at or to test once
-    python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed
+    python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed; a FOLDER may follow
 
 Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, paths are shortened to names, and
 parameters to their numbers; tests only read the results.
@@ -40,8 +40,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--python"]:
         sys.path.insert(0, str(HERE))
         import from_python
+        folder = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
         for name, text in from_python.builds():
-            write(HERE / f"{name}.ptx", text)
+            write(folder / f"{name}.ptx", text)
         return
     everything = sys.argv[1:2] == ["--all"]
     folder = Path(sys.argv[2]) if everything else HERE

@@ -1,0 +1,1 @@
+"""Measurements of this package beside its peers: python3 -m benchmarks."""

@@ -1,0 +1,298 @@
+"""How fast the emulator runs kernels: thread-instructions a second, beside numba's CUDA simulator where numba is installed.
+
+    python3 benchmarks/emulator.py                    this Python
+    python3 benchmarks/emulator.py python3.9 python3.13   these Pythons, one after the other
+    python3 benchmarks/emulator.py --only product     one kernel
+    python3 benchmarks/emulator.py --json             lines for a program
+
+A thread-instruction is one PTX instruction that one thread executes; one run is traced to count them. numba's simulator
+has no instructions: it is compared by the time for the same work. Each number is the best of some runs.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, Callable
+
+HERE = Path(__file__).resolve().parent
+PTX = HERE / "emulator.ptx"
+GOALS = {"polynomial": 20e6, "add": 20e6, "product": 5e6, "reduce": 5e6, "mandelbrot": 5e6, "histogram": 5e6}     # a second, on a two-core machine
+SECONDS = {"add": 0.100, "product": 0.250}
+
+
+def floats(count: int) -> bytes:
+    """Make numbers that mean nothing."""
+    return struct.pack(f"<{count}f", *((k * 7919 % 1000) / 500 - 1 for k in range(count)))
+
+
+# kernel -> grid, block, arguments: bytes are device memory, the first is the result
+WORK: "dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]]" = {
+    "add": ((256,), (256,), (bytes(4 << 16), floats(1 << 16), floats(1 << 16), 1 << 16)),
+    "polynomial": ((128,), (256,), (bytes(4 << 15), floats(1 << 15), 1 << 15)),
+    "product": ((8, 8), (8, 8), (bytes(4 << 12), floats(1 << 12), floats(1 << 12), 64)),
+    "reduce": ((64,), (128,), (bytes(4 * 64), floats(64 * 128))),
+    "mandelbrot": ((32,), (64,), (bytes(4 * 2048), 64, 32, 64)),
+    "histogram": ((8,), (128,), (bytes(4 * 64), bytes(k * 7919 % 251 for k in range(4 << 14)), 1 << 14)),
+}
+
+
+def main() -> int:
+    """Measure with the Pythons of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pythons", nargs="*", help="interpreters; none: this one")
+    parser.add_argument("--only", choices=WORK, action="append")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.pythons:
+        more = [f"--repeat={options.repeat}", *(["--json"] if options.json else []), *(f"--only={name}" for name in options.only or ())]
+        return max(subprocess.call([python, str(Path(__file__).resolve()), *more]) for python in options.pythons)
+    sys.path.insert(0, str(HERE.parent))
+    rows = [measure(name, options.repeat) for name in options.only or WORK]
+    print_rows(rows, overheads(options.repeat), options.json)
+    return 0
+
+
+def package() -> "tuple[Any, Any]":
+    """Give the loader and the space of the emulator."""
+    from rawcuda.emulator import ptx, space
+    return ptx, space
+
+
+def prepare(name: str) -> "tuple[Any, Callable[..., None]]":
+    """Load the kernels; give one, and a function that runs it once."""
+    ptx, space = package()
+    memory = space.Space()
+    code = ptx.load(PTX.read_bytes(), memory)
+    entry = code.entries[name]
+    grid, block, arguments = WORK[name]
+    packed = bytearray(entry.parameter_bytes)
+    for value, (offset, size) in zip(arguments, entry.parameters):
+        if isinstance(value, bytes):
+            made = memory.allocate(len(value))
+            made.data[:] = value
+            value = made.base
+        packed[offset:offset + size] = value.to_bytes(size, "little")
+    three: Any = lambda size: (*size, 1, 1, 1)[:3]
+
+    def run(blocks: "tuple[int, ...]" = grid) -> None:
+        entry.run(three(blocks), three(block), 0, bytes(packed))
+    return code, run
+
+
+def measure(name: str, repeat: int) -> "dict[str, Any]":
+    """Time one kernel here and, where it can be, in numba's simulator."""
+    code, run = prepare(name)
+    grid, block, _ = WORK[name]
+    blocks = threads = 1
+    for extent in grid:
+        blocks *= extent
+    for extent in block:
+        threads *= extent
+    executed = count(code, run, threads)
+    seconds = best(run, repeat)
+    numba = simulated(name) if os.environ.get("BENCHMARK_NUMBA") != "0" else None
+    return {"kernel": name, "threads": blocks * threads, "instructions": executed, "seconds": seconds, "a_second": executed / seconds,
+            "numba_seconds": numba, "goal": GOALS[name], "limit_seconds": SECONDS.get(name)}
+
+
+def best(function: "Callable[[], None]", repeat: int) -> float:
+    """Time the fastest of some runs."""
+    found = float("inf")
+    for _ in range(repeat):
+        started = time.perf_counter()
+        function()
+        found = min(found, time.perf_counter() - started)
+    return found
+
+
+def count(code: Any, run: "Callable[[], None]", threads: int) -> int:
+    """Count the PTX instructions that all threads execute, from the lines of Python that are run for them."""
+    total = 0
+    last: "dict[int, int]" = {}
+    lines = [(line.line, line.text.startswith("def ")) for line in code.lines]
+
+    def local(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal total
+        if event == "line":
+            number = lines[frame.f_lineno - 1][0]
+            if last.get(id(frame)) != number:
+                last[id(frame)] = number
+                total += threads if frame.f_code.co_name != "thread" else 1       # what is the same for all is computed once
+        return local
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != code.filename:
+            return None
+        if event == "call" and frame.f_lasti <= 0:
+            last.pop(id(frame), None)
+        return local
+
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+    return total
+
+
+def overheads(repeat: int) -> "dict[str, float]":
+    """Give the milliseconds to load a typical kernel, and the microseconds of a launch of one block and of an entry point."""
+    ptx, space = package()
+    texts = re.split(r"(?m)^(?=\.visible \.entry )", PTX.read_text())
+    load = [best(lambda text=text: ptx.load((texts[0] + text).encode(), space.Space()), repeat) for text in texts[1:]]       # type: ignore[misc]
+    _, run = prepare("add")
+    return {"load_ms": sum(load) / len(load) * 1e3, "smallest_launch_us": best(lambda: run((1,)), 4 * repeat) * 1e6, "entry_us": entry_us()}
+
+
+def entry_us() -> float:
+    """Time one call of an entry point."""
+    import ctypes
+
+    from rawcuda.emulator import Emulator
+    emulator = Emulator()
+    initialise = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(emulator.address("cuInit"))
+    assert initialise(0) == 0
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(emulator.address("cuDeviceGetCount"))
+    count = ctypes.c_int()
+    address = ctypes.addressof(count)
+
+    def calls() -> None:
+        for _ in range(2000):
+            function(address)
+    return best(calls, 5) / 2000 * 1e6
+
+
+# -- the same work in numba's simulator
+
+SIMULATED = """
+import sys, time, math
+import numpy as np
+from numba import cuda, float32, uint32
+
+@cuda.jit
+def add(out, a, b, n):
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = a[i] + b[i]
+
+@cuda.jit
+def polynomial(out, given, n):
+    i = cuda.grid(1)
+    if i >= n:
+        return
+    x = given[i]
+    y = x * np.float32(0.5) + np.float32(1.25)
+    z = x - y
+    for k in range(8):
+        y = y * x + z
+        z = z - x * np.float32(0.25)
+        x = x * np.float32(0.5)
+        y = y + x
+    out[i] = y * z
+
+@cuda.jit
+def product(C, A, B, n):
+    a, b = cuda.shared.array((8, 8), float32), cuda.shared.array((8, 8), float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    x, y = cuda.grid(2)
+    sum = np.float32(0)
+    for k in range(0, n, 8):
+        a[ty, tx] = A[y * n + k + tx]
+        b[ty, tx] = B[(k + ty) * n + x]
+        cuda.syncthreads()
+        for j in range(8):
+            sum += a[ty, j] * b[j, tx]
+        cuda.syncthreads()
+    C[y * n + x] = sum
+
+@cuda.jit
+def reduce(out, given):
+    part = cuda.shared.array(128, float32)
+    t = cuda.threadIdx.x
+    part[t] = given[cuda.blockIdx.x * 128 + t]
+    cuda.syncthreads()
+    k = 64
+    while k:
+        if t < k:
+            part[t] += part[t + k]
+        cuda.syncthreads()
+        k >>= 1
+    if t == 0:
+        out[cuda.blockIdx.x] = part[0]
+
+@cuda.jit
+def mandelbrot(out, w, h, most):
+    i = cuda.grid(1)
+    if i >= w * h:
+        return
+    cr, ci = np.float32(i % w) * np.float32(3) / np.float32(w) - np.float32(2), np.float32(i // w) * np.float32(2) / np.float32(h) - np.float32(1)
+    r = q = np.float32(0)
+    k = 0
+    while k < most and r * r + q * q < 4:
+        t = r * r - q * q + cr
+        q = np.float32(2) * r * q + ci
+        r = t
+        k += 1
+    out[i] = k
+
+@cuda.jit
+def histogram(bins, given, n):
+    part = cuda.shared.array(64, uint32)
+    t = cuda.threadIdx.x
+    for i in range(t, 64, cuda.blockDim.x):
+        part[i] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        cuda.atomic.add(part, given[i] & 63, 1)
+    cuda.syncthreads()
+    for i in range(t, 64, cuda.blockDim.x):
+        cuda.atomic.add(bins, i, part[i])
+
+kernel, grid, block, part, *arguments = eval(sys.stdin.read())
+codes = {"histogram": "u4"}
+given = [np.frombuffer(a, codes.get(kernel, "f4")).copy() if isinstance(a, bytes) else a for a in arguments]
+cut = (grid[0] // part, *grid[1:])
+globals()[kernel][(1,) * len(grid), block](*given)
+started = time.perf_counter()
+globals()[kernel][cut, block](*given)
+print((time.perf_counter() - started) * part)
+"""
+
+
+def simulated(name: str) -> "float | None":
+    """Time the simulator, which needs a process of its own; None without numba. Where all blocks do the same, some are enough."""
+    grid, block, arguments = WORK[name]
+    part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
+    done = subprocess.run([sys.executable, "-c", SIMULATED], input=repr((name, grid, block, part, *arguments)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    return float(done.stdout) if done.returncode == 0 else None
+
+
+def print_rows(rows: "list[dict[str, Any]]", rest: "dict[str, float]", as_json: bool) -> None:
+    """Print a table, or a line of JSON each."""
+    if as_json:
+        for row in rows:
+            print(json.dumps({"python": platform.python_version(), **row}))
+        print(json.dumps({"python": platform.python_version(), **rest}))
+        return
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
+    print(f"{'kernel':12}{'threads':>9}{'instructions':>14}{'ms':>9}{'M a second':>12}{'goal':>7}{'numba ms':>11}{'times':>8}")
+    for row in rows:
+        numba = row["numba_seconds"]
+        beside = f"{numba * 1e3:>11.0f}{numba / row['seconds']:>8.0f}" if numba else f"{'-':>11}{'-':>8}"
+        print(f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{row['seconds'] * 1e3:>9.1f}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}")
+    print("a kernel loads in {load_ms:.1f} ms; one block of 256 threads takes {smallest_launch_us:.0f} us; an entry point {entry_us:.1f} us\n".format(**rest))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

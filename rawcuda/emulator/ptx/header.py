@@ -1,0 +1,95 @@
+"""The head of a module: .version, .target and .address_size, and which of them go together.
+
+source       PTX ISA, "PTX Module Directives" and "Release Notes"; the table of targets is what ptxas 13.0 says of each
+Read next    parser.py
+"""
+
+from __future__ import annotations
+
+import re
+
+from .lexer import NUMBER, WORD, Tokens
+from .rejected import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .syntax import Module
+
+__all__ = ["read_header"]
+
+_TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])([af]?)\Z", re.ASCII)
+# a target, or the first of several, and the .version that brought it; with a: for that architecture only, f: for its family
+_SINCE = {
+    "sm_20": (2, 0), "sm_30": (3, 0), "sm_35": (3, 1), "sm_32": (4, 0), "sm_50": (4, 0), "sm_37": (4, 1), "sm_52": (4, 1), "sm_53": (4, 2),
+    "sm_60": (5, 0), "sm_61": (5, 0), "sm_62": (5, 0), "sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1),
+    "sm_87": (7, 4), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0), "sm_100": (8, 6), "sm_101": (8, 6), "sm_120": (8, 7),
+    "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
+}  # fmt: skip
+_VERSIONS = frozenset(  # of which .version is one, minor numbers from 0 on; what is newer than this list is left to `newest`
+    (major, minor) for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8)) for minor in range(most + 1)
+)
+_OPTIONS = ("texmode_unified", "texmode_independent", "debug")
+LONGEST_NUMBER = 400  # digits
+
+
+def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architecture: tuple[int, int]) -> None:
+    """Read from .version to .address_size into a module.
+
+    shape   newest: the latest .version that is known; architecture: the latest .target that can run
+    raises  Rejected   a newer .version (222) or .target (209), or neither
+    """
+    if not tokens.accept(".version"):
+        raise tokens.fail("Missing .version directive at start of file")
+    _read_version(tokens, made, newest)
+    if tokens.text != ".target":
+        raise tokens.fail("Missing .target directive")
+    while tokens.accept(".target"):  # the last one counts
+        _read_target(tokens, made)
+    suffix = made.target[-1]
+    strange = suffix == "a" and made.architecture != architecture or suffix == "f" and made.architecture[0] != architecture[0]
+    if made.architecture > architecture or strange:
+        raise Rejected(
+            NO_BINARY_FOR_GPU,
+            f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "
+            f"'sm_{architecture[0]}{architecture[1]}'",
+        )
+    if tokens.accept(".address_size"):
+        if tokens.text != "64":
+            raise tokens.fail("Only .address_size 64 is supported")
+        tokens.advance()
+
+
+def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None:
+    number = tokens.text.split(".")
+    if tokens.kind != NUMBER or len(number) != 2 or not all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in number):
+        raise tokens.unexpected("a version such as 6.3")
+    major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as ptxas reads them: 7.10 is 8.0 there, 9.4294967296 is 9.0
+    made.version = divmod(10 * major + minor, 10)
+    if made.version > newest or made.version < (9, 0) and made.version not in _VERSIONS:
+        shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
+        words = f"Unsupported .version {shown}; current version is '{newest[0]}.{newest[1]}'"
+        raise Rejected.at(tokens.line(), words, UNSUPPORTED_VERSION)
+    tokens.advance()
+
+
+def _read_target(tokens: Tokens, made: Module) -> None:
+    named = False
+    while True:
+        match = _TARGET.match(tokens.text)
+        if match is not None:
+            made.target, named = tokens.text, True
+            made.architecture = (int(match.group(1)), int(match.group(2)))
+            since = _SINCE.get(tokens.text)
+            if since is None:  # an architecture's own features came with it, its family's with 8.8
+                since = max(_SINCE.get(tokens.text.rstrip("af"), (0, 0)), (8, 8) if match.group(3) == "f" else (0, 0))
+            if made.version < since:
+                raise tokens.fail(f"PTX .version {made.version[0]}.{made.version[1]} does not support .target {tokens.text}")
+        elif tokens.kind != WORD:
+            raise tokens.unexpected("a target such as sm_50")
+        elif tokens.text not in _OPTIONS:
+            raise tokens.fail(f"Unsupported .target '{tokens.text[:60]}'")
+        tokens.advance()
+        if not tokens.accept(","):
+            break
+    if not named:
+        raise tokens.fail("Target sm_NN expected")

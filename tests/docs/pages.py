@@ -1,0 +1,158 @@
+"""Run a page: its blocks of code in their order, in one namespace, and compare what they print with what the page shows.
+
+    python3 -m tests.docs.pages PAGE              run it; say what is wrong
+    python3 -m tests.docs.pages PAGE --show       the same, and print what each block printed
+
+The conventions of a page:
+    ```python     is run. What it prints is compared with the ```text block right below it, or with the comments behind its
+                  print() calls. A block that raises shows the last line of its traceback there.
+    ```console    each line that begins with "$ " is run by the shell; the lines below it are what it prints, if there are any.
+    ```text       elsewhere, and blocks of other languages: only text.
+    ...           in what is shown, stands for anything; and one space is as good as several.
+    <!-- not run: WHY -->     above a block, leaves it out; <!-- needs numpy -->, where that module is not installed.
+"""
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Iterator, NamedTuple, Optional
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^( *)```(\w*)\s*$")
+REMARK = re.compile(r"^<!-- (not run|needs):? (.*\S) -->$")
+SAID = re.compile(r"^print\(.*\) {2,}# (.*)$", re.M)
+RUN = ("python", "console")
+
+
+class Block(NamedTuple):
+    """A fenced block: its first line's number, why it is left out, and the text block below it."""
+
+    language: str
+    code: str
+    line: int
+    left_out: str
+    shown: Optional[str]
+
+
+def pages() -> "list[Path]":
+    """Return README.md and everything in docs/."""
+    return [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+
+
+def fenced(text: str) -> "Iterator[tuple[str, str, int, int, str]]":
+    """Yield each fenced block: language, code, its first line's number, the line behind its end, the last line above it."""
+    lines = text.splitlines()
+    above, at = "", 0
+    while at < len(lines):
+        opening = FENCE.match(lines[at])
+        if opening:
+            end = next(n for n in range(at + 1, len(lines)) if lines[n].strip() == "```")
+            code = "".join(line[len(opening[1]):] + "\n" for line in lines[at + 1:end])
+            yield opening[2], code, at + 2, end + 1, above
+            above, at = "", end
+        elif lines[at].strip():
+            above = lines[at].strip()
+        at += 1
+
+
+def blocks(text: str) -> "list[Block]":
+    """Return the blocks that are to be run."""
+    found: "list[Block]" = []
+    behind = None                                          # where the block ended that the next text block may belong to
+    for language, code, line, end, above in fenced(text):
+        if language in RUN:
+            remark = REMARK.match(above)
+            found.append(Block(language, code, line, why(remark[1], remark[2]) if remark else "", None))
+            behind = end
+        elif language == "text" and behind is not None and not above:
+            found[-1] = found[-1]._replace(shown=code)
+            behind = None
+        else:
+            behind = None
+    return found
+
+
+def why(kind: str, what: str) -> str:
+    """Return why a block is left out; "" where it can be run."""
+    if kind == "not run":
+        return what
+    missing = [name for name in what.split(", ") if importlib.util.find_spec(name) is None]
+    return f"{', '.join(missing)} not installed" if missing else ""
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Tell whether what was printed is what is shown, where ... is anything, and one space as good as several."""
+    wanted, got = ("\n".join(" ".join(line.split()) for line in text.strip().splitlines()) for text in (shown, printed))
+    return re.fullmatch(".*?".join(map(re.escape, wanted.split("..."))), got, re.S) is not None
+
+
+def run_python(block: Block, path: Path, namespace: "dict[str, object]") -> "tuple[str, str]":
+    """Run a block of Python and return what it printed, and what is wrong."""
+    out, wrong = io.StringIO(), ""
+    with contextlib.redirect_stdout(out):
+        try:
+            exec(compile("\n" * (block.line - 1) + block.code, str(path), "exec"), namespace)
+        except Exception as error:
+            if block.shown is None:
+                wrong = traceback.format_exc()
+            out.write(f"{type(error).__name__}: {error}\n")
+    printed = out.getvalue()
+    said = SAID.findall(block.code)
+    shown = block.shown if block.shown is not None else "\n".join(said) if said else None
+    if not wrong and (shown is None and printed or shown is not None and not agrees(shown, printed)):
+        wrong = f"it shows\n{shown}\nand it printed\n{printed}"
+    return printed, wrong
+
+
+def run_console(block: Block) -> "tuple[str, str]":
+    """Run the commands of a console block and return what they printed, and what is wrong."""
+    printed = ""
+    for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
+        command, _, shown = part.partition("\n")
+        command = command.partition("  # ")[0].strip()
+        python = re.sub(r"\bpython3\b", lambda _: shlex.quote(sys.executable), command)
+        done = subprocess.run(python, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        printed += f"$ {command}\n{done.stdout}"
+        if done.returncode:
+            return printed, f"exit status {done.returncode}: {printed}"
+        if shown.strip() and not agrees(shown, done.stdout):
+            return printed, f"{command}\nshows\n{shown}\nand it printed\n{done.stdout}"
+    return printed, ""
+
+
+def run(path: Path, show: bool = False) -> int:
+    """Run a page in this process and return how many of its blocks are wrong."""
+    namespace: "dict[str, object]" = {"__name__": "__main__"}
+    failed = 0
+    text = path.read_text("utf-8")
+    for block in blocks(text):
+        if block.left_out:
+            print(f"{path.name}:{block.line}: not run: {block.left_out}")
+            continue
+        printed, wrong = run_python(block, path, namespace) if block.language == "python" else run_console(block)
+        if show:
+            print(f"--- {path.name}:{block.line}\n{printed}", end="")
+        if wrong:
+            print(f"{path}:{block.line}: {wrong}")
+            failed += 1
+    sys.stdout.flush()
+    return failed
+
+
+if __name__ == "__main__":
+    os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT))
+    asked = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)                                   # what a page writes stays there
+        wrong_ones = run(asked, "--show" in sys.argv)
+        os.chdir(asked.parent)
+    sys.exit(min(wrong_ones, 100))

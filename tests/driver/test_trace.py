@@ -1,0 +1,93 @@
+"""Real traces: streams, events and copies as the driver was told of them, in each form."""
+from __future__ import annotations
+
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+from array import array
+from collections import Counter
+
+import pytest
+
+from tests.driver.kernels import ADD
+from tests.subject import module, rawcuda
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def heard(device):
+    """Trace two streams, of which one waits for the other."""
+    with device.load(ADD) as module, device.stream() as first, device.stream() as second:
+        kernel, x, out = module["add"], device.upload(array("f", range(64))), device.empty(64, "float32")
+        with rawcuda.trace([]) as trace:
+            kernel.launch(x, x, out, 64, grid=1, block=64, stream=first)
+            event = first.record()
+            second.wait(event)
+            kernel.launch(out, x, out, 64, grid=1, block=64, stream=second)
+            second.synchronize()
+            assert out.tolist() == [3.0 * n for n in range(64)]
+        event.close()
+    return trace, f"{first!r} {second!r}"
+
+
+def write(trace, to, form):
+    writing = module("trace_forms").writer(to, form)
+    for event in trace.events:
+        writing.event(event)
+    writing.end()
+
+
+def test_lanes_of_real_streams(heard):
+    trace, _ = heard
+    root = ElementTree.fromstring(trace._repr_svg_())
+    texts = Counter(text.text for text in root.iter(SVG + "text"))
+    assert texts["add"] == 2 and texts["1"] == 2 and texts["waits"] >= 1 and texts["this program"] == 1
+    assert len([name for name in texts if name.startswith("stream 0x")]) == 2
+    heights = [float(text.get("y")) for text in root.iter(SVG + "text") if text.text == "add"]
+    assert heights[0] != heights[1]
+    dashes = [path.get("stroke-dasharray") for path in root.iter(SVG + "path") if path.get("marker-end")]
+    assert dashes.count("none") == 1 and dashes.count("4 2") == texts["waits"]       # one event waited for; each wait of the program's
+
+
+def test_a_real_chrome_trace(heard, tmp_path):
+    write(heard[0], tmp_path / "t.json", "chrome")
+    events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    kinds = Counter(event["ph"] for event in events)
+    assert kinds["s"] == kinds["f"] == 1 and kinds["X"] > 8
+    for process in (1, 2):                               # slices of one row lie beside or within one another, never across
+        for row in {event["tid"] for event in events if event["pid"] == process}:
+            ends = []
+            for slice_ in sorted((event for event in events if event["ph"] == "X" and (event["pid"], event["tid"]) == (process, row)),
+                                 key=lambda event: (event["ts"], -event["dur"])):
+                ends = [end for end in ends if end > slice_["ts"]]
+                assert all(slice_["ts"] + slice_["dur"] <= end + 0.002 for end in ends), slice_
+                ends.append(slice_["ts"] + slice_["dur"])
+    launches = [event for event in events if event["name"] == "add"]
+    assert len(launches) == 2 and launches[0]["tid"] != launches[1]["tid"]
+
+
+def test_the_log_tells_each_call(heard):
+    file = io.StringIO()
+    write(heard[0], file, "log")
+    lines = file.getvalue().splitlines()
+    assert sum(line[22:].startswith("cuLaunchKernel") for line in lines) == 2 and len(lines) == len(heard[0].events) + 1
+    assert sum(line[22:].startswith("cuStreamWaitEvent ") for line in lines) == 1
+    times = [float(line[:10]) for line in lines[1:]]
+    assert times == sorted(times) or max(earlier - later for earlier, later in zip(times, times[1:])) < 5        # outer calls end later
+
+
+def test_a_view_of_device_memory_shows_its_layout_and_asks_nothing(device):
+    view = device.empty((3, 4), "float32")[:, ::2]
+    with rawcuda.trace([]) as trace:
+        picture, html = view._repr_svg_(), view._repr_html_()
+    assert trace.events == [] and "shape (3, 2)  strides (16, 8) bytes" in picture and picture in html
+
+
+def test_memory_of_the_device_is_explained(device):
+    view = device.empty((3, 4), "float32")
+    said = str(rawcuda.explain(view))
+    assert "__cuda_array_interface__    yes" in said and "kDLCUDA" in said and "stream=-1" in said
+    assert "the memory is, or may be, a device's" in said and said.count(f"{view.ptr:#x}") >= 3
+    stream = str(rawcuda.explain(rawcuda.Stream.legacy))
+    assert "the legacy default stream" in stream and "as stream= it takes this" in stream

@@ -1,0 +1,299 @@
+"""Traces: the log for people, JSON lines, the Chrome trace; and that nothing is made for them while nobody listens."""
+from __future__ import annotations
+
+import gc
+import io
+import json
+import sys
+import threading
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+tracing, trace_forms = module("tracing"), module("trace_forms")
+Call, Step, emit = tracing.Call, tracing.Step, tracing.emit
+LONG, OTHER = "CUstream(0x5a00000000000200)", "CUstream(0x5a00000000000280)"
+
+
+def some_work():
+    """Emit what a small program does: two streams, one waiting for the other, and a capsule."""
+    emit(Call("cuMemAlloc_v2", {"dptr": "&0x2000000000100", "bytesize": "400"}, "CUDA_SUCCESS", 12_345))
+    emit(Call("cuMemcpyHtoDAsync_v2", {"dstDevice": "0x2000000000100", "ByteCount": "400", "hStream": "CUstream(0x1)"}, "CUDA_SUCCESS", 80_000))
+    emit(Call("cuLaunchKernelEx", {"f": "<Kernel saxpy>", "gridDim": "(4, 1, 1)", "hStream": LONG}, "CUDA_SUCCESS", 900_000))
+    emit(Call("cuEventRecord", {"hEvent": "CUevent(0x77)", "hStream": LONG}, "CUDA_SUCCESS", 5_000))
+    emit(Call("cuStreamWaitEvent", {"hStream": OTHER, "hEvent": "CUevent(0x77)", "Flags": "0"}, "CUDA_SUCCESS", 5_000))
+    emit(Call("cuStreamWaitEvent", {"hStream": OTHER, "hEvent": "CUevent(0x99)", "Flags": "0"}, "CUDA_SUCCESS", 5_000))
+    emit(Call("cuStreamQuery", {"hStream": OTHER}, "CUDA_ERROR_NOT_READY", 700))
+    emit(Call("cuMemFree_v2", {"dptr": "6"}, "CUDA_ERROR_INVALID_VALUE", 700))
+    emit(Step("dlpack", "export", "dltensor, device (1, 0)", 0x7F0000001000))
+    emit(Step("dlpack", "deleter(0x7f0000001000)", "called by the consumer", 0x7F0000001000))
+
+
+class Terminal(io.StringIO):
+    """A text file that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("WT_SESSION", "1")
+    yield
+    assert tracing.listeners == []
+
+
+# -- the log
+
+def test_the_log_is_aligned():
+    file = io.StringIO()
+    with rawcuda.trace(file):
+        some_work()
+    header, *lines = file.getvalue().splitlines()
+    assert header == f"{'at ms':>10}{'took us':>10}  what" and len(lines) == 10
+    assert all(line[20:22] == "  " and line[22] != " " and line == line.rstrip() for line in lines)
+    assert lines[0] == f"{'0.000':>10}{'12.3':>10}  cuMemAlloc_v2                 dptr=&0x2000000000100, bytesize=400"
+    assert {line.index(line[22:].split(maxsplit=1)[1], 23) for line in lines if len(line[22:].split()[0]) < 30 and "dlpack" not in line} == {52}
+    assert lines[6].endswith("-> CUDA_ERROR_NOT_READY") and lines[7].endswith("-> CUDA_ERROR_INVALID_VALUE")
+    assert "SUCCESS" not in file.getvalue() and "\033" not in file.getvalue()
+    assert "dlpack: export" in lines[8] and "tensor 0x7f0000001000, dltensor" in lines[8]
+    assert lines[9].count("0x7f0000001000") == 1         # not told twice
+
+
+def colours_in(file):
+    with rawcuda.trace(file):
+        some_work()
+    return "\033[" in file.getvalue()
+
+
+def test_a_terminal_gets_colours_and_nothing_else_does(monkeypatch):
+    assert colours_in(Terminal()) and not colours_in(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "")                   # empty counts as unset
+    assert colours_in(Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colours_in(Terminal())
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not colours_in(Terminal())
+
+
+def test_colours_leave_the_alignment_alone():
+    import re
+    coloured, plain = Terminal(), io.StringIO()
+    events = []
+    with rawcuda.trace(events):
+        some_work()
+    for file in (coloured, plain):
+        writer = trace_forms.writer(file, "log")
+        for event in events:
+            writer.event(event)
+    assert re.sub("\033\\[[0-9;]*m", "", coloured.getvalue()) == plain.getvalue()
+    failed = [line for line in coloured.getvalue().splitlines() if "INVALID_VALUE" in line]
+    assert "\033[31;1m" in failed[0] and coloured.getvalue().count("\033[31;1m") == 1
+
+
+def test_other_threads_are_numbered():
+    file = io.StringIO()
+    with rawcuda.trace(file):
+        emit(Step("p", "here"))
+        for _ in range(2):
+            thread = threading.Thread(target=lambda: emit(Step("p", "there")))
+            thread.start()
+            thread.join()
+    lines = file.getvalue().splitlines()[1:]
+    assert "thread" not in lines[0] and lines[1].endswith("[thread 2]")
+
+
+# -- for programs
+
+def test_json_lines():
+    file = io.StringIO()
+    with rawcuda.trace(file, form="jsonl"):
+        some_work()
+    said = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert said[0] == {"kind": "call", "at_ns": 0, "thread": 1, "name": "cuMemAlloc_v2", "arguments": {"dptr": "&0x2000000000100", "bytesize": "400"},
+                       "result": "CUDA_SUCCESS", "elapsed_ns": 12345}
+    assert {key: said[8][key] for key in ("kind", "protocol", "what", "tensor")} == {
+        "kind": "step", "protocol": "dlpack", "what": "export", "tensor": 0x7F0000001000}
+    assert len(said) == 10 and all(isinstance(each["at_ns"], int) for each in said)
+
+
+def chrome(tmp_path):
+    with rawcuda.trace(tmp_path / "t.json"):
+        some_work()
+    return (tmp_path / "t.json").read_text()
+
+
+def test_a_chrome_trace_keeps_the_rules_of_its_format(tmp_path):
+    events = json.loads(chrome(tmp_path))
+    assert {event["ph"] for event in events} == {"M", "X", "i", "s", "f"}
+    assert all({"ph", "name", "pid", "tid"} <= set(event) for event in events)
+    assert all("ts" in event for event in events if event["ph"] != "M") and all(event["dur"] > 0 for event in events if event["ph"] == "X")
+    assert all(event["s"] == "t" for event in events if event["ph"] == "i")
+    calls = [event for event in events if event["ph"] == "X" and event["pid"] == 1]
+    assert calls[0]["dur"] == pytest.approx(12.345) and calls[0]["args"]["result"] == "CUDA_SUCCESS"          # microseconds
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {names[event["pid"], event["tid"]] for event in events if event["ph"] == "X"} == {
+        "thread 1", "legacy default stream", "stream 0x5a00000000000200", "stream 0x5a00000000000280"}
+
+
+def test_in_a_chrome_trace_an_arrow_leads_from_a_record_to_its_wait(tmp_path):
+    events = json.loads(chrome(tmp_path))
+    (start,), (end,) = [[event for event in events if event["ph"] == kind] for kind in "sf"]
+    assert start["id"] == end["id"] and start["cat"] == end["cat"] and end["bp"] == "e" and start["tid"] != end["tid"]
+    for point, name in ((start, "EventRecord"), (end, "StreamWaitEvent")):           # each lies within the slice that it is tied to
+        inside = [event for event in events if event["ph"] == "X" and event["tid"] == point["tid"] and event["pid"] == point["pid"]
+                  and event["ts"] <= point["ts"] <= event["ts"] + event["dur"]]
+        assert name in [event["name"] for event in inside]
+
+
+def test_a_chrome_trace_that_was_cut_short_can_be_mended(tmp_path):
+    text = chrome(tmp_path)
+    cut = text[:text.rindex(",\n{")]
+    assert len(json.loads(cut + "]")) == len(json.loads(text)) - 1
+
+
+@pytest.mark.parametrize("name, arguments, kind, stream, label", [
+    ("cuLaunchKernelEx", {"f": "<Kernel add>", "hStream": LONG}, "kernel", "0x5a00000000000200", "add"),
+    ("cuLaunchKernel", {"f": "CUfunction(0x1)", "hStream": "CUstream(0x0)"}, "kernel", "0x1", "CUfunction(0x1)"),
+    ("cuMemcpyDtoH_v2", {"ByteCount": "8"}, "copy", "0x1", "DtoH 8"),
+    ("cuMemcpy2DAsync_v2", {"pCopy": "CUDA_MEMCPY2D", "hStream": "CUstream(0x2)"}, "copy", "0x2", "copy"),
+    ("cuMemsetD32Async", {"N": "7", "hStream": LONG}, "fill", "0x5a00000000000200", "fill 7"),
+    ("cuGraphLaunch", {"hGraphExec": "CUgraphExec(0x5)", "hStream": LONG}, "graph", "0x5a00000000000200", "GraphLaunch"),
+    ("cuStreamSynchronize", {"hStream": LONG}, "sync", "0x5a00000000000200", "waits"),
+    ("cuCtxSynchronize", {}, "sync", "", "waits for all"),
+])
+def test_what_a_call_does_in_a_stream(name, arguments, kind, stream, label):
+    work = trace_forms.placed(Call(name, arguments, "CUDA_SUCCESS", 1))
+    assert (work.kind, work.stream, work.label) == (kind, stream, label)
+    assert trace_forms.placed(Call(name, arguments, "CUDA_ERROR_INVALID_VALUE", 1)) is None
+
+
+@pytest.mark.parametrize("name", ["cuInit", "cuMemAlloc_v2", "cuStreamCreateWithPriority", "cuCtxGetCurrent", "cuModuleLoadDataEx"])
+def test_what_does_nothing_in_a_stream(name):
+    assert trace_forms.placed(Call(name, {"phStream": "&CUstream(0x5)"}, "CUDA_SUCCESS", 1)) is None
+
+
+# -- where it goes
+
+@pytest.mark.parametrize("name, form", [("a.log", "log"), ("a", "log"), ("a.jsonl", "jsonl"), ("a.json", "chrome"), ("a.JSON", "chrome"), ("a.svg", "svg")])
+def test_the_suffix_says_the_form(tmp_path, name, form):
+    with rawcuda.trace(str(tmp_path / name)) as trace:
+        some_work()
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert text.startswith({"log": "     at ms", "jsonl": "{", "chrome": "[\n", "svg": "<svg "}[form])
+    assert trace.events == []                            # nothing is kept that is not asked for
+    with rawcuda.trace(tmp_path / name, form="jsonl"):   # what is given goes before what the suffix says
+        some_work()
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith('{"')
+
+
+def test_a_list_and_a_function_get_the_events():
+    events, heard = [], []
+    with rawcuda.trace(events) as trace, rawcuda.trace(heard.append) as function:
+        some_work()
+    assert trace.events is events and events == heard and len(events) == 10 and function.events == []
+
+
+def test_what_cannot_be_is_refused_at_once(tmp_path):
+    for to, form, error, text in ((5, None, TypeError, "a path, a list or None, not int"), (b"path", None, TypeError, "not bytes"),
+                                  (None, "xml", ValueError, "'log', 'jsonl', 'chrome', 'svg'"), (print, "log", ValueError, "takes the events themselves"),
+                                  ([], "svg", ValueError, "takes the events themselves")):
+        with pytest.raises(error, match=text):
+            rawcuda.trace(to, form=form)
+    with pytest.raises(FileNotFoundError):
+        with rawcuda.trace(tmp_path / "nowhere" / "t.json"):
+            pytest.fail("it should not have begun")
+    assert tracing.listeners == []
+
+
+def test_the_file_is_whole_though_the_block_raises(tmp_path):
+    with pytest.raises(ZeroDivisionError), rawcuda.trace(tmp_path / "t.json"):
+        some_work()
+        1 / 0
+    assert len(json.loads((tmp_path / "t.json").read_text())) > 10 and tracing.listeners == []
+    file = io.StringIO()
+    with rawcuda.trace(file):
+        some_work()
+    assert not file.closed                               # what we did not open, we do not close
+
+
+def test_a_trace_can_run_again_but_not_twice_at_once():
+    events = []
+    trace = rawcuda.trace(events)
+    with trace:
+        some_work()
+        with pytest.raises(RuntimeError, match="runs already"), trace:
+            pass
+    with trace:
+        some_work()
+    assert len(events) == 20
+
+
+# -- off
+
+def test_nothing_is_made_while_nobody_listens(monkeypatch):
+    def never(*_):
+        raise AssertionError("an event was made, and nobody listens")
+    monkeypatch.setattr(tracing, "Step", never)
+    monkeypatch.setattr(tracing, "Call", never)
+    view = rawcuda.view(bytearray(16))
+    again = rawcuda.view(view.__dlpack__(max_version=(1, 0)))
+    rawcuda.view(rawcuda.view(b"abc"), protocol="buffer" if sys.version_info >= (3, 12) else "array_interface")
+    again.__array_interface__
+    del again, view
+    gc.collect()
+
+
+def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
+    result = python("""
+        import sys
+        from tests.subject import NAME, rawcuda
+        rawcuda.view(bytearray(8))
+        rooms = {f"{NAME}.{room}" for room in ("trace_forms", "pictures", "explaining")}
+        assert not rooms & set(sys.modules) and "json" not in sys.modules, rooms & set(sys.modules)
+        with rawcuda.trace([]):
+            rawcuda.view(bytearray(8))
+        assert f"{NAME}.pictures" not in sys.modules and "json" not in sys.modules
+    """)
+    assert result.returncode == 0, result.stderr
+
+
+def test_what_listening_costs_when_nobody_does(record_property):
+    """Told: a view, and an export with its capsule's end, while no trace runs, and after one has run."""
+    from timeit import repeat
+    view, array = rawcuda.view, bytearray(64)
+    ours = view(array)
+
+    def best(what):
+        return min(repeat(what, number=2000, repeat=5)) / 2000 * 1e9
+
+    before = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
+    with rawcuda.trace([]):
+        on = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
+    after = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
+    record_property("told", f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; traced {on[0]:.0f} and {on[1]:.0f}; "
+                            f"after a trace {after[0]:.0f} and {after[1]:.0f}")
+    assert after[0] < 3 * before[0] and after[1] < 3 * before[1]
+
+
+@pytest.mark.parametrize("missing", ["raise ImportError", "raise NotImplementedError"])
+def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing):
+    """As the command `vendor --only` leaves them out."""
+    import shutil
+    from tests.subject import FOLDER
+    shutil.copytree(FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("__pycache__", "pictures", "trace_forms.py"))
+    for room in ("pictures", "trace_forms"):
+        (tmp_path / "part" / f"{room}.py").write_text(missing)
+    result = python("""
+        import part
+        events = []
+        with part.trace(events), part.trace(lambda event: None):
+            view = part.view(b"abc")
+            view.__array_interface__
+        assert events and view._repr_svg_() is None and view._repr_html_() is None
+    """, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
