@@ -4,9 +4,9 @@ Read next    thunks.py
 """
 from __future__ import annotations
 
-from . import (captures, contexts, copies, devices, fills, graphs, launches, libraries, memory, modules, occupancy, pools, sharing,
+from . import (captures, contexts, copies, devices, graphs, launches, libraries, memory, modules, occupancy, pools, sharing,
                streams)
 from .thunks import ENTRIES, serve
 
-__all__ = ["ENTRIES", "serve", "captures", "contexts", "copies", "devices", "fills", "graphs", "launches", "libraries", "memory",
+__all__ = ["ENTRIES", "serve", "captures", "contexts", "copies", "devices", "graphs", "launches", "libraries", "memory",
            "modules", "occupancy", "pools", "sharing", "streams"]

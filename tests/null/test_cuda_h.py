@@ -29,7 +29,7 @@ TYPEDEFS_EARLIER = {"cuLaunchKernelEx": 11060, "cuOccupancyMaxPotentialClusterSi
                     "cuOccupancyMaxActiveClusters": 11070}
 # Enumerators that are left out: ends of lists, which move, and what the newest header does not have any more.
 LEFT_OUT = re.compile(r"CU_(?!CTX_LMEM_RESIZE_TO).*_MAX$|CU_(JIT|LIBRARY)_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|.*_RESERVED_16$"
-                      r"|CU_TARGET_COMPUTE_(20|21|101[AF]?)$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$")
+                      r"|CU_TARGET_COMPUTE_\w+$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$")
 # Members that were reserved bytes before.
 MEMBERS_SINCE = {
     ("CUmemPoolProps", "maxSize"): 12020, ("CUmemPoolProps", "usage"): 12060,

@@ -6,7 +6,7 @@ The way through, each step a room of its own:
           -> flow, registers (what can be known) -> translate (emit, access, data, control)
           -> program (compiled, loaded) -> machine, scheduler, warps (running) -> report (what went wrong)
 
-Arithmetic is in integers, rounding and half. A new opcode is a row in opcodes.py or opcodes_float.py.
+Arithmetic is in integers, rounding and half. A new opcode is a row in opcodes.py.
 
 source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
 Read next    parser.py, and along the arrows
