@@ -28,3 +28,5 @@ def test_interop_tests_pass(rerun: Rerun, group: str) -> None:
     for name in EXPECTED[group]:
         assert re.search(rf"test_theirs_comes_here\[{re.escape(name)}\] PASSED", output), f"{name} was not tested"
     rerun([python, "-m", "pytest", "--heavy", TESTS[0], "-k", " or ".join(name.rpartition(".")[2] for name in EXPECTED[group])], timeout=900)
+    if group == "torch":                                  # whose README block needs it
+        assert "1 passed" in rerun([python, "-m", "pytest", "tests/docs/test_blocks.py", "-k", "test_every_block_runs and README"])
