@@ -80,6 +80,7 @@ def test_what_is_closed_meanwhile_is_seen(device, add):
 def test_numbers_that_are_only_equal_to_those_configured_before_are_refused(device, add):
     kernel, stream = add
     a, b, c = arrays(device, 1.0, 2.0)
+    device.synchronize()
     for _ in range(2):
         kernel.launch(a, b, c, 4, grid=1, block=(32, 1, 1), stream=stream)
     for grid, block in ((1.0, (32, 1, 1)), (True, (32, 1, 1)), (1, (32.0, 1, 1)), (1, (32, True, 1))):
