@@ -108,7 +108,8 @@ def remember(target: StridedView, source: StridedView) -> None:
         _plans.clear()
     primary = (target if kinds[0] == "cuda" else source).owner.device.primary
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(primary.driver.address(_CALLS[kinds]))
-    _plans[(*places, target.shape, target.strides, target.dtype.itemsize)] = call, target.nbytes, primary
+    key = (*places, target.shape, target.strides, target.dtype.itemsize)
+    _plans[key] = call, target.nbytes, primary
 
 
 def _ordered(device: Device, stream: Any, *views: StridedView) -> int:

@@ -4,8 +4,8 @@
     python3 tests/data/corpus/make.py --all FOLDER every source with every option, to look at or to test once
     python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed; a FOLDER may follow
 
-Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, paths are shortened to names, and
-parameters to their numbers; tests only read the results.
+Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, paths are shortened to names,
+parameters to their numbers, and nvcc's hash of the folder to zeros; tests only read the results.
 """
 from __future__ import annotations
 
@@ -69,8 +69,17 @@ def write(target: Path, text: str) -> None:
     text = re.sub(r"\b\w+_param_(\d+)\b", r"p\1", text)
     text = re.sub(r"^[ \t]+|[ \t]+$|^\s*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"[ \t]+", " ", text)
+    for before in ("_INTERNAL_", "__nv_static_31__"):                # what follows is nvcc's hash of the folder that it ran in
+        text = re.sub(rf"(?<={before})[0-9a-f]{{8}}(?=_)", "00000000", text)
+        text = re.sub(rf"(?<={codes(before)})(,\d+){{8}}(?=,95)", codes("00000000", ","), text)
+    text = re.sub(r"(?<=_GLOBAL__N__)[0-9a-f]{8}(?=_)", "00000000", text)
     target.write_text(text)
     print(f"{target.name}: {target.stat().st_size} bytes", flush=True)
+
+
+def codes(text: str, before: str = "") -> str:
+    """Return a text as the numbers that a .b8 list has for it."""
+    return before + ",".join(str(code) for code in text.encode())
 
 
 if __name__ == "__main__":
