@@ -161,8 +161,8 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
             module(room).shortcuts = False
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def quick_collections() -> None:
-    """Keep what pytest and its plugins made out of what tests collect, which then takes no time."""
+    """Keep what pytest, its plugins and the tests so far made out of what tests collect, which then takes no time."""
     gc.collect()
     gc.freeze()

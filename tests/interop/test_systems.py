@@ -176,7 +176,7 @@ def exchanges_leave_nothing(system, rounds):
             exchange()
         gc.collect()
         after = sys.getrefcount(v), sys.getrefcount(theirs), sys.getrefcount(a), len(dlpack.outstanding), sys.getallocatedblocks()
-        assert after[:4] == before[:4] and after[4] - before[4] < 300, (way, before, after)
+        assert after[:4] == before[:4] and after[4] - before[4] < max(300, rounds // 100), (way, before, after)
         if rounds > EXCHANGES:
             spare = 2**26 if system.large else 2**21     # (JAX copies in a thread of its own, which may lag)
             assert resident() - memory < rounds * 24 + spare, (way, memory, resident())      # not even a bare malloc each
