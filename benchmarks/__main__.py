@@ -121,7 +121,9 @@ def main() -> None:
     options = parser.parse_args()
     gpu = has_gpu()
     python = options.python or environment(options.folder / "environment-{}.{}".format(*sys.version_info[:2]))
-    rows = measure(python, options.only or list(PARTS), gpu, options.folder, options.rounds)
+    rows = [{"section": "peers", "case": marker.stem, "left_out": "it could not be installed: " + marker.read_text()}
+            for marker in sorted(python.parent.parent.glob("*.tried")) if marker.read_text()]
+    rows += measure(python, options.only or list(PARTS), gpu, options.folder, options.rounds)
     facts = subprocess.run([str(python), "-c", "import sys; print(sys.version.split()[0])"], capture_output=True, text=True).stdout.strip()
     versions = subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True).stdout.split()
     result = {"date": date.today().isoformat(), "python": facts, "machine": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count(), "gpu": gpu,

@@ -3,10 +3,12 @@
     python3 benchmarks/emulator.py                    this Python
     python3 benchmarks/emulator.py python3.9 python3.13   these Pythons, one after the other
     python3 benchmarks/emulator.py --only product     one kernel
+    python3 benchmarks/emulator.py --unchecked        without the memory checker
     python3 benchmarks/emulator.py --json             lines for a program
 
 A thread-instruction is one PTX instruction that one thread executes; one run is traced to count them. numba's simulator
-has no instructions: it is compared by the time for the same work. Each number is the best of some runs.
+has no instructions: it is compared by the time for the same work. Each number is the best of some runs, in processor time, as
+other programs may be running.
 """
 from __future__ import annotations
 
@@ -52,13 +54,16 @@ def main() -> int:
     parser.add_argument("--only", choices=WORK, action="append")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--unchecked", action="store_true")
     options = parser.parse_args()
     if options.pythons:
-        more = [f"--repeat={options.repeat}", *(["--json"] if options.json else []), *(f"--only={name}" for name in options.only or ())]
+        more = [f"--repeat={options.repeat}", *(["--json"] if options.json else []), *(["--unchecked"] if options.unchecked else []),
+                *(f"--only={name}" for name in options.only or ())]
         return max(subprocess.call([python, str(Path(__file__).resolve()), *more]) for python in options.pythons)
     sys.path.insert(0, str(HERE.parent))
-    rows = [measure(name, options.repeat) for name in options.only or WORK]
-    print_rows(rows, overheads(options.repeat), options.json)
+    checked = not options.unchecked
+    rows = [measure(name, options.repeat, checked) for name in options.only or WORK]
+    print_rows(rows, overheads(options.repeat, checked), options.json)
     return 0
 
 
@@ -68,10 +73,10 @@ def package() -> "tuple[Any, Any]":
     return ptx, space
 
 
-def prepare(name: str) -> "tuple[Any, Callable[..., None]]":
+def prepare(name: str, checked: bool = True) -> "tuple[Any, Callable[..., None]]":
     """Load the kernels; give one, and a function that runs it once."""
     ptx, space = package()
-    memory = space.Space()
+    memory = space.Space(watch=checked)
     code = ptx.load(PTX.read_bytes(), memory)
     entry = code.entries[name]
     grid, block, arguments = WORK[name]
@@ -80,6 +85,7 @@ def prepare(name: str) -> "tuple[Any, Callable[..., None]]":
         if isinstance(value, bytes):
             made = memory.allocate(len(value))
             made.data[:] = value
+            made.wrote(0, len(value))
             value = made.base
         packed[offset:offset + size] = value.to_bytes(size, "little")
     three: Any = lambda size: (*size, 1, 1, 1)[:3]
@@ -89,9 +95,9 @@ def prepare(name: str) -> "tuple[Any, Callable[..., None]]":
     return code, run
 
 
-def measure(name: str, repeat: int) -> "dict[str, Any]":
+def measure(name: str, repeat: int, checked: bool = True) -> "dict[str, Any]":
     """Time one kernel here and, where it can be, in numba's simulator."""
-    code, run = prepare(name)
+    code, run = prepare(name, checked)
     grid, block, _ = WORK[name]
     blocks = threads = 1
     for extent in grid:
@@ -109,9 +115,9 @@ def best(function: "Callable[[], None]", repeat: int) -> float:
     """Time the fastest of some runs."""
     found = float("inf")
     for _ in range(repeat):
-        started = time.perf_counter()
+        started = time.process_time()
         function()
-        found = min(found, time.perf_counter() - started)
+        found = min(found, time.process_time() - started)
     return found
 
 
@@ -145,12 +151,12 @@ def count(code: Any, run: "Callable[[], None]", threads: int) -> int:
     return total
 
 
-def overheads(repeat: int) -> "dict[str, float]":
+def overheads(repeat: int, checked: bool = True) -> "dict[str, float]":
     """Give the milliseconds to load a typical kernel, and the microseconds of a launch of one block and of an entry point."""
     ptx, space = package()
     texts = re.split(r"(?m)^(?=\.visible \.entry )", PTX.read_text())
-    load = [best(lambda text=text: ptx.load((texts[0] + text).encode(), space.Space()), repeat) for text in texts[1:]]       # type: ignore[misc]
-    _, run = prepare("add")
+    load = [best(lambda text=text: ptx.load((texts[0] + text).encode(), space.Space(watch=checked)), repeat) for text in texts[1:]]       # type: ignore[misc]
+    _, run = prepare("add", checked)
     return {"load_ms": sum(load) / len(load) * 1e3, "smallest_launch_us": best(lambda: run((1,)), 4 * repeat) * 1e6, "entry_us": entry_us()}
 
 
@@ -263,9 +269,9 @@ codes = {"histogram": "u4"}
 given = [np.frombuffer(a, codes.get(kernel, "f4")).copy() if isinstance(a, bytes) else a for a in arguments]
 cut = (grid[0] // part, *grid[1:])
 globals()[kernel][(1,) * len(grid), block](*given)
-started = time.perf_counter()
+started = time.process_time()
 globals()[kernel][cut, block](*given)
-print((time.perf_counter() - started) * part)
+print((time.process_time() - started) * part)
 """
 
 

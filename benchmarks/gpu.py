@@ -16,6 +16,7 @@ from pathlib import Path
 
 import rawcuda
 
+from .__main__ import has_gpu
 from .launches import BLOCK, GRID, Setup
 from .timing import tell
 
@@ -182,6 +183,8 @@ def allocation_and_graphs(setup: Setup) -> None:
 
 
 def main() -> None:
+    if not has_gpu():
+        sys.exit("no GPU: NVIDIA's driver is not here, or sees no device; what gpu.py measures, only a GPU can tell")
     setup = Setup()
     for work in (lambda: launches(setup), first_kernel, lambda: strided(setup, bandwidth(setup)), lambda: allocation_and_graphs(setup)):
         try:

@@ -12,6 +12,10 @@ import rawcuda
 
 from .timing import Section, quartiles, tell
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
 CORE = "cuda.core"
 KINDS = {4: "QQQi", 12: "QQQQQQQQiiif"}
 GRID, BLOCK = (5, 1, 1), (32, 1, 1)
@@ -67,15 +71,17 @@ def launches(setup: Setup, n: int, goal: float, stretch: float) -> None:
     kernel = setup.module[f"args{n}"]
     launch = kernel.configure(grid=GRID, block=BLOCK, stream=setup.stream)
     check(setup, n, lambda: launch(*ours.values()))
-    section = Section(f"launch, {n} arguments, configuration bound", CORE, {"rawcuda": goal})
+    section = Section(f"launch, {n} arguments, configuration bound", CORE, {"rawcuda": goal, "rawcuda, the object called": goal})
     dynamic = Section(f"launch, {n} arguments, grid, block and stream at each call", CORE + ", config made each call",
                       {"rawcuda kernel.launch": 1.0})
     core(setup, n, section, dynamic)
-    section.add("rawcuda", f"f({arguments})", f=launch, **ours)
+    section.add("rawcuda", f"f({arguments})", f=launch.func, **ours)
+    section.add("floor: the pack and the call alone", f"f({arguments})", f=floor(n, launch), **ours)
+    section.add("rawcuda, the object called", f"f({arguments})", f=launch, **ours)
     own = dict(zip(names, setup.arguments(n, setup.arrays)))
-    section.add("rawcuda, arrays made by Device.empty", f"f({arguments})", f=launch, **own)
-    section.add("rawcuda, two streams' Launches in turn", f"f({arguments}); g({arguments})", per=2, f=launch,
-                g=kernel.configure(grid=GRID, block=BLOCK, stream=setup.device.stream()), **ours)
+    section.add("rawcuda, arrays made by Device.empty", f"f({arguments})", f=launch.func, **own)
+    section.add("rawcuda, two streams' Launches in turn", f"f({arguments}); g({arguments})", per=2, f=launch.__call__,
+                g=kernel.configure(grid=GRID, block=BLOCK, stream=setup.device.stream()).func, **ours)
     dynamic.add("rawcuda kernel.launch", f"k.launch({arguments}, grid=G, block=B, stream=S)", k=kernel, G=GRID, B=BLOCK, S=setup.stream, **ours)
     for peer in (bindings, cupy, numba, pycuda):
         try:
@@ -84,6 +90,25 @@ def launches(setup: Setup, n: int, goal: float, stretch: float) -> None:
             section.leave_out(peer.__name__, error)
     section.run()
     dynamic.run()
+
+
+def floor(n: int, launch: rawcuda.Launch) -> "Callable[..., None]":
+    """Write the least that a launch can be from Python: no argument is looked at, nor whether anything is open."""
+    names = [f"a{i}" for i in range(n)]
+    values = ", ".join(name + ".start" if kind == "Q" else name for name, kind in zip(names, KINDS[n]))
+    scope: "dict[str, Any]" = {}
+    exec(f"""
+def make(pool, pack):
+    def launch({', '.join(names)}):
+        entry = pool.pop()
+        storage, call = entry
+        pack(storage, 0, {values})
+        if call():
+            raise RuntimeError
+        pool.append(entry)
+    return launch
+""", scope)
+    return scope["make"](launch._plan._pool, struct.Struct("<" + KINDS[n]).pack_into)  # type: ignore[no-any-return]
 
 
 def core(setup: Setup, n: int, section: Section, dynamic: Section) -> None:
@@ -214,8 +239,30 @@ def calls(setup: Setup) -> None:
     cu = rawcuda.cu
     sections["async copy of 64 bytes"].add("rawcuda.cu.cuMemcpyHtoDAsync_v2", "f(a, b, 64, s)", f=cu.cuMemcpyHtoDAsync_v2,
                                            a=target.ptr, b=source.ptr, s=cuda_h.CUstream(s.handle))
+    floors(setup, sections, event, target, source)
     for section in sections.values():
         section.run()
+
+
+def floors(setup: Setup, sections: "dict[str, Section]", event: rawcuda.Event, target: rawcuda.StridedView, source: rawcuda.StridedView) -> None:
+    """The foreign calls of each alone, with every argument prepared: less is not to be had from ctypes."""
+    from functools import partial
+    from rawcuda.driver import as_argument
+    raw, queue, cell = rawcuda.cu.raw, as_argument(setup.stream.handle), ctypes.c_void_p()
+    where, number = ctypes.byref(cell), ctypes.c_size_t.from_param(1024)
+    sections["event record"].add("floor: the call alone", "f()", f=partial(raw("cuEventRecord"), as_argument(event.handle), queue))
+    sections["stream create + close"].add("floor: the two calls alone", "f(); g(c)", c=cell, g=raw("cuStreamDestroy_v2"), f=partial(
+        raw("cuStreamCreateWithPriority"), where, ctypes.c_uint.from_param(1), ctypes.c_int.from_param(0)))
+    sections["stream create + close"].add("floor: with the question which context is current", "q(); f(); g(c)", q=rawcuda.cu.current_context, c=cell,
+                                          g=raw("cuStreamDestroy_v2"), f=partial(raw("cuStreamCreateWithPriority"), where,
+                                                                                 ctypes.c_uint.from_param(1), ctypes.c_int.from_param(0)))
+    mode, status = ctypes.c_uint(2), ctypes.c_uint()
+    calls = {"f": partial(raw("cuMemAllocAsync"), where, number, queue), "g": partial(raw("cuMemFreeAsync"), cell, queue)}
+    sections["allocate + close"].add("floor: the two calls alone", "f(); g()", **calls)
+    sections["allocate + close"].add("floor: with the capture mode and state", "f(); x(); s(); g(); x()", **calls, s=partial(
+        raw("cuStreamIsCapturing"), queue, ctypes.byref(status)), x=partial(raw("cuThreadExchangeStreamCaptureMode"), ctypes.byref(mode)))
+    sections["async copy of 64 bytes"].add("floor: the call alone", "f()", f=partial(
+        raw("cuMemcpyHtoDAsync_v2"), as_argument(target.ptr), as_argument(source.ptr), ctypes.c_size_t.from_param(64), queue))
 
 
 def growth(setup: Setup) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-NAMED = ("numpy", "torch", "jax", "cuda-core", "cuda-bindings", "cupy", "numba-cuda", "tinygrad", "warp-lang", "apache-tvm-ffi")
+NAMED = ("numpy", "torch", "jax", "cuda-core", "cuda-bindings", "cupy", "numba-cuda", "tinygrad", "warp-lang", "apache-tvm-ffi", "mpi4py", "pycuda")
 
 
 def number(row: "dict[str, Any]") -> str:

@@ -50,6 +50,19 @@ def by_dlpack(what: str, array: object, goal: float, more: "dict[str, object] | 
     section.run()
 
 
+def torch_floor(tensor: object) -> object:
+    """Return what any view of a torch tensor must do: ask three things, call the exchange table, and hold the storage."""
+    from rawcuda.protocols.dlpack_c_exchange import table_of
+    table, struct = table_of(type(tensor)), ctypes.create_string_buffer(48)
+    argument = ctypes.c_void_p.from_param(struct)
+
+    def ask(tensor: object) -> object:
+        tensor.requires_grad, tensor.is_conj(), tensor.is_neg()
+        table.borrow(tensor, argument)
+        return tensor.untyped_storage()
+    return ask
+
+
 def main() -> None:
     if numpy:
         a = numpy.zeros((4, 5, 6), numpy.float32)
@@ -57,7 +70,9 @@ def main() -> None:
         by_dlpack("a NumPy array with gaps", a[::2, 1:, ::3], 1.0)
     torch = have("torch")
     if torch:
-        by_dlpack("a torch CPU tensor", torch.zeros((4, 5, 6)), 0.25)
+        tensor = torch.zeros((4, 5, 6))
+        view(tensor)
+        by_dlpack("a torch CPU tensor", tensor, 0.25, {"floor: the table's call, and what it does not check": torch_floor(tensor)})
     jax = have("jax.numpy")
     if jax:
         by_dlpack("a JAX CPU array", jax.zeros((4, 5, 6), "float32"), 0.9)
@@ -82,6 +97,9 @@ def interface() -> None:
     section.add("rawcuda", "v = f(a, stream=-1)" + READ, f=view, a=exporter)
     section.add("rawcuda, on the legacy stream", "v = f(a)" + READ, f=view, a=exporter)
     section.add("the dict alone", "a.__cuda_array_interface__", a=exporter)
+    view(exporter)
+    from rawcuda.cuda_side import spot
+    section.add("floor: the dict, and the question to the driver", "a.__cuda_array_interface__; f(p, False)", f=spot, p=memory.ptr, a=exporter)
     with device.current():
         section.run()
 
@@ -109,6 +127,9 @@ def exports() -> None:
     section.add("rawcuda's __dlpack__ alone", "v.__dlpack__(max_version=(1, 3))", v=view(a))
     section.add("np.asarray of rawcuda's view", "f(v)", f=numpy.asarray, v=view(a))
     section.add("of a NumPy array", "f(v)", f=numpy.from_dlpack, v=a)
+    from rawcuda.callback import callback
+    keeping = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback(lambda address: None))
+    section.add("floor: two callbacks that keep a pending exception", "f(1); f(1)", f=keeping)
     section.run()
     tensor = have("torch")
     if tensor:

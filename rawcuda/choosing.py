@@ -3,7 +3,7 @@
 What it is   `describe`: the protocols in their order, and for CUDA memory what has to be settled with the driver.
 The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError says "not by
              this one", and the next is tried; any other exception is the exporter's own, and ends it.
-The way      NumPy's arrays and torch's tensors come by the million, so each of these types, and nothing else, has a short way:
+The way      NumPy's, torch's and JAX's arrays come by the million, so each of these types, and little else, has a short way:
              the same reading, without the questions whose answers the type is. What the short way does not understand, it
              leaves to the long one. `shortcuts` may be emptied: then everything takes the long way.
 Read next    strided.py
@@ -23,20 +23,28 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Optional
 
     Kind = type[Description]
-    Shortcut = Callable[[Any, Kind], Optional[Description]]
+    Shortcut = Callable[..., Optional[Description]]
 
 __all__ = ["PROTOCOLS", "describe", "learn", "shortcuts"]
 
 
 # -- the short way
 
-# besides these, numpy.ndarray and torch.Tensor, once one of each was seen
+# besides these, numpy.ndarray, torch.Tensor and JAX's array, once one of each was seen, and classes that offer the CUDA Array Interface only
 shortcuts: "dict[type, Shortcut]" = {bytearray: buffer.describe_bytes, bytes: buffer.describe_bytes}
 
 
 def learn(kind: type) -> None:
     """Enter the short way for a type, if it is one of those that have one."""
+    if kind.__module__ in ("jaxlib._jax", "jaxlib.xla_extension"):
+        if getattr(sys.modules.get(kind.__module__), "ArrayImpl", None) is kind:
+            shortcuts[kind] = dlpack_protocol.describe_jax
+        return
     if kind.__module__ not in ("numpy", "torch", "torch.nn.parameter"):
+        side: Any = sys.modules.get(f"{__package__}.cuda_side")       # imported where there was CUDA memory
+        if side is not None and hasattr(kind, "__cuda_array_interface__") and not hasattr(kind, "__dlpack__") and len(shortcuts) < 100:
+            cuda_array_interface.spot = side.spot
+            shortcuts[kind] = cuda_array_interface.describe_known
         return
     numpy = sys.modules.get("numpy")
     if numpy is not None and kind is getattr(numpy, "ndarray", None):

@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 __all__ = [
-    "PROTOTYPES", "ENUMS", "Prototype", "prototypes", "enum", "defines", "results",
-    "Integer", "CUdevice", "CUdeviceptr", "Handle", "CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "CUlibrary",
-    "CUkernel", "CUmemoryPool", "CUarray", "CUgraph", "CUgraphNode", "CUgraphExec", "CUgraphDeviceNode",
-    "CUhostFn", "CUoccupancyB2DSize", "CUuuid", "CUipcMemHandle", "CUipcEventHandle", "CUmemLocation", "CUmemAccessDesc",
-    "CUmemPoolProps", "CUmemPoolPtrExportData", "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS", "CUDA_MEMCPY2D", "CUDA_MEMCPY3D",
-    "CUDA_MEMCPY3D_PEER", "CUaccessPolicyWindow", "CUlaunchMemSyncDomainMap", "CUlaunchAttributeValue", "CUlaunchAttribute",
-    "CUlaunchConfig", "CUDA_LAUNCH_PARAMS", "CUgraphEdgeData", "CUDA_GRAPH_INSTANTIATE_PARAMS", "CUgraphExecUpdateResultInfo",
+    "PROTOTYPES", "ENUMS", "Prototype", "prototypes", "enum", "defines", "results", "Integer", "CUdevice", "CUdeviceptr",
+    "Handle", "CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "CUmemoryPool", "CUarray", "CUgraph", "CUgraphNode",
+    "CUgraphExec", "CUgraphDeviceNode", "CUhostFn", "CUoccupancyB2DSize", "CUuuid", "CUmemLocation", "CUmemAccessDesc",
+    "CUmemPoolProps", "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS", "CUDA_MEMCPY2D", "CUDA_MEMCPY3D", "CUDA_MEMCPY3D_PEER",
+    "CUaccessPolicyWindow", "CUlaunchMemSyncDomainMap", "CUlaunchAttributeValue", "CUlaunchAttribute", "CUlaunchConfig",
 ]
 
 PROTOTYPES = r"""
@@ -95,10 +93,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  see CUlimit
 CUresult cuCtxSetLimit(CUlimit limit, size_t value);   // 3.1  the driver may round value
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig);   // 3.2  L1 or shared memory first
 CUresult cuCtxSetCacheConfig(CUfunc_cache config);   // 3.2  L1 or shared memory first
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig);   // 4.2  width of shared memory's banks; recent devices ignore it
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config);   // 4.2  width of shared memory's banks; recent devices ignore it
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  a smaller number is more urgent
-CUresult cuCtxResetPersistingL2Cache(void);   // 11.0  give persisting lines of the L2 cache back
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
         // 4.0  let the current context use peerContext's memory
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext);   // 4.0  end that
@@ -117,11 +112,6 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags);   // 5.5  what
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId);   // 12.0  a number that is never used again
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx);   // 9.2  the context that it belongs to
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device);   // 12.8  the device that it belongs to
-CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out);
-        // 11.0  see CUlaunchAttributeID
-CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value);
-        // 11.0  see CUlaunchAttributeID
-CUresult cuStreamCopyAttributes(CUstream dst, CUstream src);   // 11.0  from src to dst
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags);
         // 6.0  tie managed memory to one stream
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
@@ -135,18 +125,11 @@ CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureSta
         // 10.0  whether it captures, and whether the capture broke
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out);
         // 10.1  the same, and the capture's number
-CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-        CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
-        // 11.3  the same, and the graph, with the nodes that the next node will depend on
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-        CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-        size_t *numDependencies_out);   // 12.3  the same, and what kind of dependencies they are
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);   // 10.1  swap this thread's mode with *mode
 
 /* Events: marks in a stream */
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags);   // 2.0  see CUevent_flags
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream);   // 2.0  put the mark at the stream's end
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags);   // 11.1  see CUevent_record_flags
 CUresult cuEventQuery(CUevent hEvent);   // 2.0  CUDA_SUCCESS when the mark was passed, else CUDA_ERROR_NOT_READY
 CUresult cuEventSynchronize(CUevent hEvent);   // 2.0  wait until the mark was passed
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 2.0  milliseconds between two marks
@@ -177,19 +160,6 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
         // 11.2  whether a device can use the pool's memory
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
         // 11.2  which devices can use the pool's memory
-CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
-        unsigned long long flags);   // 11.2  for another process
-CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType,
-        unsigned long long flags);   // 11.2  from another process
-CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr);
-        // 11.2  one allocation of a shared pool, for another process
-CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData);
-        // 11.2  one allocation of a shared pool, from another process
-CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
-        // 11.4  memory that graphs hold, see CUgraphMem_attribute
-CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
-        // 11.4  reset a high-water mark to 0
-CUresult cuDeviceGraphMemTrim(CUdevice device);   // 11.4  give memory that graphs do not use back to the system
 
 /* Pinned host memory: the device reads and writes it, and copies need no staging */
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize);   // 3.2  page-locked
@@ -214,8 +184,6 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
         CUstream hStream);   // 12.2  the same, and host NUMA nodes; flags is 0
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
         size_t count);   // 8.0  see CUmem_range_attribute
-CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes,
-        CUdeviceptr devPtr, size_t count);   // 8.0  several at once
 
 /* What an address is */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
@@ -224,14 +192,6 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
         CUdeviceptr ptr);   // 7.0  several at once; what does not apply is 0, no error
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr);
         // 6.0  see CUpointer_attribute
-
-/* Memory and events of other processes */
-CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);   // 4.1  64 bytes to hand over
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
-        // 11.0  the memory behind them, in this process
-CUresult cuIpcCloseMemHandle(CUdeviceptr dptr);   // 4.1  give it back
-CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);   // 4.1  64 bytes to hand over
-CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);   // 4.1  the event behind them, in this process
 
 /* Copies. Where one end is pageable host memory, even the Async forms may wait */
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
@@ -293,41 +253,16 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
         // 3.2  a variable by name: its address and size
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);   // 12.4  how many kernels
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);   // 12.4  all kernels
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);   // 11.7  whether kernels load when they are first used
-
-/* Libraries: code in every context */
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
-        unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-        unsigned int numLibraryOptions);   // 12.0  PTX, cubin or fatbin
-CUresult cuLibraryUnload(CUlibrary library);   // 12.0  kernels of it are gone
-CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name);   // 12.0  a kernel by name
-CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib);   // 12.4  how many kernels
-CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib);   // 12.4  all kernels
-CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library);   // 12.0  the current context's module of it
-CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
-        // 12.0  a variable in the current context
-CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);   // 12.0  the current context's function of it
-CUresult cuKernelGetName(const char **name, CUkernel hfunc);   // 12.3  as in the PTX, mangled
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
-        // 12.4  where a parameter lies in the argument buffer; CUDA_ERROR_INVALID_VALUE past the last
-CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount);   // 13.2  how many parameters
-CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
-        // 12.0  see CUfunction_attribute
 
 /* Functions: kernels in a context */
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);   // 2.2  see CUfunction_attribute
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
         // 9.0  such as more dynamic shared memory than 48 KiB
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);   // 3.0  L1 or shared memory first
-CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config);
-        // 4.2  width of shared memory's banks; recent devices ignore it
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);   // 11.0  the module that it is in
 CUresult cuFuncGetName(const char **name, CUfunction hfunc);   // 12.3  as in the PTX, mangled
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
         // 12.4  where a parameter lies in the argument buffer; CUDA_ERROR_INVALID_VALUE past the last
-CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount);   // 13.2  how many parameters
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function);   // 12.4  under lazy loading
-CUresult cuFuncLoad(CUfunction function);   // 12.4  now, not at its first launch
 
 /* Occupancy: how many blocks fit */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
@@ -358,28 +293,13 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         CUstream hStream, void **kernelParams);   // 9.0  all blocks at once, so that the grid can wait for itself
 
 /* Graphs: work recorded once, launched often */
-CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags);   // 10.0  empty; flags is 0
 CUresult cuGraphDestroy(CUgraph hGraph);   // 10.0  executable ones made from it live on
-CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph);   // 10.0  a copy
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes);   // 10.0  with nodes NULL only the count
-CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes);   // 10.0  nodes that depend on none
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type);   // 10.0  see CUgraphNodeType
 CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags);   // 11.3  write a file for Graphviz
-CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-        size_t bufferSize);   // 10.0  make it executable; replaced by WithFlags
-CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-        size_t bufferSize);   // 11.0  the same
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
         // 11.4  make it executable, see CUgraphInstantiate_flags
-CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-        CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);   // 12.0  the same, and say where it failed
-CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream);   // 11.1  bring it to the device before its first launch
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream);   // 10.0  enqueue the whole of it
-CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
-        CUgraphExecUpdateResult *updateResult_out);   // 10.2  give an executable graph another one's parameters
-CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo);
-        // 12.0  the same, and say where they differ
-CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags);   // 12.0  what it was instantiated with
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec);   // 10.0  a launch of it under way is finished first
 """
 
@@ -724,11 +644,6 @@ enum CUfunc_cache {
     CU_FUNC_CACHE_PREFER_L1 = 2,
     CU_FUNC_CACHE_PREFER_EQUAL = 3,
 };
-enum CUsharedconfig {
-    CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE = 0,
-    CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE = 1,
-    CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE = 2,
-};
 enum CUshared_carveout {
     CU_SHAREDMEM_CARVEOUT_DEFAULT = -1,   // else a percentage
     CU_SHAREDMEM_CARVEOUT_MAX_SHARED = 100,
@@ -761,10 +676,6 @@ enum CUevent_flags {
     CU_EVENT_BLOCKING_SYNC = 1,   // a thread that waits sleeps
     CU_EVENT_DISABLE_TIMING = 2,   // cheaper
     CU_EVENT_INTERPROCESS = 4,   // needs CU_EVENT_DISABLE_TIMING
-};
-enum CUevent_record_flags {
-    CU_EVENT_RECORD_DEFAULT = 0,
-    CU_EVENT_RECORD_EXTERNAL = 1,   // in a capture: a node of its own, for streams outside the graph
 };
 enum CUevent_wait_flags {
     CU_EVENT_WAIT_DEFAULT = 0,
@@ -830,9 +741,6 @@ enum CUmem_range_attribute {
     CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE = 7,   // 12.2
     CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8,   // 12.2
 };
-enum CUipcMem_flags {
-    CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
-};
 enum CUmemLocationType {
     CU_MEM_LOCATION_TYPE_INVALID = 0,
     CU_MEM_LOCATION_TYPE_NONE = 0,   // 13.0
@@ -877,13 +785,6 @@ enum CUmemPool_attribute {
     CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED = 14,   // 13.2
     CU_MEMPOOL_ATTR_LOCALITY_DOMAIN_ID = 15,   // 13.4
 };
-enum CUgraphMem_attribute {
-    CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,   // a cuuint64_t: bytes, as are the others
-    CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1,
-    CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
-    CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH = 3,
-};
-
 /* Code */
 enum CUjit_option {
     CU_JIT_MAX_REGISTERS = 0,   // an unsigned int. Small values go into the void * itself
@@ -931,18 +832,6 @@ enum CUjit_cacheMode {
     CU_JIT_CACHE_OPTION_NONE = 0,
     CU_JIT_CACHE_OPTION_CG = 1,
     CU_JIT_CACHE_OPTION_CA = 2,
-};
-enum CUmoduleLoadingMode {
-    CU_MODULE_EAGER_LOADING = 1,
-    CU_MODULE_LAZY_LOADING = 2,   // a kernel is loaded when it is first used
-};
-enum CUlibraryOption {
-    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0,   // 12.0
-    CU_LIBRARY_BINARY_IS_PRESERVED = 1,   // 12.0
-};
-enum CUfunctionLoadingState {
-    CU_FUNCTION_LOADING_STATE_UNLOADED = 0,   // 12.4
-    CU_FUNCTION_LOADING_STATE_LOADED = 1,   // 12.4
 };
 enum CUfunction_attribute {
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
@@ -1048,41 +937,17 @@ enum CUgraphNodeType {
     CU_GRAPH_NODE_TYPE_EXTERNAL_ENGINE = 17,   // 13.5
     CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH = 18,   // 13.5
 };
-enum CUgraphDependencyType {
-    CU_GRAPH_DEPENDENCY_TYPE_DEFAULT = 0,   // 12.3
-    CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,   // 12.3
-};
 enum CUgraphInstantiate_flags {
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,   // free what the last launch left allocated
     CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,   // 12.0  with cuGraphInstantiateWithParams only
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,   // 12.0
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8,
 };
-enum CUgraphInstantiateResult {
-    CUDA_GRAPH_INSTANTIATE_SUCCESS = 0,   // 12.0
-    CUDA_GRAPH_INSTANTIATE_ERROR = 1,   // 12.0
-    CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2,   // 12.0
-    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED = 3,   // 12.0
-    CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED = 4,   // 12.0
-    CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED = 5,   // 12.8
-};
-enum CUgraphExecUpdateResult {
-    CU_GRAPH_EXEC_UPDATE_SUCCESS = 0,
-    CU_GRAPH_EXEC_UPDATE_ERROR = 1,
-    CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 2,
-    CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 3,
-    CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED = 4,
-    CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED = 5,
-    CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED = 6,
-    CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE = 7,
-    CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED = 8,
-};
 /* Constants that are no enumerators */
 #define CU_STREAM_LEGACY 1   // the default stream of a whole context: it and other streams wait for each other
 #define CU_STREAM_PER_THREAD 2   // the default stream of each thread
 #define CU_DEVICE_CPU -1   // for cuMemAdvise, cuMemPrefetchAsync
 #define CU_DEVICE_INVALID -2
-#define CU_IPC_HANDLE_SIZE 64   // bytes
 #define CU_MEMHOSTALLOC_PORTABLE 1   // pinned for every context
 #define CU_MEMHOSTALLOC_DEVICEMAP 2   // mapped for kernels; always so where UNIFIED_ADDRESSING is
 #define CU_MEMHOSTALLOC_WRITECOMBINED 4   // quick to send, very slow for the host to read
@@ -1100,9 +965,6 @@ enum CUgraphExecUpdateResult {
 #define CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM 1   // 12.9
 #define CU_COMPUTE_ACCELERATED_TARGET_BASE 65536   // 12.0  added to a CU_JIT_TARGET: 90a
 #define CU_COMPUTE_FAMILY_TARGET_BASE 131072   // 12.9  added to a CU_JIT_TARGET: 100f
-#define CU_GRAPH_KERNEL_NODE_PORT_DEFAULT 0   // 12.3
-#define CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC 1   // 12.3
-#define CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER 2   // 12.3
 """
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1236,14 +1098,6 @@ class CUfunction(Handle):
     """A kernel in a module."""
 
 
-class CUlibrary(Handle):
-    """Code and variables for any context."""
-
-
-class CUkernel(Handle):
-    """A kernel in a library."""
-
-
 class CUmemoryPool(Handle):
     """Where stream-ordered memory comes from."""
 
@@ -1359,18 +1213,6 @@ class CUuuid(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * 16)]
 
 
-class CUipcMemHandle(ctypes.Structure):
-    """Memory, for another process."""
-
-    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
-
-
-class CUipcEventHandle(ctypes.Structure):
-    """An event, for another process."""
-
-    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
-
-
 class CUmemLocation(ctypes.Structure):
     """A device, the host, or a NUMA node: a CUmemLocationType and its number.
 
@@ -1400,12 +1242,6 @@ class CUmemPoolProps(ctypes.Structure):
         ("gpuDirectRDMACapable", ctypes.c_ubyte),        # 13.4
         ("reserved", ctypes.c_ubyte * 53),
     ]
-
-
-class CUmemPoolPtrExportData(ctypes.Structure):
-    """An allocation of a shared pool, for another process."""
-
-    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
 
 
 class CUDA_POINTER_ATTRIBUTE_P2P_TOKENS(ctypes.Structure):
@@ -1527,37 +1363,6 @@ class CUlaunchConfig(ctypes.Structure):
     ]
 
 
-class CUDA_LAUNCH_PARAMS(ctypes.Structure):
-    """One device's part of a launch on several."""
-
-    _fields_ = [
-        ("function", CUfunction),
-        ("gridDimX", ctypes.c_uint), ("gridDimY", ctypes.c_uint), ("gridDimZ", ctypes.c_uint),
-        ("blockDimX", ctypes.c_uint), ("blockDimY", ctypes.c_uint), ("blockDimZ", ctypes.c_uint),
-        ("sharedMemBytes", ctypes.c_uint), ("hStream", CUstream), ("kernelParams", ctypes.POINTER(ctypes.c_void_p)),
-    ]
-
-
-class CUgraphEdgeData(ctypes.Structure):
-    """A dependency between two nodes: a CUgraphDependencyType, and from which part of one to which of the other."""
-
-    _fields_ = [("from_port", ctypes.c_ubyte), ("to_port", ctypes.c_ubyte), ("type", ctypes.c_ubyte),
-                ("reserved", ctypes.c_ubyte * 5)]
-
-
-class CUDA_GRAPH_INSTANTIATE_PARAMS(ctypes.Structure):
-    """How to instantiate, and how it went: a CUgraphInstantiateResult."""
-
-    _fields_ = [("flags", ctypes.c_uint64), ("hUploadStream", CUstream), ("hErrNode_out", CUgraphNode),
-                ("result_out", ctypes.c_uint)]
-
-
-class CUgraphExecUpdateResultInfo(ctypes.Structure):
-    """How an update went, and where it failed: a CUgraphExecUpdateResult."""
-
-    _fields_ = [("result", ctypes.c_uint), ("errorNode", CUgraphNode), ("errorFromNode", CUgraphNode)]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The readers. Two threads may read at once: what they read is equal, and only a whole reading is published.
 
@@ -1566,8 +1371,6 @@ _TYPES: "dict[str, Any]" = {                             # what a parameter's C 
     "unsigned short": _UnsignedShort, "unsigned long long": _UnsignedLongLong, "cuuint64_t": _UnsignedLongLong,
     "void *": _VoidPointer, "const void *": _ConstVoidPointer, "const char *": _String,
     "CUhostFn": _Callback, "CUoccupancyB2DSize": _OccupancyCallback,
-    # The header's other names for these two; up to CUDA 11.7 the second was a union of its own, half as large.
-    "CUstreamAttrID": _Enumerator, "CUstreamAttrValue": CUlaunchAttributeValue,
 }
 _POINTED: "dict[str, Any]" = {"char": ctypes.c_char, "float": ctypes.c_float, "void *": ctypes.c_void_p,
                               "const char *": ctypes.c_char_p}

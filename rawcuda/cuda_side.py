@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
+from struct import unpack
 
 from . import driver
-from .description import Description, place
+from .description import Description, Place, place
 from .device import AnyContext
 from .errors import CudaError, DriverNotFound, refusal
 from .protocols.cuda_array_interface import UNORDERED
@@ -22,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["LoadedSide", "check_label", "find_managed", "locate", "settle_description", "settle_stream"]
+__all__ = ["LoadedSide", "check_label", "find_managed", "locate", "settle_description", "settle_stream", "spot"]
 
 # CUpointer_attribute
 _MEMORY_TYPE, _ORDINAL, _IS_MANAGED = 2, 9, 8
@@ -45,41 +46,65 @@ def _attribute(address: int, which: int) -> "Optional[int]":
     return value.value & 0xFFFFFFFF
 
 
-_askers: "list[tuple[Any, Any]]" = []                    # three words to be filled in, and the call that does, for one thread each
+# Three words to be filled in, the address to ask about, and the call that does; for one thread each.
+_askers: "list[tuple[Any, Any, Any, Any]]" = []
 
 
-def _locate_at_once(address: int) -> "Optional[tuple[str, int]]":
-    """Ask all three things in one call, where a context is current; None leaves it to locate().
+def _asker() -> "tuple[Any, Any, Any, Any]":
+    loaded, words, cell = driver.current(), (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 1)()
+    which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
+    begin = ctypes.addressof(words)
+    pointers = (ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)
+    call = partial(loaded.raw("cuPointerGetAttributes"), ctypes.c_uint.from_param(3), ctypes.byref(which), ctypes.byref(pointers),
+                   ctypes.c_void_p.from_buffer(cell))
+    return memoryview(words).cast("B"), memoryview(cell).cast("B").cast("Q"), call, loaded.slow
 
+
+def _read(answer: bytes) -> "Optional[tuple[str, int]]":
+    type_, ordinal, managed = unpack("I4xI4xB7x", answer)
+    if type_ not in (_TYPE_HOST, _TYPE_DEVICE):
+        return None                                      # unknown, or worth an error: the single calls tell
+    if managed:
+        return "cuda_managed", ordinal
+    return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
+
+
+_spots: "tuple[dict[bytes, Place], dict[bytes, Place]]" = {}, {}     # of writable memory, of read-only memory
+
+
+def spot(address: int, readonly: bool, askers: Any = _askers, spots: Any = _spots) -> "Optional[Place]":
+    """Ask all three things in one call and return the Place that the CUDA Array Interface gives such memory.
+
+    None where that does not tell: no context is current, it is nobody's memory, calls are traced.
     calls   cuPointerGetAttributes
     """
-    loaded = driver.current()
-    if loaded.forks or listeners or loaded.current_context() is None:
+    try:
+        words, cell, call, slow = entry = askers.pop()
+    except IndexError:                                   # every one is in use by some other thread
+        words, cell, call, slow = entry = _asker()
+    cell[0] = address
+    failed = slow or listeners or call()
+    answer = words.tobytes()
+    askers.append(entry)
+    if failed:
         return None
     try:
-        words, call = _askers.pop()
-    except IndexError:
-        words = (ctypes.c_uint64 * 3)()
-        which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
-        begin = ctypes.addressof(words)
-        call = partial(loaded.raw("cuPointerGetAttributes"), ctypes.c_uint(3), ctypes.byref(which),
-                       ctypes.byref((ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)))
-    words[0] = 0
-    code = call(ctypes.c_uint64(address))
-    type_, ordinal, managed = words
-    _askers.append((words, call))
-    if code or type_ & 0xFFFFFFFF not in (_TYPE_HOST, _TYPE_DEVICE):
-        return None                                      # unknown, or worth an error: the single calls tell
-    if managed & 0xFF:
-        return "cuda_managed", ordinal & 0xFFFFFFFF
-    return ("cuda_host", 0) if type_ & 0xFFFFFFFF == _TYPE_HOST else ("cuda", ordinal & 0xFFFFFFFF)
+        return spots[readonly][answer]  # type: ignore[no-any-return]
+    except KeyError:
+        where = _read(answer)
+        if where is None:
+            return None
+        if len(spots[readonly]) > 1000:
+            spots[readonly].clear()
+        made = spots[readonly][answer] = place(where, readonly, "cuda_array_interface")
+        return made
 
 
 def locate(address: int) -> "Optional[tuple[str, int]]":
     """Return the device record of an address, or None where the driver does not know it."""
-    known = _locate_at_once(address)
+    known = spot(address, False)
     if known is not None:
-        return known
+        return known.device  # type: ignore[return-value]
     type_ = _attribute(address, _MEMORY_TYPE)
     if type_ is None:
         return None
@@ -147,7 +172,7 @@ def check_label(view: Description) -> None:
     if device is None or not protocol.startswith("dlpack") or 0 in view.shape or not driver.is_loaded():
         return
     where = locate(view.ptr)
-    if where is None and device[0] == "cuda" or where is not None and (device[0] == "cuda") != (where[0] == "cuda"):
+    if where is None and device[0] == "cuda" or where is not None and where != device and "cuda" in (where[0], device[0]):
         there = "memory that it does not know" if where is None else f"{where[0]} {where[1]}"
         raise refusal(protocol, "device", f"{device[0]} {device[1]}", f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at "
                                                                       "fault")

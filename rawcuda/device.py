@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import _thread                                           # (threading takes 1 ms to import)
 import ctypes
+from functools import partial
 from operator import index
 
 from . import cuda_h, driver
 from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
-from .owned import Owned, drain
+from .owned import Owned, drain, outdate
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from .strided import StridedView
     from .stream import Event, Stream
 
-__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "AnyContext", "Current", "Unnoticed", "capturing", "finish", "reaches",
-           "release"]
+__all__ = ["Device", "devices", "synchronize", "PrimaryContext", "AnyContext", "Current", "count", "reaches", "release"]
 
 
 class PrimaryContext:
@@ -40,14 +41,20 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "kept", "record", "forks", "_handle", "_users", "_closing", "_lock")
+    __slots__ = ("ordinal", "driver", "kept", "slow", "_handle", "_users", "_closing", "_lock", "_raw", "prepared", "_askers", "_makers", "_push", "_pop")
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
-        self.forks = loaded.forks
-        self.record = loaded.raw("cuEventRecord")        # for Stream.record: it is called most, next to launches
+        self.slow = loaded.slow
+        self._raw: dict[str, Any] = {}
+        self.prepared: list[Any] = []      # of memory.py
+        self._askers: list[tuple[Any, Any]] = []
+        self._makers: dict[Any, list[tuple[Any, Any]]] = {}
+        self._push: Any = None
+        self._pop = partial(self.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p()))
         self._handle: Optional[int] = None
-        self._users, self._closing = 0, False
+        self._users: list[None] = []       # one for each; list.append and pop are atomic
+        self._closing = False
         self.kept: dict[Any, Owned] = {}     # modules of our own, loaded once: they hold this context, and go with it
         self._lock = _thread.RLock()       # a collection inside it may come back here
 
@@ -56,6 +63,12 @@ class PrimaryContext:
 
         calls   cuDevicePrimaryCtxRetain
         """
+        # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the other.
+        self._users.append(None)
+        handle = self._handle
+        if handle is not None and not self._closing and not self.slow:
+            return handle
+        self._users.pop()
         if self.driver.forked:                           # the lock may have been taken in the parent, for good
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
@@ -63,8 +76,9 @@ class PrimaryContext:
                 context = cuda_h.CUcontext()
                 self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
                 self._handle = context.value
+                self._push = partial(self.raw("cuCtxPushCurrent_v2"), driver.as_argument(self._handle or 0))
             self._closing = False
-            self._users += 1
+            self._users.append(None)
             assert self._handle is not None
             return self._handle
 
@@ -73,12 +87,15 @@ class PrimaryContext:
 
         calls   cuDevicePrimaryCtxRelease_v2
         """
+        if closing:
+            self._closing = True
+        self._users.pop()
+        if not self._closing:
+            return
         with self._lock:
-            self._users -= 1
-            self._closing = self._closing or closing
-            if self._closing and self._users == len(self.kept):
+            if self._closing and len(self._users) == len(self.kept):
                 self.forget()
-            if self._users == 0 and self._closing and self._handle is not None:
+            if not self._users and self._closing and self._handle is not None:
                 self._handle = None
                 _peers.difference_update([pair for pair in _peers if self.ordinal in pair])
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
@@ -100,6 +117,80 @@ class PrimaryContext:
         """Return a with block in which this context is current in this thread."""
         return Current(self)
 
+    def enter(self) -> bool:
+        """Make this context current in this thread, unless it is; tell whether that calls for leave().
+
+        calls   cuCtxGetCurrent, cuCtxPushCurrent_v2
+        """
+        handle = self._handle or self.handle
+        # (Every look at an attribute of the driver is dear, for it has a __getattr__.)
+        try:
+            cell, ask = entry = self._askers.pop()       # two threads never share a cell
+        except IndexError:
+            cell = ctypes.c_void_p()
+            entry = cell, partial(self.raw("cuCtxGetCurrent"), ctypes.byref(cell))
+            ask = entry[1]
+        current = self.driver.current_context() if listeners or self.slow or ask() else cell.value
+        self._askers.append(entry)
+        if current == handle:
+            return False
+        if listeners or self.slow or self._push():
+            self.driver.cuCtxPushCurrent_v2(cuda_h.CUcontext(handle))
+        return True
+
+    def leave(self) -> None:
+        """Undo an enter() that pushed.
+
+        calls   cuCtxPopCurrent_v2
+        """
+        # After a sticky error popping reports that error once more; the first one is on its way already.
+        if listeners or self.slow:
+            release(self.driver, "cuCtxPopCurrent_v2", ctypes.byref(cuda_h.CUcontext()))
+        else:
+            self._pop()
+
+    # -- prepared calls: a call that is checked in full costs five times as much
+
+    def raw(self, name: str) -> Any:
+        """Return a function for prepared arguments; see Driver.raw."""
+        function = self._raw.get(name)
+        if function is None:
+            function = self._raw[name] = self.driver.raw(name)
+        return function
+
+    def make(self, call: str, kind: Any, *numbers: int) -> int:
+        """Make a thing of the driver's by a call that takes where to put its handle, and numbers; this context is current.
+
+        No two calls take as many numbers: these tell which call it is.
+        """
+        if not listeners and not self.slow and type(numbers[-1]) is int:     # (True is 1, too, for a dict)
+            pool = self._makers.get(numbers)
+            if pool is None and -10 <= numbers[-1] <= 10:
+                pool = self._makers[numbers] = []
+            if pool is not None:
+                try:
+                    cell, prepared = pool.pop()
+                except IndexError:                       # every one is in use by some other thread
+                    cell = ctypes.c_void_p()
+                    prepared = partial(self.raw(call), ctypes.byref(cell), *[ctypes.c_int.from_param(number) for number in numbers])
+                if not prepared():
+                    handle = cell.value
+                    pool.append((cell, prepared))
+                    return handle or 0
+        made = kind()                                    # (a failure is told by the checked call)
+        getattr(self.driver, call)(ctypes.byref(made), *numbers)
+        return made.value or 0
+
+    def destroy(self, call: str, kind: Any, handle: int, argument: Any, late: bool) -> None:
+        """Release what make() made, and the hold on this context. It knows its context; ours is pushed where the driver wants that."""
+        if listeners or self.slow or self.raw(call)(argument) in driver.WRONG_CONTEXT:
+            try:
+                with self.current():
+                    release(self.driver, call, kind(handle))
+            except (CudaError, ForkedAfterInit):         # the context is lost, or this is a forked child
+                pass
+        self.let_go()
+
 
 class Current:
     """Make a context current in this thread for the length of a with block, unless it is already.
@@ -113,17 +204,13 @@ class Current:
         self._context, self._pushed = context, False
 
     def __enter__(self) -> None:
-        context, loaded = self._context, self._context.driver
-        if loaded.current_context() != context.handle:
-            loaded.cuCtxPushCurrent_v2(cuda_h.CUcontext(context.handle))
-            self._pushed = True
+        self._pushed = self._context.enter()
 
     def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
                  traceback: "Optional[TracebackType]") -> None:
         if self._pushed:
             self._pushed = False
-            # After a sticky error popping reports that error once more; the first one is on its way already.
-            release(self._context.driver, "cuCtxPopCurrent_v2", ctypes.byref(cuda_h.CUcontext()))
+            self._context.leave()
 
 
 def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
@@ -133,43 +220,6 @@ def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
         return True
     except (CudaError, ForkedAfterInit):
         return False
-
-
-capturing: dict[int, list[Any]] = {}      # the number of each capture of ours that goes on: what must live as long as its graph
-
-
-def finish(loaded: driver.Driver, late: bool) -> None:
-    """Wait for the current context's work, before what it may use is released.
-
-    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual says so.
-
-    calls   cuCtxSynchronize
-    """
-    if not late and not capturing:
-        release(loaded, "cuCtxSynchronize")
-
-
-class Unnoticed:
-    """Let this thread free or query in a with block while a stream is captured, here or elsewhere: that would break the capture.
-
-    calls   cuThreadExchangeStreamCaptureMode
-    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
-    """
-
-    __slots__ = ("_driver", "_mode")
-
-    def __init__(self, loaded: driver.Driver) -> None:
-        self._driver = loaded
-        self._mode = ctypes.c_uint(2)                    # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
-
-    def _exchange(self) -> None:
-        release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
-
-    def __enter__(self) -> None:
-        self._exchange()
-
-    def __exit__(self, *_: object) -> None:
-        self._exchange()
 
 
 _contexts: dict[int, PrimaryContext] = {}
@@ -182,6 +232,10 @@ def _context_of(ordinal: int) -> PrimaryContext:
 
 def _held_contexts() -> list[PrimaryContext]:
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
+
+
+_Stream: Any = None                                      # stream.Stream and memory.allocate, once they were needed
+_allocate: Any = None
 
 
 class Device(Owned):
@@ -199,9 +253,9 @@ class Device(Owned):
         if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
             raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
         ordinal = int.__index__(index(ordinal))
-        loaded, count = driver.current(), _count()
-        if not 0 <= ordinal < count:
-            raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {count}, numbered from 0")
+        loaded, many = driver.current(), count()
+        if not 0 <= ordinal < many:
+            raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {many}, numbered from 0")
         self.ordinal = ordinal
         self.primary = _context_of(ordinal)
         self._attributes: dict[int, int] = {}
@@ -317,8 +371,10 @@ class Device(Owned):
 
     def stream(self, priority: int = 0) -> Stream:
         """Make a stream that does not wait for the legacy default stream, nor it for this."""
-        from .stream import Stream
-        return Stream(self, priority=priority)
+        global _Stream
+        if _Stream is None:                              # (an import statement is dear)
+            from .stream import Stream as _Stream
+        return _Stream(self, priority=priority)  # type: ignore[no-any-return]
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, elapsed_ms can be asked of it."""
@@ -327,8 +383,10 @@ class Device(Owned):
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
         """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
-        from .memory import allocate
-        return allocate(self, nbytes, kind=kind, stream=stream)
+        global _allocate
+        if _allocate is None:
+            from .memory import allocate as _allocate
+        return _allocate(self, nbytes, kind=kind, stream=stream)  # type: ignore[no-any-return]
 
     def empty(self, shape: Union[int, tuple[int, ...]], dtype: Any) -> StridedView:
         """Make an array on this device, in C order, its contents undefined."""
@@ -344,6 +402,9 @@ class Device(Owned):
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
         from .kernel import Module
         return Module(self, code)
+
+    def _gone(self) -> None:
+        outdate()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and other.ordinal == self.ordinal
@@ -402,7 +463,11 @@ class AnyContext(Current):
             super().__enter__()
 
 
-def _count() -> int:
+def count() -> int:
+    """Return how many devices this driver sees.
+
+    calls   cuDeviceGetCount
+    """
     number = ctypes.c_int()
     driver.current().cuDeviceGetCount(ctypes.byref(number))
     return number.value
@@ -413,7 +478,7 @@ def devices() -> list[Device]:
 
     calls   cuDeviceGetCount
     """
-    return [Device(ordinal) for ordinal in range(_count())]
+    return [Device(ordinal) for ordinal in range(count())]
 
 
 def synchronize() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from _thread import RLock
 from struct import Struct
 
 from . import tracing
@@ -128,6 +129,7 @@ _new_capsule = bind("PyCapsule_New", ctypes.py_object, _pointer, _pointer, _poin
 
 _read_legacy_deleter, _read_versioned_deleter = reader("56xQ"), reader("16xQ")
 _Capsule = type(_new_capsule(1, None, None))
+taking = RLock()                                         # held from looking at a capsule to renaming it: two threads may want it
 
 
 def is_capsule(thing: object) -> bool:
@@ -211,10 +213,11 @@ def consume(capsule: Any) -> Consumed:
     Everything that could be refused has to be checked before: this is the point of no return.
     raises   ProtocolError   as identify()
     """
-    address, versioned = identify(capsule)
-    deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
-    owner = Consumed(address, 0)                         # made before the renaming: nothing after it can fail
-    _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))
+    with taking:
+        address, versioned = identify(capsule)
+        deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
+        owner = Consumed(address, 0)                     # made before the renaming: nothing after it can fail
+        _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))
     _set_destructor(id(capsule), None)                   # some destructors do not look at the name
     owner._deleter = deleter
     if tracing.listeners:

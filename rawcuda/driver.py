@@ -18,6 +18,7 @@ from functools import partial
 from . import cuda_h, locate, tracing
 from .cpython import bind
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
+from .owned import outdate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
         def address(self, symbol: str) -> Optional[int]:
             """Return the address of an exported symbol, or None."""
 
-__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument"]
+__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
+plain = False                                       # True: no driver takes prepared calls
+WRONG_CONTEXT = (201, 400)                          # INVALID_CONTEXT, INVALID_HANDLE: none, or another, is current
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
 
 
@@ -88,6 +91,7 @@ class Driver:
     def __init__(self, library: "Library") -> None:
         self.library = library
         self.forks: list[int] = []                   # not empty in a child of fork(); a list, which costs least to look at
+        self.slow: list[int] = [0] * plain           # not empty where every call is to be checked in full: there, too
         self._names: dict[int, tuple[str, str]] = {}
         self._cells: list[tuple[Any, Any]] = []      # what current_context() has written to, and the call that does
 
@@ -123,16 +127,17 @@ class Driver:
 
         calls   cuCtxGetCurrent
         """
-        if not self.forks and not tracing.listeners:
+        if not self.slow and not tracing.listeners:
+            cells = self._cells
             try:
-                entry = self._cells.pop()                # two threads never share a cell
+                cell, call = entry = cells.pop()         # two threads never share a cell
             except IndexError:
-                entry = ctypes.c_void_p(), self.raw("cuCtxGetCurrent")
-                entry = entry[0], partial(entry[1], ctypes.byref(entry[0]))
-            cell, call = entry
+                cell = ctypes.c_void_p()
+                call = partial(self.raw("cuCtxGetCurrent"), ctypes.byref(cell))
+                entry = cell, call
             if not call():
                 found: "Optional[int]" = cell.value
-                self._cells.append(entry)
+                cells.append(entry)
                 return found
         now = cuda_h.CUcontext()
         self.cuCtxGetCurrent(ctypes.byref(now))
@@ -306,9 +311,15 @@ def _start() -> Driver:
         raise DriverNotFound(f"{driver!r} is no CUDA driver: it has no cuInit")
     driver.cuInit(0)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: driver.forks.append(1))
+        os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
     return _current
+
+
+def _forked(driver: Driver) -> None:
+    driver.forks.append(1)
+    driver.slow.append(1)
+    outdate()
 
 
 def _named_outside() -> "Union[Library, str]":

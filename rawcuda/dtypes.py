@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from ctypes import addressof, create_string_buffer
 
-from .errors import ProtocolError, refusal
+from .errors import ProtocolError, refusal, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
     fields = _fields(descr, protocol)
     total = sum(field.nbytes for field in fields)
     if total != size:
-        raise refusal(protocol, "descr", descr, f"takes {total} bytes where the elements have {size}")
+        raise refusal(protocol, "descr", descr, f"takes {worded(total)} bytes where the elements have {size}")
     nameless = all(field.label == "''" for field in fields)
     name = f"|V{size}" if nameless else _numpy_name(fields, size)
     return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)

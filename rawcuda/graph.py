@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 
 from . import cuda_h
-from .device import capturing, release
+from .device import release
 from .errors import Closed, CudaError, ForkedAfterInit
 from .owned import Owned
-from .stream import Stream, capture_number, retain, sweep, work_handle
+from .stream import Stream, capture_number, capturing, retain, sweep, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

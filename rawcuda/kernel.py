@@ -13,13 +13,13 @@ import os
 from . import cuda_h, driver, image, signature
 from .arguments import Declared, declared
 from .compiled_launch import compiled
-from .device import Device, Unnoticed, finish, release
+from .device import Device, release
 from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, a_kind, from_code
-from .launch import Launch, extents
+from .launch import Launch, Plan, extents
 from .memory import Memory
-from .owned import Owned, drain
+from .owned import Owned, drain, outdate
 from .signature import Parameter
-from .stream import Stream
+from .stream import Stream, Unnoticed, finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,6 +178,9 @@ class Module(Owned):
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
         return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
 
+    def _gone(self) -> None:
+        outdate()
+
     def __repr__(self) -> str:
         return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
 
@@ -236,7 +239,7 @@ class Kernel:
     def __init__(self, module: Module, name: str, function: int, wanted: Optional[list[Declared]]) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
-        self._launches: dict[Any, tuple[Any, Any, Launch]] = {}
+        self._launches: dict[Any, tuple[Any, Any, Plan, Any]] = {}
         self._parameters = self._read_parameters()
         if wanted is not None:
             self._parameters = _agree(name, self._parameters, wanted)
@@ -343,42 +346,45 @@ class Kernel:
         cluster       blocks a cluster (compute capability 9.0)
         raises        ValueError, TypeError  a number that this kernel or device cannot have
         """
-        return compiled(Launch(self, grid, block, shared_bytes, stream, cooperative, cluster))
+        plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
+        return Launch(plan, compiled(plan))
 
     def launch(self, *args: Any, grid: Union[int, Sequence[int]], block: Union[int, Sequence[int]], shared_bytes: int = 0,
                stream: Any = None, cooperative: bool = False, cluster: Union[int, Sequence[int], None] = None) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments."""
-        made: Optional[Launch] = None
+        call: Any = None
         if type(stream) is Stream and self.module._handle is not None and stream._handle is not None:
             try:
                 kept = self._launches[grid, block, shared_bytes, stream._handle, cooperative, cluster]
                 # What is equal may be of other types, which are refused: 1.0, True.
                 if (stream._primary is kept[2]._primary and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
                         and type(shared_bytes) is int and cooperative is False and cluster is None):
-                    made = kept[2]
+                    call = kept[3]
             except (KeyError, TypeError):                # not yet seen; a list, which is fine, too
                 pass
-        if made is None:
-            made = Launch(self, grid, block, shared_bytes, stream, cooperative, cluster)
+        if call is None:
+            plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
+            call = plan.run
             if type(stream) is Stream and cooperative is False and cluster is None and _are_ints(grid, block):
-                made = self._keep(grid, block, made)
-        made(*args)
+                call = self._keep(grid, block, plan)
+        call(*args)
 
-    def _keep(self, grid: Any, block: Any, launch: Launch) -> Launch:
+    def _keep(self, grid: Any, block: Any, plan: Plan) -> Any:
         """Keep a launch for the next one with the same numbers.
 
         It goes without its module and stream, which launch() looks at itself: else kernel and launch would hold each other,
         and a stream would live longer than its last user.
         """
-        key = grid, block, launch.shared_bytes, launch._stream, False, None
+        key = grid, block, plan.shared_bytes, plan._stream, False, None
         stands_in: Any = _Nameplate(self)
-        launch.kernel, launch.stream = stands_in, None
+        plan.kernel, plan.stream = stands_in, None
         never_closed: Any = Stream.legacy
-        launch._module = launch._queue = never_closed
+        plan._module = never_closed
         if len(self._launches) >= 100:
             self._launches.clear()
-        self._launches[key] = grid, block, compiled(launch)
-        return launch
+        call = compiled(plan)
+        self._launches[key] = grid, block, plan, call
+        return call
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

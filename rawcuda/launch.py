@@ -1,6 +1,6 @@
 """The launch: a grid that was checked once, arguments that are packed at each call.
 
-What it is   `Launch`, a callable made by Kernel.configure: one pack_into and one foreign call.
+What it is   `Launch`, a callable made by Kernel.configure, and `Plan`, all that it knows: one pack_into and one foreign call.
 How          each launch in flight has a buffer of its own from a pool, so several threads may use one Launch: list.pop and
              list.append are atomic. A buffer carries its foreign call, with every other argument bound already; the
              binding has no argument types (they are what a ctypes call costs most), so all of them are ctypes objects.
@@ -19,28 +19,30 @@ from . import cuda_h, tracing
 from .arguments import converter
 from .description import place
 from .device import Device
+from .driver import WRONG_CONTEXT, as_argument
 from .errors import Closed, a_kind, worded
 from .owned import drain
 from .stream import Stream, retain, sweep, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Sequence, Union
+    from typing import Any, Callable, Optional, Sequence, Union
 
     from .description import Place
     from .kernel import Kernel
 
     Extent = Union[int, Sequence[int]]
 
-__all__ = ["Launch", "extents"]
+__all__ = ["Launch", "Plan", "extents"]
 
 _PER_THREAD = 2
 _CLUSTER_DIMENSION, _COOPERATIVE = 4, 2          # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
-_WRONG_CONTEXT = (201, 400)                      # INVALID_CONTEXT, INVALID_HANDLE: another context is current
 
 
-class Launch:
+class Launch(partial[None]):
     """A kernel with its grid, block and stream; call it with the arguments. Any number of threads may.
+
+    It is a partial of nothing, which costs less to call than an object of ours; `func`, the plain function, costs least.
 
     raises  TypeError   a wrong number or kind of arguments
             ValueError  a value that its parameter cannot hold, memory that the device cannot reach
@@ -48,9 +50,31 @@ class Launch:
             CudaError   the driver's refusal of the launch; what the kernel does wrong shows at the next synchronising call
     """
 
+    __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_plan")
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    stream: Any
+    _plan: Plan
+
+    def __new__(cls, plan: Plan, function: Callable[..., None]) -> Launch:
+        made = partial.__new__(cls, function)
+        made._plan = plan
+        made.kernel, made.grid, made.block, made.shared_bytes, made.stream = plan.kernel, plan.grid, plan.block, plan.shared_bytes, plan.stream
+        return made
+
+    def __repr__(self) -> str:
+        return f"<Launch of {self.kernel.name}, grid {self.grid}, block {self.block}>"
+
+
+class Plan:
+    """What a launch was prepared with; it does not know its Launch, for a circle would wait for the garbage collector."""
+
     __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
                  "_pack", "_size", "_offsets", "_config", "_symbol", "_tail", "_call", "_pool", "_driver", "_primary",
-                 "_codes", "_device", "_queue", "_short_pack", "_ours", "_theirs", "_changes", "_forks")
+                 "_codes", "_device", "_kinds", "_alone", "_written", "_ours", "_theirs", "_changes", "_strangers")
 
     def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
                  cluster: Optional[Extent]) -> None:
@@ -69,12 +93,12 @@ class Launch:
         self._prepare_arguments(device)
         self._prepare_call(cooperative, clusters)
         self._pool: list[tuple[Any, Any]] = [self._buffer()]
-        # for compiled_launch.py: what has a handle as long as it is open, and where arrays are expected to lie
-        self._device, self._queue = device, stream if isinstance(stream, Stream) else Stream.legacy
+        # for compiled_launch.py: the kinds of arguments, where arrays are expected to lie, and how often that turned out otherwise
+        self._device, self._kinds, self._alone = device, "", False
+        self._written: Callable[[], Any]
         self._ours: Optional[Place] = place(("cuda", device.ordinal), False, "memory")
         self._theirs: Optional[Place] = None
-        self._short_pack: Any = None
-        self._changes, self._forks = 0, self._driver.forks
+        self._changes = self._strangers = 0
 
     def _prepare_arguments(self, device: Device) -> None:
         parameters, formats, position = self.kernel.parameters, ["<"], 0
@@ -98,7 +122,7 @@ class Launch:
         """
         self._config: Any = None
         self._tail: tuple[None, ...]
-        function, stream = cuda_h.CUfunction(self.kernel.handle), cuda_h.CUstream(self._stream)
+        function, stream = as_argument(self.kernel.handle), as_argument(self._stream)
         attributes = []
         if cooperative:
             attributes.append(_attribute(_COOPERATIVE, "cooperative", 1))
@@ -108,7 +132,7 @@ class Launch:
             config = cuda_h.CUlaunchConfig()
             config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
             config.blockDimX, config.blockDimY, config.blockDimZ = self.block
-            config.sharedMemBytes, config.hStream = self.shared_bytes, stream
+            config.sharedMemBytes, config.hStream = self.shared_bytes, self._stream
             if attributes:
                 array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
                 config.attrs, config.numAttrs = array, len(attributes)
@@ -116,19 +140,19 @@ class Launch:
             self._symbol, self._config, self._tail = "cuLaunchKernelEx", config, (None,)
             return
         name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
-        numbers = [ctypes.c_uint(number) for number in (*self.grid, *self.block, self.shared_bytes)]
+        numbers = [ctypes.c_uint.from_param(number) for number in (*self.grid, *self.block, self.shared_bytes)]
         self._call = partial(self._driver.raw(name), function, *numbers, stream)
         self._symbol, self._tail = name, () if cooperative else (None,)
 
     def _buffer(self) -> tuple[Any, Any]:
-        """Make one launch's buffer: (where to pack, the foreign call that reads it)."""
+        """Make one launch's buffer: (where to pack, the foreign call that reads it). Packing into a memoryview costs least."""
         storage = ctypes.create_string_buffer(max(self._size, 1))
         start = ctypes.addressof(storage)
         pointers: Any = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
         pointers.storage = storage                       # an address keeps nothing alive
-        return storage, partial(self._call, ctypes.byref(pointers), *self._tail)
+        return memoryview(storage).cast("B"), partial(self._call, ctypes.byref(pointers), *self._tail)
 
-    def __call__(self, *arguments: Any) -> None:
+    def run(self, *arguments: Any) -> None:
         """Launch with these arguments; returns at once."""
         if len(arguments) != len(self._converters):
             raise TypeError(f"kernel {self.kernel.name} takes {self.kernel._signature()}; {len(arguments)} arguments were given")
@@ -182,7 +206,7 @@ class Launch:
 
     def _again(self, call: Any, code: int) -> int:
         """Answer "wrong context" with ours, once; return any other code as it is."""
-        if code not in _WRONG_CONTEXT or self._needs_context:
+        if code not in WRONG_CONTEXT or self._needs_context:
             return code
         with self._primary.current():
             return int(call())
@@ -194,9 +218,6 @@ class Launch:
 
     def _error(self, code: int) -> Exception:
         return self._driver.error(code, self._symbol, *self._shown())
-
-    def __repr__(self) -> str:
-        return f"<Launch of {self.kernel.name}, grid {self.grid}, block {self.block}>"
 
 
 def _attribute(number: int, field: str, value: Any) -> Any:

@@ -8,14 +8,16 @@ Read next    transfer.py
 from __future__ import annotations
 
 import ctypes
+from _weakref import ref
 from functools import partial
 from operator import index
 
 from . import cuda_h
-from .device import Device, PrimaryContext, Unnoticed, finish, release
+from .device import Device, PrimaryContext, release
 from .errors import RawCudaError, a_kind, worded
 from .owned import Owned, drain
-from .stream import Stream, work_handle
+from .stream import Stream, Unnoticed, finish, work_handle
+from .tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +41,14 @@ class Memory(Owned):
     units   nbytes is bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_keeps")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_keeps", "_trusted")
 
     nbytes: int
     kind: str
     device: Device
     stream: Any
     _keeps: Any
+    _trusted: list[Any]
 
     def __init__(self) -> None:
         raise TypeError("Memory comes from Device.allocate(), or from Memory.borrow() where the bytes are somebody else's")
@@ -64,6 +67,7 @@ class Memory(Owned):
         borrowed = cls.__new__(cls)
         borrowed.device, borrowed.nbytes, borrowed.kind, borrowed.stream, borrowed._keeps = device, nbytes, kind, None, owner
         borrowed._own(address, None)
+        borrowed._trusted = []
         return borrowed
 
     @property
@@ -72,6 +76,22 @@ class Memory(Owned):
         if isinstance(self._keeps, Owned):
             self._keeps.handle
         return self.handle
+
+    def trust(self, view: Any) -> bool:
+        """Give a view of this memory its `_ready`, an address that launches take unasked, until close(); tell whether it has it now."""
+        if self._ticket is None or len(self._trusted) > 200:     # somebody else's goes unseen; and nothing grows without end
+            return False
+        self._trusted.append(ref(view))
+        view._ready = view.start
+        if self._handle is None:                                 # closed just now, maybe before the view was entered
+            self._gone()
+        return self._handle is not None
+
+    def _gone(self) -> None:
+        for one in self._trusted:
+            view = one()
+            if hasattr(view, "_ready"):
+                del view._ready
 
     @property
     def is_host_accessible(self) -> bool:
@@ -157,6 +177,9 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     raises  OutOfMemory  there is not so much
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
+    made = _allocate_in_order(device, nbytes, stream) if type(stream) is Stream and kind == "device" else None
+    if made is not None:
+        return made
     _check_kind(kind)
     nbytes = _whole("nbytes", nbytes)
     if not 0 <= nbytes < 2**63:
@@ -166,7 +189,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     number = work_handle(stream) if stream is not None else None
     drain()
     memory = Memory.__new__(Memory)
-    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps = device, nbytes, kind, stream, None
+    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, kind, stream, None, []
     if nbytes == 0:
         memory._own(0, lambda late: None)
         return memory
@@ -198,6 +221,71 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
     return where.value or 0
 
 
+# -- in the order of a stream of ours, by prepared calls: these know their context, and a release must do seven things
+
+class _Prepared:
+    """Calls with where their numbers go in and come out; one for each thread that is at it."""
+
+    __slots__ = ("words", "allocate", "exchange", "status", "free")
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        cells = (ctypes.c_uint64 * 4)()                  # address, bytes, capture mode, capture status
+        self.words = memoryview(cells).cast("B").cast("Q")
+        self.words[2] = 2                                # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
+        self.allocate = partial(primary.raw("cuMemAllocAsync"), ctypes.byref(cells), ctypes.c_uint64.from_buffer(cells, 8))
+        self.exchange = partial(primary.raw("cuThreadExchangeStreamCaptureMode"), ctypes.byref(cells, 16))
+        self.status = ctypes.byref(cells, 24)
+        self.free = partial(primary.raw("cuMemFreeAsync"), ctypes.c_uint64.from_buffer(cells))
+
+
+def _allocate_in_order(device: Device, nbytes: Any, stream: Stream) -> Optional[Memory]:
+    """Allocate on a stream of the device's own; None leaves it to allocate()."""
+    primary, queue = device.primary, stream._argument
+    if (stream._primary is not primary or queue is None or device._ticket is None or device._handle is None or type(nbytes) is not int
+            or not 0 < nbytes < 2**63 or listeners or primary.slow):
+        return None
+    drain()
+    primary.hold()
+    try:
+        prepared = primary.prepared.pop()
+    except IndexError:
+        prepared = _Prepared(primary)
+    prepared.words[1] = nbytes
+    failed = prepared.allocate(queue)
+    address = prepared.words[0]
+    primary.prepared.append(prepared)
+    if failed:
+        primary.let_go()
+        return None
+    memory = Memory.__new__(Memory)
+    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, "device", stream, None, []
+    memory._own(address, partial(_free, primary, address, "device", stream, stream._handle or 0))
+    return memory
+
+
+def _free_in_order(primary: PrimaryContext, address: int, stream: Stream) -> bool:
+    """Free as _free does, unless that needs a context or another way; tell whether it did.
+
+    calls   cuThreadExchangeStreamCaptureMode, cuStreamIsCapturing, cuMemFreeAsync
+    """
+    queue = stream._argument
+    if stream._primary is not primary or queue is None or listeners or primary.slow:
+        return False
+    try:
+        prepared = primary.prepared.pop()
+    except IndexError:
+        prepared = _Prepared(primary)
+    words = prepared.words
+    words[0] = address
+    prepared.exchange()
+    failed = primary.raw("cuStreamIsCapturing")(queue, prepared.status) or words[3] or prepared.free(queue)
+    prepared.exchange()
+    primary.prepared.append(prepared)
+    if not failed:
+        primary.let_go()
+    return not failed
+
+
 def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number: Optional[int], late: bool) -> None:
     """Free by the call that matches; never raises.
 
@@ -205,6 +293,8 @@ def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number:
     calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost
     order   cuMemFree_v2 waits for the device; it frees stream-ordered memory as well, whose stream is gone or captured
     """
+    if type(stream) is Stream and _free_in_order(primary, address, stream):
+        return
     try:
         with primary.current(), Unnoticed(primary.driver):
             if kind == "pinned":

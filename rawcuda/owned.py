@@ -21,9 +21,48 @@ if TYPE_CHECKING:
     Release = Callable[[bool], object]
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Owned", "Ticket", "drain"]
+__all__ = ["Owned", "Ticket", "drain", "generation", "outdate"]
 
 _dropped: "deque[tuple[int, Release]]" = deque()
+
+
+# What prepared launches rest on (streams, modules, devices, the process) is looked at once, and then only this: the last list here,
+# which is emptied, and another put in its place, when anything of all that goes.
+_generations: "list[tuple[list[bool], list[bool]]]" = [([True], [])]     # and whether anybody has it
+
+
+def generation() -> "list[bool]":
+    """Return a list that is not empty until outdate(): ask for it before what it stands for is looked at."""
+    now, looked = _generations[-1]
+    looked[:] = True,
+    return now
+
+
+def outdate() -> None:
+    """Let whatever was prepared be checked once more at its next use.
+
+    Two threads may be here at once, and a fork may come at any time: none leaves the list before it is empty.
+    """
+    looked = _generations[-1][1]
+    if not looked and len(_generations) == 1:
+        return
+    _generations.append(([True], []))
+    for old in _generations[:-1]:
+        old[0].clear()
+        try:
+            _generations.remove(old)
+        except ValueError:                  # another thread was faster
+            pass
+
+
+_process = 0                                # asked once in each process, since it costs as much as a foreign call; 0: not yet
+
+
+def _note_process() -> None:
+    global _process
+    if not _process and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_note_process)
+    _process = os.getpid()
 
 
 class Ticket:
@@ -36,7 +75,9 @@ class Ticket:
 
     def __init__(self, release: "Release") -> None:
         self._release = [release]           # a list, since list.pop is atomic: two closes at once release once
-        self._pid = os.getpid()
+        if not _process:
+            _note_process()
+        self._pid = _process
 
     def take(self) -> "Optional[Release]":
         """Return the release, the first time; None ever after, and in a child of fork()."""
@@ -44,7 +85,7 @@ class Ticket:
             release = self._release.pop()
         except IndexError:
             return None
-        return release if self._pid == os.getpid() else None
+        return release if self._pid == _process else None
 
     def __del__(self, _append: "Any" = _dropped.append) -> None:
         if self._release:
@@ -58,7 +99,7 @@ def drain() -> None:
             pid, release = _dropped.popleft()
         except IndexError:                  # another thread was faster
             return
-        if pid == os.getpid():
+        if pid == _process:
             release(True)
 
 
@@ -101,9 +142,11 @@ class Owned:
         """Release it now; a second close does nothing, and no close raises."""
         release = self._ticket.take() if self._ticket is not None else None
         self._handle = None
+        self._gone()
         if release is not None:
             release(False)
-        drain()
+        if _dropped:
+            drain()
 
     def detach(self) -> int:
         """Give the handle away: the caller releases it from now on.
@@ -114,7 +157,11 @@ class Owned:
         if self._ticket is not None and self._ticket.take() is None:
             raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
         self._handle = None
+        self._gone()
         return handle
+
+    def _gone(self) -> None:
+        """Be told that the handle must not be used any more, before it is released."""
 
     def __enter__(self: "_Self") -> "_Self":
         self.handle                          # a closed one says so here, not deep inside the block

@@ -145,11 +145,11 @@ def _encode(dtype: "DType", value: Any) -> bytes:
                 raise OverflowError
             return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
         return struct.pack("=" + dtype.format, number)
+    if isinstance(value, str) or isinstance(value, complex) and dtype.kind != "complex":
+        raise TypeError(f"{dtype} takes a {'' if dtype.kind == 'complex' else 'real '}number, not {type(value).__name__}")
     if dtype.kind == "complex":
         part, number = _COMPLEX_PART[dtype.name], complex(value)
         return struct.pack(f"={part}{part}", number.real, number.imag)
-    if isinstance(value, (str, complex)):
-        raise TypeError(f"{dtype} takes a real number, not {type(value).__name__}")
     if dtype.name in ("float16", "float32", "float64"):
         return struct.pack("=" + dtype.format, float(value))
     return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, float(value)))

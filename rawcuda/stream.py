@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from functools import partial
 from operator import index
 
 from . import cuda_h, driver
-from .device import AnyContext, Device, PrimaryContext, Unnoticed, capturing, release
+from .device import AnyContext, Device, PrimaryContext, release
 from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
-from .owned import Owned, drain
+from .owned import Owned, drain, outdate
 from .protocols.cuda_stream import handle_from as _protocol_handle
 from .tracing import listeners
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from .graph import Graph
 
-__all__ = ["Stream", "Event", "NO_SYNC", "capture_number", "handle_of", "retain", "sweep", "work_handle"]
+__all__ = ["Stream", "Event", "NO_SYNC", "Unnoticed", "capture_number", "capturing", "finish", "handle_of", "retain", "sweep", "work_handle"]
 
 NO_SYNC = -1
 _LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
@@ -78,31 +79,27 @@ class _InContext(Owned):
     _primary: Optional[PrimaryContext]
     _argument: Any                               # the handle as raw() functions take it, where it is ours
 
-    def _create(self, device: Device, make: Callable[[driver.Driver], int], destroy: str, kind: Any) -> None:
+    def _create(self, device: Device, create: str, destroy: str, kind: Any, *numbers: int) -> None:
         if not isinstance(device, Device):
             raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         drain()
-        device.context
+        if device._ticket is None or device._handle is None:
+            device.context
         primary = device.primary
         primary.hold()
         try:
-            with primary.current():
-                handle = make(primary.driver)
+            pushed = primary.enter()
+            try:
+                handle = primary.make(create, kind, *numbers)
+            finally:
+                if pushed:
+                    primary.leave()
         except BaseException:
             primary.let_go()
             raise
-
-        def destroy_it(late: bool) -> None:
-            # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
-            try:
-                with primary.current():
-                    release(primary.driver, destroy, kind(handle))
-            except (CudaError, ForkedAfterInit):         # the context is lost, or this is a forked child
-                pass
-            primary.let_go()
-
         self.device, self._primary, self._argument = device, primary, driver.as_argument(handle)
-        self._own(handle, destroy_it)
+        # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
+        self._own(handle, partial(primary.destroy, destroy, kind, handle, self._argument))
 
     def _driver(self) -> driver.Driver:
         return self._primary.driver if self._primary is not None else driver.current()
@@ -131,19 +128,13 @@ class Stream(_InContext):
     per_thread: ClassVar[Stream]
 
     def __init__(self, device: Device, *, priority: int = 0) -> None:
-        stream = cuda_h.CUstream()
-
-        def make(loaded: driver.Driver) -> int:
-            loaded.cuStreamCreateWithPriority(ctypes.byref(stream), _NON_BLOCKING, priority)
-            return stream.value or 0
-
-        self._create(device, make, "cuStreamDestroy_v2", cuda_h.CUstream)
+        self._create(device, "cuStreamCreateWithPriority", "cuStreamDestroy_v2", cuda_h.CUstream, _NON_BLOCKING, priority)
 
     @classmethod
     def from_handle(cls, handle: Any) -> Stream:
         """Borrow a stream of somebody else's, by its handle or its __cuda_stream__; close() never destroys it."""
         borrowed = cls.__new__(cls)
-        borrowed.device = borrowed._primary = None
+        borrowed.device = borrowed._primary = borrowed._argument = None
         borrowed._own(work_handle(handle), None)
         borrowed._owner = handle                 # whoever uses the handle keeps the stream alive
         return borrowed
@@ -183,19 +174,24 @@ class Stream(_InContext):
         calls   cuEventRecord
         raises  ValueError  a new event for a borrowed stream, whose device is not known
         """
-        primary = self._primary
-        # Both ours and of one device: they know their context, so nothing needs to be current. Any failure is left to the long way.
-        if (primary is not None and type(event) is Event and event._primary is primary and event._handle is not None
-                and self._handle is not None and not listeners and not primary.forks):
-            record = primary.record
-            if not record(event._argument, self._argument):
-                return event
+        # Done before, and both still open: they know their context, so nothing needs to be current. Any failure is left to the long way.
+        try:
+            queue, again, slow = event._again            # type: ignore[union-attr]
+            if queue is self._argument and not slow and not listeners and not again():
+                return event                             # type: ignore[return-value]
+        except AttributeError:                           # None, most likely
+            pass
         if event is None:
             if self.device is None:
                 raise ValueError("this stream is borrowed and its device not known: give an event to record")
             event = Event(self.device)
         with event._current():
             event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(self.handle))
+        primary = self._primary
+        if primary is not None and event._primary is primary and type(event) is Event:
+            event._again = self._argument, partial(primary.raw("cuEventRecord"), event._argument, self._argument), primary.slow
+            if event._handle is None or self._handle is None:        # closed just now
+                event._gone()
         return event
 
     def wait(self, other: Any) -> None:
@@ -228,6 +224,10 @@ class Stream(_InContext):
         from .graph import Graph
         return Graph(self, mode)
 
+    def _gone(self) -> None:
+        self._argument = None                            # what was prepared with it knows by this that it is closed
+        outdate()
+
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""
         return 0, self.handle
@@ -246,7 +246,7 @@ class Stream(_InContext):
 def _default_stream(handle: int) -> Stream:
     """Make a Stream of one of the two handles that exist without being created; they cannot be closed."""
     stream = _DefaultStream.__new__(_DefaultStream)
-    stream.device = stream._primary = None
+    stream.device = stream._primary = stream._argument = None
     stream._own(handle, None)
     return stream
 
@@ -272,17 +272,12 @@ class Event(_InContext):
     calls   cuEventCreate, cuEventDestroy_v2
     """
 
-    __slots__ = ("timing",)
+    __slots__ = ("timing", "_again")
 
     def __init__(self, device: Device, *, timing: bool = False) -> None:
-        event = cuda_h.CUevent()
-
-        def make(loaded: driver.Driver) -> int:
-            loaded.cuEventCreate(ctypes.byref(event), 0 if timing else _DISABLE_TIMING)
-            return event.value or 0
-
+        self._gone()
         self.timing = timing
-        self._create(device, make, "cuEventDestroy_v2", cuda_h.CUevent)
+        self._create(device, "cuEventCreate", "cuEventDestroy_v2", cuda_h.CUevent, 0 if timing else _DISABLE_TIMING)
 
     def record(self, stream: Any = None) -> Event:
         """Mark the point that a stream has reached now, and return the event.
@@ -309,6 +304,9 @@ class Event(_InContext):
         with self._current():
             return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
 
+    def _gone(self) -> None:
+        self._again: tuple[Any, Any, Any] = (0, None, None)      # the stream of the last record, and the call that does it again
+
     def elapsed_ms(self, since: Event) -> float:
         """Return the milliseconds from another event's point to this one's.
 
@@ -329,6 +327,45 @@ class Event(_InContext):
 
     def __repr__(self) -> str:
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
+
+
+# -- while a stream is captured
+
+capturing: dict[int, list[Any]] = {}      # the number of each capture of ours that goes on: what must live as long as its graph
+
+
+def finish(loaded: driver.Driver, late: bool) -> None:
+    """Wait for the current context's work, before what it may use is released.
+
+    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual says so.
+
+    calls   cuCtxSynchronize
+    """
+    if not late and not capturing:
+        release(loaded, "cuCtxSynchronize")
+
+
+class Unnoticed:
+    """Let this thread free or query in a with block while a stream is captured, here or elsewhere: that would break the capture.
+
+    calls   cuThreadExchangeStreamCaptureMode
+    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
+    """
+
+    __slots__ = ("_driver", "_mode")
+
+    def __init__(self, loaded: driver.Driver) -> None:
+        self._driver = loaded
+        self._mode = ctypes.c_uint(2)                    # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
+
+    def _exchange(self) -> None:
+        release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
+
+    def __enter__(self) -> None:
+        self._exchange()
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange()
 
 
 # -- what queued work still uses, and nobody else may hold any more

@@ -14,6 +14,7 @@ from .description import Description, place
 from .dtypes import DType, of
 from .errors import refusal
 from .protocols import buffer
+from .protocols.cuda_array_interface import describe_known
 from .tracing import listeners
 
 TYPE_CHECKING = False
@@ -137,6 +138,11 @@ class StridedView(Description):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        return bool(self.item())                         # as NumPy's: a length is no truth
+
+    __contains__ = None                                  # `3 in view` would compare views with 3, and find none
+
     def __repr__(self) -> str:
         kind, ordinal = self.device
         where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
@@ -152,8 +158,7 @@ class StridedView(Description):
 
     def _repr_html_(self) -> "Optional[str]":
         from html import escape
-        picture = self._repr_svg_()
-        return picture and f"<pre>{escape(repr(self))}</pre>{picture}"
+        return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
 
     # -- other views of the same memory
 
@@ -260,11 +265,7 @@ class StridedView(Description):
         return tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        target = self[key]
-        if isinstance(value, (bool, int, float, complex)):
-            target.fill(value)
-        else:
-            copy(target, value)
+        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else copy(self[key], value)
 
     # -- what a pointer cannot go through
 
@@ -332,21 +333,21 @@ class StridedView(Description):
 class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more.
 
-    address  the same as ptr, for who has seen to it that the owner is open
+    start   the same as ptr, for who has seen to it that the owner is open; _ready, as long as it is: see Memory.trust
     """
 
-    __slots__ = ("address",)
+    __slots__ = ("start", "_ready", "_again")
     __dlpack_c_exchange_api__ = _Table()
 
     @property
     def ptr(self) -> int:
         """Return the address of the first element; raises Closed after the memory's close()."""
         self.owner.handle
-        return self.address
+        return self.start
 
     @ptr.setter
     def ptr(self, address: int) -> None:
-        self.address = address
+        self.start = address
 
 
 class _StreamedView(StridedView):
@@ -361,8 +362,7 @@ class _StreamedView(StridedView):
         super().__init__(*arguments)
         self.exporting_stream = None
 
-    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None,
-                 readonly: bool = False) -> StridedView:
+    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None, readonly: bool = False) -> StridedView:
         made = super()._derived(ptr, shape, strides, dtype, readonly)
         made.exporting_stream = self.exporting_stream    # type: ignore[attr-defined]
         return made
@@ -395,6 +395,10 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
             if made is not None:
                 return made  # type: ignore[no-any-return]
     elif stream is not None:
+        short = shortcuts.get(type(obj)) is describe_known and protocol is None and writable is None and not listeners
+        made = describe_known(obj, StridedView, stream) if short and type(stream) is int and -1 <= stream < 2**63 and stream else None
+        if made is not None:
+            return made  # type: ignore[no-any-return]
         from .stream import handle_of
         handle_of(stream)                                # what is no stream is refused, also where none is needed
     if isinstance(obj, StridedView) and protocol is None:
@@ -438,8 +442,7 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     if ours and _copy_again is not None and _copy_again(dst, src, stream):
         return
     from .copying import copy as copy_views
-    target = dst if isinstance(dst, StridedView) else view(dst, stream=stream)
-    source = src if isinstance(src, StridedView) else view(src, stream=stream)
+    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
     copy_views(target, source, stream)
     if ours and stream is not None:
         from .device_copy import copy_again as _copy_again, remember
@@ -449,8 +452,7 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
     """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
     from .copying import copy as copy_views
-    target = dst if isinstance(dst, StridedView) else view(dst, stream=stream)
-    source = src if isinstance(src, StridedView) else view(src, stream=stream)
+    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
     if target.nbytes != source.nbytes:
         raise ValueError(f"{target.nbytes} bytes cannot take {source.nbytes}: copy a part, view(x)[...]")
     if target.is_c_contiguous:
@@ -470,8 +472,7 @@ def _as_like(plain: StridedView, other: StridedView) -> StridedView:
 def over_memory(memory: Memory) -> StridedView:
     """View a Memory: one dimension of uint8."""
     from .copying import memory_device
-    return _MemoryView._over(memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory),
-                             stream=memory.stream)
+    return _MemoryView._over(memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory), stream=memory.stream)
 
 
 def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:

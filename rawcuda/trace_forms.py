@@ -128,6 +128,7 @@ class _Chrome(_Writer):
         super().__init__(file)
         self._separator, self._arrows = "[\n", 0
         self._rows: dict[tuple[int, object], int] = {}
+        self._ends: dict[int, float] = {}
         self._recorded: dict[str, int] = {}              # event -> the arrow that its last record began
         for process, name in ((1, "host threads"), (2, "streams (when work was given to them)")):
             self._put("M", "process_name", process, 0, args={"name": name})
@@ -145,7 +146,7 @@ class _Chrome(_Writer):
         return row
 
     def event(self, event: Event) -> None:
-        at, number = self.since_start(event) / 1000, self.thread(event)      # microseconds
+        at, number = event.began_ns / 1000, self.thread(event)       # microseconds; from the clock's own zero, so that none is negative
         row = self._row(1, number, f"thread {number}")
         if isinstance(event, Step):
             self._put("i", f"{event.protocol}: {event.what}", 1, row, ts=at, s="t", args={"details": event.details, "tensor": hex(event.tensor)})
@@ -156,6 +157,9 @@ class _Chrome(_Writer):
         if work is None or not work.stream:
             return
         lane = self._row(2, work.stream, stream_name(work.stream))
+        begin = max(at, self._ends.get(lane, 0))         # two threads may be at it at once, but slices in a row may not cross
+        took = max(at + took - begin, 0)
+        at, self._ends[lane] = begin, begin + took
         self._put("X", work.label, 2, lane, ts=at, dur=took, cat=work.kind, args=dict(event.arguments))
         if work.kind == "record":                        # an arrow is tied to the slice that it lies in
             self._arrows += 1

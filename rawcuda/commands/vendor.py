@@ -19,6 +19,7 @@ import re
 import shutil
 import tempfile
 from importlib.resources import files
+from keyword import iskeyword
 from pprint import pformat
 from typing import NamedTuple
 
@@ -236,10 +237,12 @@ def write(dest: str, content: Files, name: str) -> None:
     """
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
-    if not last.isidentifier():
+    if not last.isidentifier() or iskeyword(last):
         raise Refusal(f"{dest}: {last!r} cannot be imported; choose a name of letters, digits and _")
     if not os.path.isdir(parent):
         raise Refusal(f"{dest}: there is no folder {parent} to put it in")
+    if place == os.getcwd():                             # it is replaced as a whole
+        raise Refusal(f"{dest} is the folder that you are in: go up, and name it")
     running = os.path.realpath(str(files(PACKAGE)))
     if os.path.realpath(place) == running or os.path.realpath(place).startswith(running + os.sep):
         raise Refusal(f"{dest} is the package that is being copied")

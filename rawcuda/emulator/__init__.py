@@ -34,30 +34,37 @@ class Emulator:
     devices   how many devices there are
     progress  called with (blocks done, blocks in all) while a kernel runs, some times a second
     dump      write the source that is made of each module to a file, and say where
+    checked   whether kernels are checked for reads of never-written memory and races in shared memory
+    strict    whether a kernel that reads device or local memory which nobody wrote fails; else that is in `reports`, and on stderr
+    leaks     print what is left in a context when it ends; it is in `reports` anyway
     """
 
     def __init__(self, mode: str = "eager", seed: int = 0, devices: int = 1,
-                 progress: Optional[Callable[[int, int], None]] = None, *, dump: bool = False) -> None:
+                 progress: Optional[Callable[[int, int], None]] = None, *, dump: bool = False, checked: bool = True,
+                 strict: bool = False, leaks: bool = False) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: it is 'eager', 'lazy' or 'random'")
         if not 1 <= devices <= 64:
             raise ValueError(f"devices={devices}: 1 to 64")
-        from . import rooms
+        from . import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
+        from .thunks import ENTRIES, serve
         self.mode, self.seed = mode, seed
-        self._entries, self._serve = rooms.ENTRIES, rooms.serve
+        self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
-        self._machine = Machine(mode, seed, devices, progress, dump)
+        self._machine = Machine(mode, seed, devices, progress, dump, checked, strict)
+        self._machine.print_leaks = leaks
         self._machine.address = self.address
 
     @classmethod
     def from_environment(cls) -> Emulator:
-        """Make an emulator as RAWCUDA_EMULATOR says: `lazy`, `random=7`, `devices=2`, `dump`, with commas between.
+        """Make an emulator as RAWCUDA_EMULATOR says, with commas between: lazy, random=7, devices=2, dump, unchecked, strict, leaks.
 
         raises  ValueError  something else
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, dump = "eager", 0, 1, False
+        mode, seed, devices = "eager", 0, 1
+        words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
             if key in ("eager", "lazy") and not equals:
@@ -66,11 +73,13 @@ class Emulator:
                 mode, seed = key, int(value or 0)
             elif key == "devices" and value.isdecimal():
                 devices = int(value)
-            elif word == "dump":
-                dump = True
+            elif word in words:
+                words[word] = True
             else:
-                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump")
-        return cls(mode, seed, devices, dump=dump)
+                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump, "
+                                 "unchecked, strict, leaks")
+        return cls(mode, seed, devices, dump=words["dump"], checked=not words["unchecked"], strict=words["strict"],
+                   leaks=words["leaks"])
 
     def address(self, symbol: str) -> Optional[int]:
         """Return the address of an entry point, or None if the emulator lacks it; it is the same for ever."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from .codes import Refused
 from .devices import DRIVER_VERSION
 from .machine import Context, Machine
-from .thunks import entry
-from .words import out, put_int, put_u64, put_uint
+from .thunks import entry, out, put_int, put_u64, put_uint
 
 __all__: list[str] = []
 
@@ -266,22 +265,6 @@ def set_cache_config(machine: Machine, config: int) -> None:
     context.cache_config = config
 
 
-@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)", since=4020)
-def get_shared_config(machine: Machine, address: int) -> None:
-    """Say that shared memory has banks of four bytes, as on every device of today."""
-    out(address)
-    machine.context()
-    put_int(address, 1)
-
-
-@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)", since=4020)
-def set_shared_config(machine: Machine, config: int) -> None:
-    """Take a wish for another bank size, which changes nothing."""
-    machine.context()
-    if not 0 <= config <= 2:
-        raise Refused(1)
-
-
 @entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
 def priority_range(machine: Machine, least: int, greatest: int) -> None:
     """Give the range of priorities; either pointer may be NULL."""
@@ -290,12 +273,6 @@ def priority_range(machine: Machine, least: int, greatest: int) -> None:
         put_int(least, 0)
     if greatest:
         put_int(greatest, -5)
-
-
-@entry("cuCtxResetPersistingL2Cache(void)", since=11000)
-def reset_l2(machine: Machine) -> None:
-    """Do nothing: there is no cache."""
-    machine.context()
 
 
 # -- peers

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ctypes
 
-from .attributes import ATTRIBUTES
 from .codes import Refused
+from .devices import ATTRIBUTES
 from .machine import Context, Machine
 from .queues import Stream
 from .space import FIRST_ADDRESS, Fault
-from .thunks import entry
-from .words import MEMCPY2D, MEMCPY3D, read
+from .thunks import MEMCPY2D, MEMCPY3D, entry, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,11 +104,24 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
     taken, whence = source.rows(_span(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
         to[at:at + width * height] = taken[whence:whence + width * height]
+        _mark(target, at, source, whence, width * height)
         return
     for plane in range(depth):
         for row in range(height):
             first, begin = at + plane * target.plane + row * target.pitch, whence + plane * source.plane + row * source.pitch
             to[first:first + width] = taken[begin:begin + width]
+            _mark(target, first, source, begin, width)
+
+
+def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
+    """Note what was written; a copy of memory that nobody wrote makes more of it, which is no mistake yet."""
+    if target.allocation is None or target.allocation.written is None:
+        return
+    known = source.allocation.written if source.allocation is not None and source.image is None else None
+    if known is None:
+        target.allocation.wrote(at, nbytes)
+    else:
+        target.allocation.written[at:at + nbytes] = known[whence:whence + nbytes]
 
 
 def _span(box: Box, width: int, height: int, depth: int) -> int:
@@ -197,11 +209,23 @@ def device_to_device_async(machine: Machine, target: int, source: int, nbytes: i
 
 def _peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
           handle: Optional[int]) -> None:
-    machine.context()
-    for context in (target_context, source_context):
-        if type(machine.handles.get(context)) is not Context:
-            raise Refused(201, f"{context:#x} is no context handle")
+    ends = _meet(machine, (target_context, source_context), handle)
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), handle)
+    _meet(machine, ends, handle)
+
+
+def _meet(machine: Machine, ends: tuple[int, ...], handle: Optional[int]) -> tuple[int, ...]:
+    """Finish all work of the contexts that a copy between two of them concerns, unless it has its place in a stream."""
+    current = machine.context()
+    for end in ends:
+        context = machine.handles.get(end)
+        if type(context) is not Context:
+            raise Refused(201, f"{end:#x} is no context handle")
+        if handle is None and context is not current:
+            machine.queues.complete_context(context)
+    if handle is None:
+        machine.queues.complete_context(current)
+    return ends
 
 
 @entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
@@ -296,7 +320,10 @@ def copy_3d_async(machine: Machine, address: int, stream: int) -> None:
 @entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
 def copy_3d_peer(machine: Machine, address: int) -> None:
     """Copy a box between two contexts' memory."""
+    words = read(MEMCPY3D, address)
+    ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), None)
     _copy_3d(machine, address, None)
+    _meet(machine, ends, None)
 
 
 @entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
@@ -325,6 +352,8 @@ def _fill(machine: Machine, address: int, pitch: int, value: int, width: int, co
         memory, at = box.rows(0)
         for index in range(height):
             memory[at + index * pitch:at + index * pitch + nbytes] = row
+            if box.allocation is not None:
+                box.allocation.wrote(at + index * pitch, nbytes)
 
     work = machine.queues.submit(stream, run, "a fill")
     if handle is None and not box.is_device:

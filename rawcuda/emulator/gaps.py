@@ -36,8 +36,12 @@ GAPS: tuple[tuple[str, str], ...] = (
      "not needed so far"),
     ("linking (cuLink*)",
      "a module must be complete in one PTX text"),
-    ("graphs made node by node, changed, or nested (cuGraphAdd*, cuGraphExec*SetParams, ...)",
-     "graphs come from capturing streams; an instantiated one can be updated by another of the same shape"),
+    ("graphs made node by node, changed, copied or nested (cuGraphAdd*, cuGraphExec*, cuGraphClone, ...)",
+     "graphs come from capturing streams"),
+    ("memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
+     "emulated memory is this process's own objects"),
+    ("libraries (cuLibrary*, cuKernel*), attributes of streams and of graphs' memory",
+     "modules do what libraries do, and nothing here sets such attributes"),
     ("graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
      "there is no graphics driver to share with"),
     ("checkpoints, green contexts, multicast, profiler, coredump, NvSciSync",
@@ -48,26 +52,25 @@ GAPS: tuple[tuple[str, str], ...] = (
      "cuGetProcAddress gives the newest ABI that the asked version had, or says that the version is not sufficient; handle 2 is the "
      "per-thread default stream"),
     # -- entry points that do less than the driver's
-    ("memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
-     "refused with 801: emulated memory is this process's own objects"),
-    ("allocations and graphs inside a captured graph, external event marks, the graph of a capture that is going on",
+    ("allocations and graphs inside a captured graph",
      "refused with 801"),
     ("input/output memory (cuMemHostRegister), contexts with CUctxCreateParams",
      "refused with 801"),
     ("clusters",
      "their sizes are checked; their blocks then run like any others, without distributed shared memory"),
-    ("limits, cache preferences, priorities, stream attributes, advice and prefetches",
+    ("limits, cache preferences, priorities, advice and prefetches",
      "kept and given back; they change nothing"),
     ("programmatic dependent launch, memory synchronisation domains",
      "taken, and of no effect: each kernel runs to its end"),
-    ("libraries (cuLibrary*)",
-     "loaded at once, into the context that is current and into no other; a CUkernel is a CUfunction"),
     ("memory pools",
      "nothing is kept for reuse; stream-ordered memory can be used before its stream has come to the allocation, unnoticed"),
-    ("peer access",
-     "asked for, granted and kept; a kernel that reaches another device's memory without it is not found out"),
     ("managed memory",
      "never moves; the host may touch it at any time"),
+    ("the memory checker",
+     "finds reads of device, local and shared memory that nobody wrote, where no byte of the access was written and the value is used for "
+     "more than being moved; allocations above 64 MiB are not followed, and a copy of unwritten memory by a kernel counts as written. "
+     "Races are looked for in shared memory only, and fences, locks, watched flags and partial barriers count as barriers. "
+     "RAWCUDA_EMULATOR=strict makes an error of what is else only reported, `leaks` prints leaks, `unchecked` looks for neither"),
     # -- stricter than a GPU, or not confirmed by one
     ("leniency",
      "bounds are exact to the byte, freed addresses and handles are never used again, fresh memory holds a wild value, an upload "

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 
 from .codes import STICKY, Refused
-from .hosts import HostThread
-from .queues import Event, Queues, Stream
+from .queues import Event, HostThread, Queues, Stream
 from .space import Space
 from .thunks import Interrupt
 
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional, TypeVar
 
-    from .captures import Capture
+    from .graphs import Capture
     from .space import Allocation
 
     T = TypeVar("T")
@@ -34,6 +34,7 @@ __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding", "Unlocke
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56                       # non-canonical on x86-64, unmapped on arm64
 TOTAL_MEMORY = 4 << 30
+_LISTED = 50                                     # leaks of a kind that are named one by one
 
 
 class Thread:
@@ -158,6 +159,7 @@ class Context:
                 stream.capture.invalidate()
                 stream.capture.leave(stream)
         machine.queues.complete_context(self)
+        self._report_leaks()
         for handle, thing in list(self.owned.items()):
             machine.handles.pop(handle, None)
             close = getattr(thing, "close", None)
@@ -168,6 +170,25 @@ class Context:
         self.state = _DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
+    def _report_leaks(self) -> None:
+        """Report what the user made here and did not give back; what an error lost is no leak."""
+        left = [holding for holding in self.holdings.values() if not holding.released]
+        things = list(self.owned.values())
+        if self.state or not (left or things):
+            return
+        lines = [f"{len(left)} allocations of {sum(holding.allocation.size for holding in left)} bytes were left in {self!r} at its end"]
+        for holding in left[:_LISTED]:
+            made = holding.allocation
+            lines.append(f"leaked: {holding.flavour} memory, {made.describe()} at {made.base:#x}"
+                         + (f", allocated at {made.origin}" if made.origin else ""))
+        lines += [f"leaked: a {type(thing).__name__.lower()}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
+        more = len(left[_LISTED:]) + len(things[_LISTED:])
+        lines += [f"and {more} more"] if more else []
+        text = "\n    ".join(lines)
+        self.machine.reports.append(text)
+        if self.machine.print_leaks:
+            print(text, file=sys.stderr)
+
     def __repr__(self) -> str:
         return f"<{'primary ' if self.primary else ''}context {self.ident} of device {self.device.ordinal}>"
 
@@ -176,7 +197,7 @@ class Machine:
     """Everything behind the entry points of one emulator."""
 
     def __init__(self, mode: str, seed: int, devices: int, progress: Optional[Callable[[int, int], None]],
-                 dump: bool) -> None:
+                 dump: bool, watch: bool = True, strict: bool = False) -> None:
         self.lock = threading.RLock()            # a collection inside a call may run a __del__ that calls
         self.pid = 0                             # 0 until cuInit
         self.created_in = os.getpid()
@@ -186,10 +207,12 @@ class Machine:
         self.reports: list[str] = []
         self.unread: dict[int, str] = {}
         self.progress, self.dump = progress, dump
+        self.print_leaks = False
         self.interrupt = Interrupt()
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)
-        self.space = Space()
+        self.space = Space(watch=watch, strict=strict)
+        self.space.warnings = self.reports
         self.address: Callable[[str], Optional[int]]             # the emulator's own, for cuGetProcAddress
         self.captures: set[Capture] = set()      # those that are going on
         self._local = threading.local()
@@ -282,6 +305,7 @@ class Machine:
         """Keep an allocation that a call made for the user, in a context."""
         holding = Holding(allocation, context, flavour, flags, next(self.counter), pool)
         allocation.context = holding
+        allocation.origin = _caller()
         context.holdings[allocation.base] = holding
         if flavour in ("device", "pool"):
             context.device.used += allocation.size
@@ -327,7 +351,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count what a user has made and not given back, by kind; what a lost context took with it does not count."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "library", "graph", "graphexec", "pool", "context"), 0)
+        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -372,4 +396,15 @@ class Unlocked:
                 self._machine.interrupt.defer()
 
 
+def _caller() -> str:
+    """Say which line of whose Python asked, the first outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DUMMY = getattr(threading, "_DummyThread", None)

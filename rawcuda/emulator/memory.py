@@ -10,8 +10,7 @@ from __future__ import annotations
 from .codes import Refused
 from .machine import TOTAL_MEMORY, Context, Holding, Machine
 from .space import Allocation, Fault
-from .thunks import Location, entry
-from .words import get_int, out, put_bytes, put_int, put_u64, put_uint, take
+from .thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +59,17 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
     machine.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
+    if machine.queues.inside_kernel():           # a __del__ that a collection ran: the thread cannot wait for itself
+        holding.released = True
+        machine.queues.after_kernel(lambda: _free_late(machine, holding))
+        return
     machine.queues.complete_context(holding.context)
     holding.context.check()
+    machine.give_back(holding)
+
+
+def _free_late(machine: Machine, holding: Holding) -> None:
+    machine.queues.complete_context(holding.context)
     machine.give_back(holding)
 
 
@@ -267,15 +275,6 @@ def range_attribute(machine: Machine, data: int, size: int, number: int, address
     if not 1 <= number <= 4 or size < 4:
         raise Refused(1)
     put_int(data, holding.attributes.get(number, 0 if number == 1 else -2))
-
-
-@entry("cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, "
-       "CUdeviceptr devPtr, size_t count)", since=8000)
-def range_attributes(machine: Machine, data: int, sizes: int, attributes: int, count: int, address: int, nbytes: int) -> None:
-    """Give several things that were advised about managed memory."""
-    out(data, sizes, attributes)
-    for index, (target, size) in enumerate(zip(take(data, count), take(sizes, count))):
-        range_attribute(machine, target, size, get_int(attributes + 4 * index), address, nbytes)
 
 
 @entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)

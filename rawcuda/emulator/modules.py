@@ -1,31 +1,30 @@
 """Entry points: modules, libraries, functions and what is known of them.
 
 How          an image is brought to PTX and compiled to Python when it is loaded, all of it, so that a mistake anywhere shows at
-             once; what the compiler says goes to the JIT's log buffers. A library is a module that belongs to no context: here it
-             is loaded into the current one.
-Source       CUDA Driver API, "Module Management", "Library Management", "Execution Control" (cuFunc*)
+             once; what the compiler says goes to the JIT's log buffers.
+             An image has no length in the driver's interface: PTX ends at a NUL, a cubin and a fatbin say it in their headers.
+             A fatbin is searched for PTX; no machine code is run.
+Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); ELF-64 header; the fatbin layout as nvcc 11 to 13 write it (NVIDIA documents none: a 16-byte header, then members,
+             each with a header that gives kind, header size, padded size, and for compressed members a method and two sizes)
 Read next    ptx/, launches.py
 """
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import time
 
-from .attributes import ATTRIBUTES, FUNCTION
 from .codes import Refused
-from .devices import DRIVER_VERSION
-from .images import image_at, image_of_file
+from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
 from .machine import Context, Machine
-from .thunks import entry
-from .words import get_u64, out, put_bytes, put_float, put_int, put_u64, put_uint, take, text
+from .thunks import entry, get_u64, out, put_bytes, put_float, put_int, put_u64, put_uint, take, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ptx import Code, Entry
 
-__all__ = ["Module", "Library", "Function", "Options", "load_module", "read_file",
-           "enumerate_into", "put_variable", "put_name", "put_parameter", "function_at"]
+__all__ = ["Module", "Function", "Options", "function_at"]
 
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE, _WALL_TIME, _THREADS = 3, 4, 5, 6, 2, 1
 _MAX_DYNAMIC = 8                                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -63,13 +62,12 @@ class Function:
 class Module:
     """A loaded module: its code, and a Function for each of its kernels, made when it is asked for."""
 
-    __slots__ = ("handle", "context", "code", "functions", "machine", "counted")
+    __slots__ = ("handle", "context", "code", "functions", "machine")
 
     def __init__(self, machine: Machine, context: Context, code: Code) -> None:
         self.handle = 0
         self.machine, self.context, self.code = machine, context, code
         self.functions: dict[str, Function] = {}
-        self.counted = True                      # as something that the user must unload
         for variable in code.variables.values():
             machine.name_variable(variable, context)
 
@@ -91,22 +89,6 @@ class Module:
         for function in self.functions.values():
             self.machine.handles.pop(function.handle, None)
         self.code.unload()
-
-
-class Library:
-    """A module that a program loads without a context, in the one that was current."""
-
-    __slots__ = ("handle", "context", "module")
-
-    def __init__(self, module: Module) -> None:
-        self.handle = 0
-        self.module, self.context = module, module.context
-        module.counted = False                   # the library unloads it
-
-    def close(self) -> None:
-        """Unload."""
-        self.module.machine.handles.pop(self.module.handle, None)
-        self.module.close()
 
 
 # -- loading
@@ -141,7 +123,7 @@ class Options:
             put_float(self._places[_WALL_TIME], milliseconds)
 
 
-def load_module(machine: Machine, image: bytes, options: Options) -> Module:
+def _translated(machine: Machine, image: bytes, options: Options) -> Module:
     """Compile an image into a module of the current context, and write the logs; the module has no handle yet."""
     from .ptx import Rejected, load              # only here: programs that load no kernel need no compiler
     context = machine.context()
@@ -169,7 +151,7 @@ def _dump(source: str) -> str:
 
 
 def _load_module(machine: Machine, address: int, image: bytes, options: Options) -> None:
-    module = machine.add(load_module(machine, image, options))
+    module = machine.add(_translated(machine, image, options))
     module.context.owned[module.handle] = module
     put_u64(address, module.handle)
 
@@ -186,7 +168,7 @@ def load_data_ex(machine: Machine, address: int, image: int, count: int, options
     """Load a module from memory, with options for the JIT."""
     out(address)
     machine.context()
-    _load_module(machine, address, image_at(image), Options(count, options, values))
+    _load_module(machine, address, _image_at(image), Options(count, options, values))
 
 
 @entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)", since=2000)
@@ -195,11 +177,11 @@ def load_fat_binary(machine: Machine, address: int, image: int) -> None:
     load_data_ex(machine, address, image, 0, 0, 0)
 
 
-def read_file(name: int) -> bytes:
+def _read_file(name: int) -> bytes:
     """Read the image in a file."""
     try:
         with open(text(name), "rb") as file:
-            return image_of_file(file.read())
+            return _image_of_file(file.read())
     except OSError as error:
         raise Refused(301, str(error)) from None
 
@@ -209,7 +191,7 @@ def load_file(machine: Machine, address: int, name: int) -> None:
     """Load a module from a file."""
     out(address)
     machine.context()
-    _load_module(machine, address, read_file(name), Options(0, 0, 0))
+    _load_module(machine, address, _read_file(name), Options(0, 0, 0))
 
 
 def _module(machine: Machine, handle: int) -> Module:
@@ -223,8 +205,6 @@ def _module(machine: Machine, handle: int) -> Module:
 def unload(machine: Machine, handle: int) -> None:
     """Unload a module, when the context's work is done."""
     module = _module(machine, handle)
-    if handle not in module.context.owned:
-        raise Refused(400, "this module belongs to a library, which unloads it")
     machine.queues.complete_context(module.context)
     module.context.check()
     del machine.handles[handle], module.context.owned[handle]
@@ -240,23 +220,19 @@ def get_function(machine: Machine, address: int, handle: int, name: int) -> None
     put_u64(address, _module(machine, handle).function(text(name)).handle)
 
 
-def put_variable(module: Module, address: int, size: int, name: int) -> None:
-    """Write where a module's variable lies, and its size."""
+@entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
+def get_global(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
+    """Find a variable by name; either of address and size may be left out."""
+    variables = _module(machine, handle).code.variables
     if not address and not size:
         raise Refused(1)
-    variable = module.code.variables.get(text(name))
+    variable = variables.get(text(name))
     if variable is None:
-        raise Refused(500, f"no variable {text(name)!r} in this module; it has {', '.join(sorted(module.code.variables)) or 'none'}")
+        raise Refused(500, f"no variable {text(name)!r} in this module; it has {', '.join(sorted(variables)) or 'none'}")
     if address:
         put_u64(address, variable.base)
     if size:
         put_u64(size, variable.size)
-
-
-@entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
-def get_global(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
-    """Find a variable by name; either of address and size may be left out."""
-    put_variable(_module(machine, handle), address, size, name)
 
 
 @entry("cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)", since=12040)
@@ -266,25 +242,13 @@ def function_count(machine: Machine, address: int, handle: int) -> None:
     put_uint(address, len(_module(machine, handle).code.entries))
 
 
-def enumerate_into(module: Module, address: int, count: int) -> None:
-    """Write the handles of a module's kernels, as many as fit."""
-    if not count:
-        return
-    out(address)
-    for index, function in enumerate(module.every()[:count]):
-        put_u64(address + 8 * index, function.handle)
-
-
 @entry("cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)", since=12040)
 def enumerate_functions(machine: Machine, address: int, count: int, handle: int) -> None:
     """List a module's kernels, as many as fit."""
-    enumerate_into(_module(machine, handle), address, count)
-
-
-@entry("cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)", since=11070)
-def loading_mode(machine: Machine, address: int) -> None:
-    """Say that modules are loaded at once."""
-    put_int(address, 1)
+    if count:
+        out(address)
+    for index, function in enumerate(_module(machine, handle).every()[:count]):
+        put_u64(address + 8 * index, function.handle)
 
 
 # -- functions
@@ -329,14 +293,6 @@ def set_function_cache(machine: Machine, handle: int, config: int) -> None:
         raise Refused(1)
 
 
-@entry("cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)", since=4020)
-def set_function_shared_config(machine: Machine, handle: int, config: int) -> None:
-    """Take a wish for another bank size of shared memory, which changes nothing."""
-    function_at(machine, handle)
-    if not 0 <= config <= 2:
-        raise Refused(1)
-
-
 @entry("cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)", since=11000)
 def function_module(machine: Machine, address: int, handle: int) -> None:
     """Give the module that a kernel is of."""
@@ -344,21 +300,17 @@ def function_module(machine: Machine, address: int, handle: int) -> None:
     put_u64(address, function_at(machine, handle).module.handle)
 
 
-def put_name(address: int, function: Function) -> None:
-    """Write the address of a kernel's name."""
-    put_u64(address, ctypes.cast(ctypes.c_char_p(function.name), ctypes.c_void_p).value or 0)
-
-
 @entry("cuFuncGetName(const char **name, CUfunction hfunc)", since=12030)
 def function_name(machine: Machine, address: int, handle: int) -> None:
     """Give a kernel's name, which lasts as long as its module."""
     out(address)
-    put_name(address, function_at(machine, handle))
+    put_u64(address, ctypes.cast(ctypes.c_char_p(function_at(machine, handle).name), ctypes.c_void_p).value or 0)
 
 
-def put_parameter(function: Function, index: int, offset: int, size: int) -> None:
-    """Write offset and size of a parameter; the size may be left out."""
-    parameters = function.entry.parameters
+@entry("cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)", since=12040)
+def parameter_info(machine: Machine, handle: int, index: int, offset: int, size: int) -> None:
+    """Give offset and size of a kernel's parameter; beyond the last one is 1, and the size may be left out."""
+    parameters = function_at(machine, handle).entry.parameters
     if not 0 <= index < len(parameters):
         raise Refused(1)
     put_u64(offset, parameters[index][0])
@@ -366,21 +318,108 @@ def put_parameter(function: Function, index: int, offset: int, size: int) -> Non
         put_u64(size, parameters[index][1])
 
 
-@entry("cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)", since=12040)
-def parameter_info(machine: Machine, handle: int, index: int, offset: int, size: int) -> None:
-    """Give offset and size of a kernel's parameter; beyond the last one is 1."""
-    put_parameter(function_at(machine, handle), index, offset, size)
+# -- code images
+
+_WRAPPER, _FATBIN, _ELF = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba", b"\x7fELF"
 
 
-@entry("cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)", since=12040)
-def function_is_loaded(machine: Machine, address: int, handle: int) -> None:
-    """Say that a kernel is loaded."""
-    out(address)
-    function_at(machine, handle)
-    put_int(address, 1)
+def _image_at(address: int) -> bytes:
+    """Read a code image, and return the PTX in it; a cubin comes back as it is."""
+    if not address:
+        raise Refused(1)
+    magic = ctypes.string_at(address, 4)
+    if magic == _WRAPPER:                        # what nvcc links into programs: magic, version, pointer to the fatbin
+        return _image_at(ctypes.c_uint64.from_address(address + 8).value)
+    if magic == _FATBIN:
+        header, size = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
+        return _choose(ctypes.string_at(address, header + size))
+    if magic == _ELF:
+        return ctypes.string_at(address, _elf_size(ctypes.string_at(address, 64)))
+    return ctypes.string_at(address)
 
 
-@entry("cuFuncLoad(CUfunction function)", since=12040)
-def function_load(machine: Machine, handle: int) -> None:
-    """Do nothing: every kernel is loaded with its module."""
-    function_at(machine, handle)
+def _image_of_file(content: bytes) -> bytes:
+    """Return the PTX in a file's content; a cubin comes back as it is."""
+    return _choose(content) if content[:4] == _FATBIN else content.rstrip(b"\0")
+
+
+def _elf_size(header: bytes) -> int:
+    """Find where an ELF file ends: after its section or program headers, which cubins have last."""
+    programs, sections = struct.unpack_from("<QQ", header, 32)
+    program_size, program_count, section_size, section_count = struct.unpack_from("<4H", header, 54)
+    return int(max(programs + program_size * program_count, sections + section_size * section_count, 64))
+
+
+def _choose(fatbin: bytes) -> bytes:
+    """Choose the newest PTX among a fatbin's members."""
+    best, chosen = -1, None
+    for kind, architecture, content in _members(fatbin):
+        if kind == 1 and architecture > best:
+            best, chosen = architecture, content
+    if chosen is None:
+        raise Refused(209, "this fatbin holds no PTX that the emulator can read (machine code it cannot run; PTX that is "
+                           "compressed with zstd it cannot unpack: nvcc --no-compress leaves it plain)")
+    return chosen.rstrip(b"\0")
+
+
+def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
+    """List the members of a fatbin that can be read: kind (1 PTX, 2 machine code), architecture, content."""
+    at, = struct.unpack_from("<H", fatbin, 6)
+    end = at + struct.unpack_from("<Q", fatbin, 8)[0]
+    found = []
+    while at + 64 <= min(end, len(fatbin)):
+        kind, _, header, size = struct.unpack_from("<HHIQ", fatbin, at)
+        packed, = struct.unpack_from("<I", fatbin, at + 16)
+        architecture, = struct.unpack_from("<I", fatbin, at + 28)
+        flags, = struct.unpack_from("<Q", fatbin, at + 40)
+        plain, = struct.unpack_from("<Q", fatbin, at + 56)
+        content = fatbin[at + header:at + header + size]
+        if flags & 0x2000:
+            found.append((kind, architecture, _unpack_lz4(content[:packed], plain)))
+        elif flags & 0x8000:
+            found += [(kind, architecture, plainly) for plainly in _unpack_zstd(content[:packed])]
+        else:
+            found.append((kind, architecture, content))
+        at += header + size
+    return found
+
+
+def _unpack_zstd(packed: bytes) -> list[bytes]:
+    """Unpack a zstd frame where Python can, which is from 3.14 on."""
+    try:
+        from compression import zstd             # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return []
+    return [zstd.decompress(packed)]
+
+
+def _unpack_lz4(packed: bytes, size: int) -> bytes:
+    """Unpack one LZ4 block: literals, then a copy of what was written before, again and again."""
+    made = bytearray()
+    at = 0
+    while at < len(packed) and len(made) < size:
+        token = packed[at]
+        at += 1
+        literals, at = _length(packed, at, token >> 4)
+        made += packed[at:at + literals]
+        at += literals
+        if at + 2 > len(packed) or len(made) >= size:
+            break
+        distance = packed[at] | packed[at + 1] << 8
+        length, at = _length(packed, at + 2, token & 15)
+        if not 0 < distance <= len(made):
+            raise Refused(200, "this fatbin's compressed PTX is damaged")
+        for _ in range(length + 4):              # it may overlap what it makes
+            made.append(made[-distance])
+    return bytes(made)
+
+
+def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
+    """Read an LZ4 length: 15 means that more bytes follow, as long as they are 255."""
+    if start == 15:
+        while True:
+            more = packed[at]
+            at, start = at + 1, start + more
+            if more != 255:
+                break
+    return start, at

@@ -11,8 +11,7 @@ from .codes import Refused
 from .machine import Machine, Pool
 from .memory import allocate, holding_at
 from .queues import Stream
-from .thunks import entry
-from .words import ACCESS_DESC, LOCATION, POOL_PROPS, get_int, get_u64, out, put_int, put_u64, read
+from .thunks import ACCESS_DESC, LOCATION, POOL_PROPS, entry, get_int, get_u64, out, put_int, put_u64, read
 
 __all__: list[str] = []
 
@@ -107,24 +106,6 @@ def _located(machine: Machine, address: int) -> int:
     if kind != _DEVICE:
         raise Refused(801, "only memory pools on devices are emulated")
     return machine.device(ordinal).ordinal
-
-
-@entry("cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)", since=13000)
-def default_pool_at(machine: Machine, address: int, location: int, kind: int) -> None:
-    """Give a location's default pool."""
-    default_pool(machine, address, _located(machine, location))
-
-
-@entry("cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)", since=13000)
-def pool_at(machine: Machine, address: int, location: int, kind: int) -> None:
-    """Give a location's current pool."""
-    device_pool(machine, address, _located(machine, location))
-
-
-@entry("cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)", since=13000)
-def set_pool_at(machine: Machine, location: int, kind: int, pool: int) -> None:
-    """Set a location's current pool."""
-    set_device_pool(machine, _located(machine, location), pool)
 
 
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)

@@ -10,12 +10,15 @@ How          Every piece of work knows what it must wait for: its predecessor in
              Short work (copies, fills, event marks) runs under the emulator's one lock. A kernel runs with the lock open, so
              that other Python threads may call meanwhile; one kernel at a time, so that atomics are atomic. A host function
              runs in a thread of its own, as in the driver: it may wait for a lock that the caller of cuLaunchHostFunc
-             holds. Eager mode waits for it only a moment, and leaves the rest of the stream to run later.
+             holds. Eager mode waits for it only a moment, and leaves the rest of the stream to run later. Whatever runs in
+             that thread may not call the driver: every entry point answers CUDA_ERROR_NOT_PERMITTED there.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
-Read next    hosts.py, machine.py, streams.py
+Read next    machine.py, streams.py
 """
 from __future__ import annotations
 
+import ctypes
+import queue
 import random
 import threading
 import time
@@ -28,10 +31,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, Optional
 
-    from .captures import Capture
+    from .graphs import Capture
     from .machine import Context, Machine
 
-__all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues"]
+__all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
 
 INSTANT, KERNEL, HOST = range(3)
 _PATIENCE = 0.1             # seconds for which eager mode waits for work that another thread is doing
@@ -56,7 +59,7 @@ class Stream:
     """A queue of work in one context; `blocking` streams join the legacy default stream."""
 
     __slots__ = ("handle", "ident", "context", "flags", "priority", "blocking", "queue", "running", "last", "capture",
-                 "closed", "attributes")
+                 "closed")
 
     def __init__(self, context: Context, ident: int, *, flags: int = 0, priority: int = 0) -> None:
         self.handle = 0
@@ -67,7 +70,6 @@ class Stream:
         self.last: Optional[Work] = None
         self.capture: Optional[Capture] = None
         self.closed = False
-        self.attributes: dict[int, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<stream {self.ident}>"
@@ -101,6 +103,7 @@ class Queues:
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
         self._kernels = threading.Lock()
+        self._late: list[Callable[[], None]] = []        # what waits for the end of the kernel that asked for it
         self._kernel_thread = 0                          # the thread that runs a kernel now
         self._busy: dict[Stream, None] = {}              # streams with work in their queues, oldest first
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[mode]
@@ -129,7 +132,7 @@ class Queues:
         idle = not self._busy
         stream.queue.append(work)
         self._busy[stream] = None
-        if self._inside_kernel():
+        if self.inside_kernel():
             return work
         if idle and self.mode == "eager":
             self._start(work)                            # nothing else could come first
@@ -177,7 +180,7 @@ class Queues:
     def complete(self, work: Optional[Work]) -> None:
         """Run what a piece of work needs, and it, and return when it is done."""
         while work is not None and not work.done:
-            if self._inside_kernel():
+            if self.inside_kernel():
                 raise Refused(800, "a __del__ that a collection ran inside an emulated kernel waits for that kernel's own thread: "
                                    "wait outside of __del__")
             head = self._choose(work)
@@ -200,7 +203,7 @@ class Queues:
 
     def nudge(self, work: Optional[Work]) -> None:
         """Let work go on a little because somebody asked how it is doing: a loop of queries must come to an end."""
-        if work is None or work.done or self.mode == "eager" or self._inside_kernel():
+        if work is None or work.done or self.mode == "eager" or self.inside_kernel():
             return
         head = self._choose(work)
         if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
@@ -270,6 +273,12 @@ class Queues:
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
         finally:
             self.finish(work)
+        while self._late and not self.inside_kernel():
+            self._late.pop(0)()
+
+    def after_kernel(self, run: Callable[[], None]) -> None:
+        """Do something once the kernel that this call came out of has ended."""
+        self._late.append(run)
 
     def _run_unlocked(self, work: Work) -> None:
         with self._machine.unlocked():
@@ -280,7 +289,7 @@ class Queues:
                 finally:
                     self._kernel_thread = 0
 
-    def _inside_kernel(self) -> bool:
+    def inside_kernel(self) -> bool:
         """Tell whether this call came out of a kernel's run: a collection in it can run anybody's __del__.
 
         Such a call may queue work, but no thread can wait for itself.
@@ -315,3 +324,54 @@ class Queues:
 
 def _nothing() -> None:
     raise Refused(999, "work ran twice")
+
+
+# -- host functions
+
+_HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
+
+
+def host_function(address: int, data: int) -> Callable[[], None]:
+    """Make the work of a CUhostFn."""
+    function = _HostFunction(address)
+    return lambda: function(data)
+
+
+class HostThread:
+    """The thread in which host functions run; `ident` is 0 until it has started."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.ident = 0
+        self._machine = machine
+        self._given: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def give(self, work: Work) -> None:
+        """Run a piece of work in this thread, after what it was given before."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="host functions", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:                 # the interpreter is ending and starts no more threads
+                self._thread = None
+                self._run(work)
+                return
+        self._given.put(work)
+
+    def _serve(self) -> None:
+        self.ident = threading.get_ident()
+        while True:
+            work = self._given.get()
+            work.run()
+            with self._machine.lock:
+                self._machine.queues.finish_host(work)
+
+    def _run(self, work: Work) -> None:
+        """Run a piece of work in the calling thread, with the lock open and calls refused."""
+        before, self.ident = self.ident, threading.get_ident()
+        try:
+            with self._machine.unlocked():
+                work.run()
+        finally:
+            self.ident = before
+        self._machine.queues.finish_host(work)

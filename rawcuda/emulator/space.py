@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "WIDTH", "elements"]
+__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "UNSIGNED", "WIDTH", "elements"]
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 would pass for data, a NaN is
 # swallowed by min and max.
@@ -45,12 +45,18 @@ OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 # bytes of a struct code
 WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
 
+UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
 
 def elements(memory: memoryview, code: str) -> memoryview:
     """Read bytes as elements of one type, in place."""
     cast: Any = memory.cast
     view: memoryview = cast(code) if len(memory) else memoryview(bytearray())
     return view
+
+
+def _made(allocation: Allocation) -> str:
+    return f", allocated at {allocation.origin}" if allocation.origin else ""
 
 
 class Fault(Exception):
@@ -71,7 +77,7 @@ class Fault(Exception):
 class Allocation:
     """One piece of memory: where it lies, what it holds, whether it is still there."""
 
-    __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "_views", "_keep")
+    __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "origin", "written", "_views", "_keep")
 
     def __init__(self, base: int, size: int, kind: str, data: memoryview, label: str, keep: object) -> None:
         self.base = base
@@ -81,6 +87,8 @@ class Allocation:
         self.alive = True
         self.label = label
         self.context: Any = None  # for whoever made it; the space itself never looks
+        self.origin = ""  # where the host asked for it
+        self.written: bytearray | None = None  # 0 for each byte that nobody has written; None: nobody asks
         self._views: dict[str, tuple[memoryview, int, int]] = {}
         self._keep = keep
 
@@ -108,6 +116,25 @@ class Allocation:
             found = self._views[key] = (view, self.base + skipped, length)
         return found
 
+    def marks(self, code: str, granule: int = 0) -> memoryview | None:
+        """Give what says whether the elements of `typed` were written, or None where all were."""
+        written = self.written
+        if written is None:
+            return None
+        skipped = -self.base % (granule or WIDTH[code])
+        length = max(0, (self.size - skipped) // WIDTH[code] * WIDTH[code])
+        return elements(memoryview(written)[skipped : skipped + length], UNSIGNED[WIDTH[code]])
+
+    def settle(self) -> None:
+        """Stop asking once everything is written."""
+        if self.written is not None and self.written.find(0) < 0:
+            self.written = None
+
+    def wrote(self, start: int, nbytes: int) -> None:
+        """Note that some bytes were written from outside of a kernel."""
+        if self.written is not None:
+            self.written[start : start + nbytes] = b"\1" * nbytes
+
     def close(self) -> None:
         """End this allocation: every view into it that the emulator took refuses from now on."""
         self.alive = False
@@ -123,7 +150,11 @@ class Allocation:
 class Space:
     """All memory of one emulated machine, by address."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
+        self.strict = strict  # whether a read of never-written device memory stops a kernel, or is only reported
+        self.watch = watch  # whether device memory remembers what was written, and kernels are checked for it
+        self.warnings: list[str] = []  # what was found and not refused
+        self.told: set[tuple[str, int]] = set()  # the places in generated code where it was found
         self._next = FIRST_ADDRESS
         self._bases: list[int] = []
         self._live: dict[int, Allocation] = {}
@@ -149,7 +180,10 @@ class Space:
         step = max(alignment, 1)
         base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple: aligned to no more
         self._next = (base + size + 2 * GAP - 1) // GAP * GAP
-        return self._enter(Allocation(base, size, kind, data, label, None))
+        made = Allocation(base, size, kind, data, label, None)
+        if self.watch and poison and size <= POISONED_UP_TO:
+            made.written = bytearray(size)
+        return self._enter(made)
 
     def allocate_host(self, size: int, *, kind: str, label: str = "") -> Allocation:
         """Make pinned or managed memory, whose device address is its host address.
@@ -189,7 +223,7 @@ class Space:
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
         del self._bases[bisect_right(self._bases, base) - 1]
-        self._graves.append((base, gone.size, gone.describe()))
+        self._graves.append((base, gone.size, gone.describe() + _made(gone)))
         if gone._keep is not None:
             self._quarantine.append(gone._keep)
         gone.close()
@@ -226,8 +260,8 @@ class Space:
         if found is not None:
             over = address - found.base + nbytes - found.size
             if over > 0:
-                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {found.describe()}"
-            return f"{text}: {address - found.base} bytes into a {found.describe()} at {found.base:#x}"
+                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {found.describe()} at {found.base:#x}{_made(found)}"
+            return f"{text}: {address - found.base} bytes into a {found.describe()} at {found.base:#x}{_made(found)}"
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
                 return f"{text}: {address - base} bytes into a {words} that was freed"
@@ -248,7 +282,7 @@ class Space:
                 return "no device memory; is it a host address?"
             return "no allocation is near"
         distance, side, which = min(near, key=lambda choice: choice[0])
-        return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}"
+        return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}{_made(which)}"
 
     def _overlapping(self, address: int, size: int) -> Allocation | None:
         at = bisect_right(self._bases, address + size - 1) - 1

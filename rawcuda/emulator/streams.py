@@ -5,14 +5,10 @@ Read next    queues.py, memory.py
 """
 from __future__ import annotations
 
-import ctypes
-
 from .codes import Refused
-from .hosts import host_function, stream_callback
 from .machine import Machine
-from .queues import HOST, Event, Stream
-from .thunks import entry
-from .words import out, put_float, put_int, put_u64, put_uint
+from .queues import HOST, Event, Stream, host_function
+from .thunks import entry, out, put_float, put_int, put_u64, put_uint
 
 __all__: list[str] = []
 
@@ -139,34 +135,6 @@ def _pass() -> None:
     """Do nothing: to wait for the work before it is all that a wait does."""
 
 
-@entry("cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)", since=11000)
-def get_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
-    """Give an attribute of a stream: 64 bytes, as they were set."""
-    out(address)
-    stream = machine.stream(handle)
-    if number == 8:
-        put_int(address, stream.priority)
-    elif number in (1, 3):
-        ctypes.memmove(address, stream.attributes.get(number, bytes(64)), 64)
-    else:
-        raise Refused(1)
-
-
-@entry("cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)", since=11000)
-def set_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
-    """Keep an attribute of a stream; none changes anything."""
-    out(address)
-    if number not in (1, 3):
-        raise Refused(1)
-    machine.stream(handle).attributes[number] = ctypes.string_at(address, 64)
-
-
-@entry("cuStreamCopyAttributes(CUstream dst, CUstream src)", since=11000)
-def copy_attributes(machine: Machine, target: int, source: int) -> None:
-    """Copy what is kept of one stream's attributes to another."""
-    machine.stream(target).attributes.update(machine.stream(source).attributes)
-
-
 # -- host functions
 
 @entry("cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)", since=10000)
@@ -176,18 +144,6 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
     if not function:
         raise Refused(1)
     machine.queues.submit(stream, host_function(function, data), "a host function", HOST)
-
-
-@entry("cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)", since=5000)
-def add_callback(machine: Machine, handle: int, callback: int, data: int, flags: int) -> None:
-    """Queue a callback, the older kind of host function; it cannot be captured."""
-    stream = machine.stream(handle)
-    if not callback or flags:
-        raise Refused(1)
-    if stream.capture is not None:
-        stream.capture.invalidate()
-        raise Refused(900)
-    machine.queues.submit(stream, stream_callback(callback, handle, data), "a callback", HOST)
 
 
 # -- events
@@ -224,16 +180,6 @@ def event_record(machine: Machine, handle: int, stream_handle: int) -> None:
         return
     event.captured = None
     event.work = machine.queues.submit(stream, _pass, "an event's mark")
-
-
-@entry("cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)", since=11010)
-def event_record_with_flags(machine: Machine, handle: int, stream_handle: int, flags: int) -> None:
-    """Mark the point that a stream has now; an external mark in a graph is not supported."""
-    if flags & ~1:
-        raise Refused(1)
-    if flags and machine.stream(stream_handle).capture is not None:
-        raise Refused(801, "an external event mark in a graph is not emulated")
-    event_record(machine, handle, stream_handle)
 
 
 def _recorded(machine: Machine, handle: int) -> Event:

@@ -1,6 +1,8 @@
 """The seam: Python functions served as C functions.
 
-What it is   `entry`, which declares an entry point by its C line, and `serve`, which makes a C function pointer of it.
+What it is   `entry`, which declares an entry point by its C line, and `serve`, which makes a C function pointer of it; and what reads
+             and writes the words of C memory that a caller's pointers point to. It checks no pointer beyond NULL: like the
+             driver, it trusts the caller, and a wild pointer ends the process.
 How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
              None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
              One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
@@ -8,7 +10,7 @@ How          every pointer and handle is declared as an integer of its width: NU
              thunk silently calls whatever thunk was made next, and nobody can tell who still holds an address.
              The signatures are written here and not taken from the table that clients use: a mistake there would be made
              twice and never seen. Tests compare both with cuda.h.
-Source       CUDA Driver API; ctypes, "Callback functions"
+Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
 Read next    machine.py, then a room of entry points, such as streams.py
 """
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import struct
 import sys
 import threading
 import _thread
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Optional[int]])
 
-__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse", "Interrupt", "Location", "IpcHandle"]
+__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse", "Interrupt", "Location",
+           "out", "put_int", "put_uint", "put_u64", "put_float", "put_byte", "put_bytes", "get_int", "get_u64", "get_bytes",
+           "text", "MEMCPY2D", "MEMCPY3D", "LAUNCH_CONFIG", "LAUNCH_ATTRIBUTE", "POOL_PROPS", "LOCATION", "ACCESS_DESC",
+           "read", "take"]
 
 _OUT_OF_MEMORY, _NOT_INITIALIZED, _NOT_PERMITTED, _UNKNOWN = 2, 3, 800, 999
 
@@ -42,28 +48,20 @@ class Location(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
-class IpcHandle(ctypes.Structure):
-    """CUipcMemHandle and CUipcEventHandle: 64 bytes, passed by value."""
-
-    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
-
-
 # c_long is 32 bits on Windows: it is in no signature. CUDAAPI is __stdcall there, which on x64 means nothing.
 _SCALARS: "dict[str, Any]" = {
     "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
     "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_uint64,
     "cuuint32_t": ctypes.c_uint32, "cuuint64_t": ctypes.c_uint64, "CUdeviceptr": ctypes.c_uint64,
     "CUdevice": ctypes.c_int, "CUresult": ctypes.c_int, "CUmemLocation": Location,
-    "CUipcMemHandle": IpcHandle, "CUipcEventHandle": IpcHandle,
 }
 _ENUMS = frozenset("""
-CUdevice_attribute CUdevice_P2PAttribute CUlimit CUfunc_cache CUsharedconfig CUfunction_attribute CUpointer_attribute CUmem_advise
-CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUmemAllocationHandleType CUgraphMem_attribute CUstreamCaptureMode
-CUstreamAttrID CUexecAffinityType
+CUdevice_attribute CUdevice_P2PAttribute CUlimit CUfunc_cache CUfunction_attribute CUpointer_attribute CUmem_advise
+CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
 """.split())
 _HANDLES = frozenset("""
-CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUgraphNode CUlibrary CUkernel CUarray
-CUhostFn CUstreamCallback CUoccupancyB2DSize
+CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUgraphNode CUarray
+CUhostFn CUoccupancyB2DSize
 """.split())
 
 
@@ -216,3 +214,112 @@ class Interrupt:
         if self._pending and threading.current_thread() is threading.main_thread():
             self._pending = False
             raise KeyboardInterrupt
+
+
+# -- words of C memory; in the 64-bit ABIs a pointer and size_t have 8 bytes
+
+_Int, _Uint, _U64, _Float, _Byte = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float, ctypes.c_ubyte
+
+
+def out(*pointers: int) -> None:
+    """Refuse a NULL out-pointer."""
+    if 0 in pointers:
+        raise Refused(1)
+
+
+def put_int(address: int, value: int) -> None:
+    """Write an int, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    _Int.from_address(address).value = value
+
+
+def put_uint(address: int, value: int) -> None:
+    """Write an unsigned int, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    _Uint.from_address(address).value = value
+
+
+def put_u64(address: int, value: int) -> None:
+    """Write a handle, a pointer or a size, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    _U64.from_address(address).value = value
+
+
+def put_float(address: int, value: float) -> None:
+    """Write a float, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    _Float.from_address(address).value = value
+
+
+def put_byte(address: int, value: int) -> None:
+    """Write a byte, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    _Byte.from_address(address).value = value
+
+
+def put_bytes(address: int, value: bytes) -> None:
+    """Write bytes, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    ctypes.memmove(address, value, len(value))
+
+
+def get_int(address: int) -> int:
+    """Read an int, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    return _Int.from_address(address).value
+
+
+def get_u64(address: int) -> int:
+    """Read a pointer or a size, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    return _U64.from_address(address).value
+
+
+def get_bytes(address: int, count: int) -> bytes:
+    """Read bytes, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    return ctypes.string_at(address, count)
+
+
+def text(address: int) -> str:
+    """Read a C string, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    return ctypes.string_at(address).decode("utf-8", "surrogateescape")
+
+
+# x: the padding that a C compiler inserts before an 8-byte member, or at the end
+_SIDE_2D = "2Q i4x QQQ Q"                        # x, y; memory type; host, device, array; pitch
+_SIDE_3D = "4Q i4x QQQ Q 2Q"                     # x, y, z, level; type; host, device, array; context; pitch, height
+MEMCPY2D = struct.Struct("<" + _SIDE_2D * 2 + "2Q")
+MEMCPY3D = struct.Struct("<" + _SIDE_3D * 2 + "3Q")       # and CUDA_MEMCPY3D_PEER, whose contexts are reserved in this one
+LAUNCH_CONFIG = struct.Struct("<7I4x QQ I4x")             # grid, block, shared bytes; stream, attributes; their number
+LAUNCH_ATTRIBUTE = struct.Struct("<i4x 64s")
+LOCATION = struct.Struct("<2i")
+POOL_PROPS = struct.Struct("<2i 2i QQ H54x")              # type, handle types; location; security, largest size; usage
+ACCESS_DESC = struct.Struct("<2i i")
+
+
+def read(layout: struct.Struct, address: int) -> tuple[int, ...]:
+    """Read a structure, refusing NULL."""
+    if not address:
+        raise Refused(1)
+    return layout.unpack(ctypes.string_at(address, layout.size))
+
+
+def take(address: int, count: int) -> list[int]:
+    """Read an array of pointers or sizes."""
+    if not count:
+        return []
+    if not address:
+        raise Refused(1)
+    return list((_U64 * count).from_address(address))

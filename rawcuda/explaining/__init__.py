@@ -3,7 +3,7 @@
 What it is   a side room: `explain` asks an object for everything that it offers, shows each answer with the bytes of the struct,
              compares the answers, and says what would be made of them.
 What not     it takes nothing: a capsule stays unconsumed, and the object is not kept.
-Read next    offers.py, quirks.py
+Read next    offers.py
 """
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import textwrap
 from .. import layout
 from ..dlpack import is_capsule
 from ..errors import worded
-from .offers import ASKED, Finding, peek, raised
-from .quirks import quirks
+from .offers import ASKED, Finding, peek, quirks, raised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,4 +150,4 @@ def _used(obj: Any, found: Found, made: Optional[Description]) -> str:
         from ..strided import view
         return f"{view(obj)!r}"
     except Exception as error:
-        return f"it raises {raised(error)}" + "; as stream= it takes this" * ("cuda_stream" in found)
+        return f"it raises {raised(error)}" + "; as stream= it takes this" * ("cuda_stream" in found and not found["cuda_stream"].refusal)

@@ -11,6 +11,7 @@ Read next     cuda_array_interface.py, which reads the same dict with three more
 """
 from __future__ import annotations
 
+from itertools import islice
 from operator import index
 
 from .. import layout, tracing
@@ -28,16 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "describe", "read_attribute", "read_layout", "read_pointer"]
 
 NAME = "array_interface"
-_MISSING = object()
+# (a str that is made at each call would fill CPython's cache of attributes)
+_ATTRIBUTES = {name: f"__{name}__" for name in ("array_interface", "cuda_array_interface")}
 
 
-def read_attribute(exporter: Any, protocol: str) -> "Optional[Mapping[str, Any]]":
+def read_attribute(exporter: Any, protocol: str, left: "Optional[tuple[Any, Any]]" = None) -> "Optional[Mapping[str, Any]]":
     """Return the dict, or None where the protocol is not offered.
 
+    left     an exporter and its dict, if that was read before
     raises   ProtocolError   it is no mapping
     """
     try:
-        interface = getattr(exporter, f"__{protocol}__")
+        interface = left[1] if left and left[0] is exporter else getattr(exporter, _ATTRIBUTES[protocol])
     except AttributeError:
         return None
     if isinstance(exporter, type):                       # the class has the property; only its instances have memory
@@ -50,14 +53,14 @@ def read_attribute(exporter: Any, protocol: str) -> "Optional[Mapping[str, Any]]
 
 
 def _ints(protocol: str, field: str, value: Any) -> Ints:
-    """Read a tuple of ints; lists and NumPy's ints are common enough to be taken, too."""
-    if not isinstance(value, (tuple, list)):
-        try:
-            value = tuple(value)
-        except TypeError:
-            raise refusal(protocol, field, value, "is a tuple of ints") from None
+    """Read a tuple of ints; other sequences and NumPy's ints are common enough to be taken, too. A bool is none."""
     try:
-        return tuple([int(index(n)) for n in value])
+        if isinstance(value, (str, bytes)) or hasattr(value, "keys") or not hasattr(value, "__getitem__"):
+            raise TypeError
+        numbers = tuple(islice(value, layout.MAX_NDIM + 1))
+        if bool in map(type, numbers):
+            raise TypeError
+        return tuple([int(index(n)) for n in numbers])
     except TypeError:
         raise refusal(protocol, field, value, "is a tuple of ints") from None
 
@@ -88,7 +91,7 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     descr = _get(interface, "descr")
     if descr is not None and not isinstance(descr, list):
         raise refusal(protocol, "descr", descr, "is a list of fields")
-    if descr is not None and len(descr) == 1 and tuple(descr[0]) == ("", typestr):
+    if descr in ([("", typestr)], [["", typestr]]):
         descr = None                                     # the default, spelt out
     dtype = from_typestr(typestr, descr, protocol=protocol)
     if len(shape) > layout.MAX_NDIM:
@@ -107,6 +110,8 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     strides = _ints(protocol, "strides", given)
     if len(strides) != len(shape):
         raise refusal(protocol, "strides", strides, f"has another length than shape {shape}; the exporter is at fault")
+    if any(abs(n) > layout.LIMIT for n in strides):
+        raise refusal(protocol, "strides", strides, "has no place in 64 bits")
     return shape, strides, dtype
 
 

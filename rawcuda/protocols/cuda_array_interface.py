@@ -11,10 +11,11 @@ Read next     dlpack.py
 """
 from __future__ import annotations
 
+from _thread import get_ident
 from marshal import dumps
 from operator import index
 
-from ..description import Description, place
+from ..description import Description, Place, place
 from ..errors import refusal
 from ..layout import extent
 from .array_interface import check_extent, read_attribute, read_layout, read_pointer
@@ -22,9 +23,9 @@ from .array_interface import check_extent, read_attribute, read_layout, read_poi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Optional
+    from typing import Any, Callable, Optional
 
-__all__ = ["NAME", "UNORDERED", "describe"]
+__all__ = ["NAME", "UNORDERED", "describe", "describe_known"]
 
 NAME = "cuda_array_interface"
 UNORDERED = 0                    # a Description's stream: the dict is too old to say what is pending; never a handle
@@ -37,12 +38,9 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows)
     raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
     """
-    interface = read_attribute(exporter, NAME)
+    interface = read_attribute(exporter, NAME, _left.pop(get_ident(), None))
     if interface is None:
         return None
-    made = _describe_known(interface, exporter, kind)
-    if made is not None:
-        return made
     shape, strides, dtype = read_layout(interface, NAME)
     data = interface["data"] if "data" in interface else None
     if data is None:
@@ -54,44 +52,58 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, stream)
 
 
-# Dicts whose layout was checked before: those entries as bytes, which tell 1 from True and 1.0 -> what they mean.
-# `shortcuts = False` reads every dict anew.
-shortcuts = True
-_layouts: "dict[bytes, tuple[Any, Any, Any, int, int]]" = {}
-_places = place(None, False, NAME), place(None, True, NAME)
+# Dicts whose layout was checked before: typestr -> shape and strides as bytes, which tell 1 from True and 1.0 -> what they mean.
+_layouts: "dict[str, dict[bytes, tuple[Any, Any, Any, int, int]]]" = {}
+_left: "dict[int, tuple[Any, Any]]" = {}                 # thread -> an exporter and the dict that was read and left to the long way: it is read once
 
 
-def _key(interface: "Mapping[str, Any]") -> bytes:
-    get = interface.get
-    return dumps((get("shape"), get("strides"), get("typestr"), get("descr"), get("mask"), get("version")), 2)
+spot: "Callable[[int, bool], Optional[Place]]"            # cuda_side.spot, which needs a driver; set by who has one
 
 
-def _describe_known(interface: "Mapping[str, Any]", exporter: Any, kind: "type[Description]") -> "Optional[Description]":
-    """Describe the short way: a layout that was checked before, a plain address, no stream; None leaves it to the long one."""
-    if type(interface) is not dict or interface.get("stream") is not None or not shortcuts:
+def describe_known(exporter: Any, kind: "type[Description]", stream: Any = None, new: Any = object.__new__, layouts: Any = _layouts,
+                   dumps: Any = dumps) -> "Optional[Description]":
+    """Describe an object whose class offers this protocol, and no DLPack, the short way: None leaves it to the long one.
+
+    The dict has six entries, a layout that was checked before, a plain address and no stream.
+    stream   the stream that will use the memory, as given by the user
+    """
+    if getattr(exporter, "__dlpack__", None) is not None:
         return None
     try:
-        shape, strides, dtype, low, high = _layouts[_key(interface)]
-    except (KeyError, ValueError):                       # not seen before, or with something that is no plain number
+        interface = exporter.__cuda_array_interface__
+    except (AttributeError, BufferError):
         return None
-    data = interface.get("data")
-    if type(data) is not tuple or len(data) != 2:
-        return None
-    address, readonly = data
-    if type(address) is not int or type(readonly) is not bool or not 0 < address + low <= address + high < 2**64:
-        return None
-    return kind(address, shape, strides, dtype, _places[readonly], exporter, None)
+    try:
+        version, extents, typestr = interface["version"], interface["shape"], interface["typestr"]
+        if (interface["stream"] is not None or len(interface) != 6 or type(interface) is not dict or type(version) is not int or version < 3):
+            return _leave(exporter, interface)
+        shape, strides, dtype, low, high = layouts[typestr][dumps((extents, interface["strides"]), 2)]
+        address, readonly = interface["data"]
+    except (KeyError, ValueError, TypeError, AttributeError):    # not seen before, or with something that is no plain number
+        return _leave(exporter, interface)
+    if type(address) is not int or type(readonly) is not bool or not low < address <= high:
+        return _leave(exporter, interface)
+    where = spot(address, readonly)
+    if where is None:
+        return _leave(exporter, interface)
+    made = new(kind)
+    made.ptr, made.shape, made.strides, made.dtype, made.place, made.owner, made.stream = address, shape, strides, dtype, where, exporter, stream
+    return made  # type: ignore[no-any-return]
+
+
+def _leave(exporter: Any, interface: Any) -> "Optional[Description]":
+    _left[get_ident()] = exporter, interface
+    return None
 
 
 def _remember(interface: "Mapping[str, Any]", shape: Any, strides: Any, dtype: Any) -> None:
-    if type(interface) is dict and interface.get("version", 0) >= 3:
-        try:
-            key = _key(interface)
-        except ValueError:
-            return
-        if len(_layouts) > 1000:
+    if type(interface) is dict and type(interface["typestr"]) is str and interface.get("descr") is None and 0 not in shape and all(
+            type(ns) is tuple and {int}.issuperset(map(type, ns)) for ns in (interface["shape"], interface.get("strides") or ())):
+        known = _layouts.setdefault(interface["typestr"], {})
+        if len(known) > 1000 or len(_layouts) > 100:
             _layouts.clear()
-        _layouts[key] = (shape, strides, dtype, *extent(shape, strides, dtype.itemsize))
+        low, high = extent(shape, strides, dtype.itemsize)       # what an address must be above, and at most, so that all has its place
+        known[dumps((interface["shape"], interface.get("strides")), 2)] = shape, strides, dtype, -low, 2**64 - high
 
 
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":

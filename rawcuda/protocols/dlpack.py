@@ -13,11 +13,12 @@ Read next     dlpack_c_exchange.py
 from __future__ import annotations
 
 from functools import partial
+from operator import index
 
 from .. import layout, tracing
 from ..cpython import reader
-from ..description import Description, Place, place
-from ..dlpack import DEVICE_TYPES, VERSION, capsule_names, consume, identify, name_seen, read_capsule
+from ..description import HOST, Description, Place, place
+from ..dlpack import DEVICE_TYPES, VERSION, capsule_names, consume, identify, name_seen, read_capsule, taking
 from ..dtypes import from_dlpack
 from ..errors import ProtocolError, refusal
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Known = tuple[Ints, Ints, DType, Place]
 
-__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_fields", "describe_ndarray", "describe_tensor"]
+__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_fields", "describe_jax", "describe_ndarray", "describe_tensor"]
 
 NAME = "dlpack"
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
@@ -220,9 +221,10 @@ def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, r
     readonly  what a legacy capsule counts as
     raises    ProtocolError   consumed before, another name, or what describe_tensor refuses
     """
-    address, versioned = identify(capsule)
-    made = describe_tensor(address, versioned, None, kind, readonly=readonly)
-    made.owner = consume(capsule)
+    with taking:
+        address, versioned = identify(capsule)
+        made = describe_tensor(address, versioned, None, kind, readonly=readonly)
+        made.owner = consume(capsule)
     return made
 
 
@@ -265,7 +267,7 @@ def _asked_device(exporter: Any) -> "Optional[tuple[int, int]]":
     said = ask()
     try:
         type_, id_ = said
-        return int(type_), 0 if id_ is None else int(id_)
+        return index(type_), 0 if id_ is None else index(id_)
     except (TypeError, ValueError):
         raise refusal(NAME, "__dlpack_device__", said, "is a pair of ints; the exporter is at fault") from None
 
@@ -328,3 +330,74 @@ def _own_word_is_writable(exporter: Any, made: Description) -> bool:
     except Exception:                                    # not offered, or not for this array: then it has not said so
         return False
     return readonly is False and address == made.ptr
+
+
+# -- JAX
+
+# What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes, with the flags where the capsule is a versioned one -> a reader
+# of as many int64 as bytes, a table from shape and strides, read so, to what they mean, the reader's first argument.
+_short_jax: "dict[Any, tuple[Any, dict[Any, Known], Any]]" = {}
+_read_legacy_short = reader("Q16sQQQ")                   # data, those 16 bytes, shape, strides, byte_offset
+_legacy_names: "set[int]" = set()                       # where "dltensor" was read
+_elsewhere: "list[bool]" = []                            # not empty once an array was seen that is not in host memory
+
+
+def describe_jax(array: Any, kind: "type[Description]" = Description, new: Any = object.__new__, peek: Any = _parts.func,
+                 at: Any = _parts.args[0]) -> "Optional[Description]":
+    """Describe a JAX array, exactly of that type, in host memory, the short way; None leaves it to describe().
+
+    Its device is told by the capsule, which stands for the legacy stream where it is CUDA memory after all; then all is left to describe().
+    """
+    if _elsewhere or getattr(array, "__array_interface__", None) is not None:
+        return None
+    try:
+        capsule = array.__dlpack__(max_version=VERSION)
+        pointer, name = peek(at, id(capsule))
+        if name in _legacy_names:
+            data, what, shape, strides, offset = _read_legacy_short(pointer)
+        elif name in capsule_names:
+            major, flags, data, what, shape, strides, offset = _read_short(pointer)
+            what = flags, what
+            if major != 1:
+                return None
+        else:
+            return _describe_new_jax(capsule, kind, name)
+        numbers, known, sized = _short_jax[what]
+        if offset or not data:
+            return None
+        made = new(kind)
+        made.shape, made.strides, made.dtype, made.place = known[numbers(sized, shape), strides and numbers(sized, strides)]
+    except KeyError:                                     # not seen before
+        return _describe_new_jax(capsule, kind, name)
+    except (ValueError, TypeError, BufferError):         # another capsule, or an array that DLPack cannot say
+        return None
+    made.ptr = data
+    made.owner = capsule
+    made.stream = None
+    return made  # type: ignore[no-any-return]
+
+
+def _describe_new_jax(capsule: Any, kind: "type[Description]", name: int) -> "Optional[Description]":
+    """Describe an array's capsule with every check of its fields, and remember what they mean."""
+    address, versioned = identify(capsule)
+    if name:                                             # the text of that name was just read
+        (capsule_names if versioned else _legacy_names).add(name)
+    made = describe_tensor(address, versioned, capsule, kind)
+    if made.place.device != HOST:
+        _elsewhere.append(True)
+        return None
+    what: Any
+    if versioned:
+        _, flags, _, what, shape, strides, _ = _read_short(address)
+        what = flags, what
+    else:
+        _, what, shape, strides, _ = _read_legacy_short(address)
+    if made.shape and name:
+        if len(_short_jax) > 300:
+            _short_jax.clear()
+        numbers = reader(f"{8 * len(made.shape)}s")
+        known = _short_jax.setdefault(what, (numbers.func, {}, numbers.args[0]))[1]
+        if len(known) > 1000:
+            known.clear()
+        known[numbers(shape), strides and numbers(strides)] = made.shape, made.strides, made.dtype, made.place
+    return made

@@ -19,7 +19,7 @@ from tests.subject import CHECKOUT, NAME
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original")
 
 PICTURES = CHECKOUT / "docs" / "pictures"
-NEEDED = ["mkdocs == 1.6.*"]
+NEEDED = ["mkdocs == 1.6.*", "pygments == 2.*"]
 BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 

@@ -67,7 +67,7 @@ def load(path: Path, emulated: bool) -> Build:
     assert found, path
     version, target = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
     able = tuple(device.compute_capability)
-    attributes = module("emulator.attributes").ATTRIBUTES if emulated else {}
+    attributes = module("emulator.devices").ATTRIBUTES if emulated else {}
     kept = {number: attributes[number] for number in (75, 76) if emulated}
     if emulated:
         attributes[75], attributes[76] = able = target

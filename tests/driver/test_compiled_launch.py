@@ -1,4 +1,6 @@
 """Launches written out for their signature: they refuse, and are refused, as the plain ones."""
+import re
+
 import pytest
 
 from tests.driver import kernels
@@ -28,7 +30,7 @@ def test_a_launch_is_written_out_and_computes_the_same(device, add, monkeypatch)
     for enabled in (True, False):
         monkeypatch.setattr(compiled_launch, "enabled", enabled)
         launch = kernel.configure(grid=1, block=32, stream=stream)
-        assert isinstance(launch, rawcuda.Launch) and (type(launch) is not rawcuda.Launch) == enabled
+        assert isinstance(launch, rawcuda.Launch) and (launch.func.__name__ == "launch") == enabled
         for _ in range(3):
             launch(a, b, c, 4)
         stream.synchronize()
@@ -46,7 +48,7 @@ def test_every_kind_of_argument_is_taken_after_any_other(device, add):
         launch(given, b, c, 4)
         stream.synchronize()
         assert c.tolist() == [3.0] * 4, given
-        assert 1 <= len(launch._pool) <= 2
+        assert 1 <= len(launch._plan._pool) <= 2
 
 
 def test_what_is_refused_is_refused_also_later(device, add):
@@ -106,7 +108,7 @@ def test_kept_launches_hold_neither_stream_nor_module(device):
 def test_a_copy_done_again_is_the_same_copy(device):
     a, b = device.empty((4,), "float32"), device.allocate(16, kind="pinned").view().reinterpret("float32")
     with device.stream() as stream:
-        for number in (1.0, 2.0, 3.0):
+        for number in (1.0, 2.0, 3.0, 4.0, 5.0):
             a.fill(number, stream=stream)
             rawcuda.copy(b, a, stream=stream)
             stream.synchronize()
@@ -116,9 +118,73 @@ def test_a_copy_done_again_is_the_same_copy(device):
             rawcuda.copy(b, a, stream=stream)
 
 
+def test_new_arrays_at_each_launch_and_one_that_is_closed(device, add):
+    kernel, stream = add
+    launch = kernel.configure(grid=1, block=32, stream=stream)
+    a, b, c = arrays(device, 1.0, 2.0)
+    device.synchronize()
+    for _ in range(12):
+        x = a[:]
+        launch(x, b, c, 4)
+    stream.synchronize()
+    assert c.tolist() == [3.0] * 4
+    for _ in range(2):
+        launch(a, b, c, 4)
+    x = a[:]
+    a.owner.close()
+    for closed in (a, x):
+        with pytest.raises(errors.Closed):
+            launch(closed, b, c, 4)
+
+
+def test_the_function_outlives_its_launch_and_sees_what_is_closed(device):
+    a, b, c = arrays(device, 1.0, 2.0)
+    for closing in ("stream", "module", "array"):
+        loaded, stream = device.load(kernels.ADD), device.stream()
+        with loaded, stream:
+            launch = loaded["add"].configure(grid=1, block=32, stream=stream).func
+            x = device.upload(bytearray(16)).reinterpret("float32")
+            for _ in range(3):
+                launch(a, b, x, 4)
+            stream.synchronize()
+            {"stream": stream, "module": loaded, "array": x.owner}[closing].close()
+            for _ in range(2):
+                with pytest.raises(errors.Closed):
+                    launch(a, b, x, 4)
+            other = device.stream()                      # what closes here is no business of the launch's
+            other.close()
+            with pytest.raises(errors.Closed):
+                launch(a, b, x, 4)
+
+
+def test_an_event_recorded_again_is_refused_once_either_is_closed(device):
+    for first in (True, False):
+        stream, event = device.stream(), device.event()
+        for _ in range(3):
+            assert stream.record(event) is event
+        (stream if first else event).close()
+        for _ in range(2):
+            with pytest.raises(errors.Closed):
+                stream.record(event)
+        stream.close()
+        event.close()
+
+
+def test_whatever_goes_outdates_what_was_looked_at():
+    owned = module("owned")
+    for _ in range(3):
+        before = owned.generation()
+        assert before and owned.generation() is before
+        owned.outdate()
+        owned.outdate()
+        assert not before and owned.generation() and len(owned._generations) == 1
+
+
 def test_generated_source_has_nothing_of_the_input():
-    for kinds in ("", "m", "vif", "mmmi" * 16):
-        words = set(__import__("re").findall(r"[A-Za-z_]\w*", compiled_launch._source(kinds, False)))
-        assert all(word.lstrip("a").isdigit() or word in set("""__call__ self MISSING more entry None try if not and listeners is or UNFIT except
-            _forks _module _handle _device _queue pool _pool pack _short_pack pop place _ours _theirs owner type int float address ptr
-            return _long_way code _again append raise _error def call of what a has dearer than one local name slot""".split()) for word in words), words
+    known = set("""make plan pool pack seen None def launch MISSING nonlocal try if sound is and not listeners _ready start ptr place _ours
+        owner _handle _theirs type int float entry pop storage call _run code return failed append except UNFIT pass long_way""".split())
+    for kinds in ("", "m", "vifo", "mmmi" * 16):
+        for in_context in (False, True):
+            for alone in (False, True):
+                words = set(re.findall(r"[A-Za-z_]\w*", compiled_launch._source(kinds, in_context, alone)))
+                assert all(word in known or word.lstrip("a").isdigit() for word in words), words - known

@@ -138,18 +138,18 @@ def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, 
     """A stream of ours knows its context, and so nothing is pushed at first; some drivers refuse that in another context."""
     with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
         launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
-        entry = launch._pool[0]
+        entry = launch._plan._pool[0]
         contexts = []
 
         def refusing():
             contexts.append(current())
             return code if len(contexts) == 1 else entry[1]()
 
-        launch._pool[0] = entry[0], refusing
+        launch._plan._pool[0] = entry[0], refusing
         launch()
         assert contexts == [None, device.context] and current() is None
         contexts.clear()
-        launch._pool[0] = entry[0], lambda: contexts.append(current()) or code
+        launch._plan._pool[0] = entry[0], lambda: contexts.append(current()) or code
         with pytest.raises(errors.InvalidUse):
             launch()
         assert contexts == [None, device.context] and current() is None

@@ -400,7 +400,7 @@ def test_a_graph_says_why_it_cannot_be_launched(device):
             raise KeyError
         with pytest.raises(errors.Closed, match="spoilt"):
             graph.launch()
-        assert not module("device").capturing
+        assert not module("stream").capturing
 
 
 def test_a_stream_closed_while_it_is_captured(device):
@@ -413,4 +413,4 @@ def test_a_stream_closed_while_it_is_captured(device):
     with pytest.raises(errors.Closed):
         with stream.capture():
             stream.close()
-    assert not module("device").capturing
+    assert not module("stream").capturing

@@ -227,6 +227,9 @@ def test_a_label_that_lies_is_refused_before_the_memory_is_touched(device):
             touch()
     with pytest.raises(ProtocolError, match="the driver says"):
         view(Exporter(Tensor(device=(2, 0))))
+    if len(rawcuda.devices()) > 1:
+        with pytest.raises(ProtocolError, match="the driver says"):
+            view(Exporter(Tensor(there.ptr, device=(2, 1))))
     right = view(Exporter(Tensor(there.ptr, device=(2, 0))))
     assert right.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import gc
 import mmap
+import weakref
 
 import pytest
 
@@ -171,6 +173,29 @@ def test_5_5_the_device_is_the_drivers_to_say(device):
     with pytest.raises(ProtocolError, match="no address that this driver knows") as caught:
         view(interface(v, data=(host.buffer_info()[0], False)))
     assert caught.value.field == "data"
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+@pytest.mark.parametrize("changes", [{}, {"stream": 1}, {"version": 2}, {"shape": (2,)}, {"descr": [("", "<f4")]}, {"data": None}, {"strides": (8,), "shape": (3,)}])
+def test_5_1_the_attribute_is_read_once_also_when_the_class_is_known(device, changes, is_current):
+    """Each access may put an event into a stream."""
+    v, Known = device.upload(array.array("f", range(6))), type("Known", (Shows,), {})
+    said = {"shape": (6,), "typestr": "<f4", "data": (v.ptr, False), "strides": None, "version": 3, "stream": None}
+    with device.current() if is_current else contextlib.nullcontext():
+        for turn in range(4):
+            shows = Known(cuda={**said, **(changes if turn else {})})
+            try:
+                w = view(shows)
+            except ProtocolError:
+                assert "data" in changes
+            else:
+                assert w.ptr == v.ptr and w.owner is shows and w.shape == shows.cuda["shape"]
+            assert shows.reads == 1
+    gone = weakref.ref(shows)
+    del shows
+    w = None                                             # noqa: F841
+    gc.collect()
+    assert gone() is None                                # and nothing of it is kept
 
 
 def test_5_5_no_elements_no_question(device):

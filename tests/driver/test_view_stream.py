@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import array
+import ctypes
+import gc
+import weakref
 
 import pytest
 
@@ -174,20 +177,30 @@ def test_3_6_managed_memory_is_taken_without_a_stream_after_a_wait(device):
 
 
 def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
-    current = []
+    def current():
+        context = module("cuda_h").CUcontext()
+        rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+        return context.value
+
+    seen = []
 
     class Looks(Exporter):
         def __dlpack__(self, **keywords):
-            import ctypes
-            context = module("cuda_h").CUcontext()
-            rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
-            current.append(context.value)
+            seen.append(current())
             return super().__dlpack__(**keywords)
 
     for each in rawcuda.devices():
-        there = made(each)
+        there, before = made(each), current()
         view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
-        assert current.pop() == each.context             # torch exports only from the current device
+        assert seen.pop() == each.context                # torch exports only from the current device
+        assert current() == before
+        with pytest.raises(RuntimeError, match="mine"):
+            view(Looks(Tensor(there.ptr, device=(2, each.ordinal)), raises={True: RuntimeError("mine")}))
+        assert current() == before
+        with rawcuda.devices()[-1].current():            # another's context, perhaps: it is the current one again
+            before = current()
+            view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
+            assert seen.pop() == each.context and current() == before
         del there
 
 
@@ -222,7 +235,12 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
     w = view(interface(v, stream=first.handle), stream=second)[::2]
     with Watched() as watched:
         target[::2].copy_from(w, stream=second)
-    assert watched.order[-2:] == [("record", second.handle), ("wait", first.handle)] or ("wait", first.handle) in watched.order
+    wait = watched.order.index(("wait", first.handle))
+    assert watched.order[wait - 1] == ("record", second.handle)
+    names = [getattr(event, "name", "") for event in watched.events]
+    waits = names.index("cuStreamWaitEvent")
+    assert not any(name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[names.index("cuEventRecord"):waits])
+    assert any(name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[:names.index("cuEventRecord")])      # behind our use, not before it
     second.synchronize()
     first.synchronize()
     assert target[::2].tolist() == [0.0, 2.0, 4.0]
@@ -296,6 +314,22 @@ def test_7_1_stream_objects_of_others(device, two):
     target = device.empty(6, "float32").copy_from(v, stream=Foreign(0))
     rawcuda.synchronize()
     assert target.tolist() == v.tolist()
+
+
+def test_7_4_a_views_stream_object_lives_as_long_as_the_view(device, two):
+    class Foreign:
+        def __cuda_stream__(self):
+            return 0, two[0].handle
+
+    stream = Foreign()
+    alive = weakref.ref(stream)
+    v = view(made(device), stream=stream)[::2]
+    del stream
+    gc.collect()
+    assert alive() is v.stream                           # its handle is used when the view is exported
+    del v
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_late_write_is_never_missed(device, two):

@@ -1,4 +1,4 @@
-"""Nothing in this folder has a driver, also where tests of tests/driver ran before it in the same process."""
+"""Nothing in this folder has a driver, also where tests of tests/driver ran before it in the same process, or the machine has one."""
 from __future__ import annotations
 
 import pytest
@@ -8,5 +8,6 @@ from tests.subject import module
 
 @pytest.fixture(autouse=True)
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the driver that another folder's tests chose."""
+    """Hide the driver that another folder's tests chose, and that of this machine."""
     monkeypatch.setattr(module("driver"), "_current", None)
+    monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")

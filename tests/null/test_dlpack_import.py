@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import threading
 
 import pytest
 
@@ -180,7 +181,7 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
 
     assert view(Exporter(Tensor(), says=(Kind(1), Kind(0)))).device == ("cpu", 0)
     assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)     # without the method: the capsule knows
-    for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0)):
+    for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0), (1.5, 0), ("1", "0"), (1, 0.0)):
         with pytest.raises(ProtocolError, match="__dlpack_device__"):
             view(Exporter(Tensor(), says=wrong))
     with pytest.raises(TypeError, match="no exporter"):
@@ -259,6 +260,33 @@ def test_2_25_a_refused_capsule_stays_the_users():
         view(handed)
     assert name_of(handed) == b"dltensor_versioned" and tensor.freed == 0
     del handed
+    assert tensor.freed == 1
+
+
+def test_2_25_two_threads_want_one_capsule(monkeypatch):
+    """The second comes when the first has looked at the name, and not renamed the capsule yet."""
+    dlpack, threads, got = module("dlpack"), [], []
+    tensor, consumed = Tensor(), dlpack.Consumed
+    handed = tensor.capsule()
+
+    def take():
+        try:
+            got.append(view(handed))
+        except ProtocolError as error:
+            got.append(str(error))
+
+    def interrupted(*arguments):
+        if not threads:
+            threads.append(threading.Thread(target=take))
+            threads[0].start()
+            threads[0].join(0.1)
+        return consumed(*arguments)
+
+    monkeypatch.setattr(dlpack, "Consumed", interrupted)
+    take()
+    threads[0].join()
+    assert [type(one) is str for one in got] == [False, True] and "consumed already" in got[1]
+    got.clear()
     assert tensor.freed == 1
 
 

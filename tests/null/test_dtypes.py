@@ -288,7 +288,7 @@ def test_encode(name, value, data):
     ("int8", 128, ValueError), ("uint8", -1, ValueError), ("int32", 1.5, TypeError), ("int64", 2**63, ValueError), ("float32", 1e39, ValueError),
     ("float16", 65520.0, ValueError), ("float32", 1j, TypeError), ("float32", "1", TypeError), ("float32", b"abc", ValueError),
     ("int4", 8, ValueError), ("uint4", 16, ValueError), ("float128", 1.0, TypeError), ("float32x2", 1.0, TypeError), ("|V3", 1, TypeError),
-    ("float4_e2m1fn", float("nan"), ValueError), ("float8_e8m0fnu", -1.0, ValueError), ("complex64", "x", (TypeError, ValueError)),
+    ("float4_e2m1fn", float("nan"), ValueError), ("float8_e8m0fnu", -1.0, ValueError), ("complex64", "1", TypeError),
 ])
 def test_encode_refuses(name, value, error):
     with pytest.raises(error):

@@ -11,7 +11,7 @@ import pytest
 from tests.null.emulator_client import Client
 from tests.subject import module
 
-words = module("emulator.words")
+words = module("emulator.thunks")
 OUT = ctypes.c_uint64()
 HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
 
@@ -182,7 +182,6 @@ def test_attributes_and_access_of_pools(client):
     assert client.code("cuMemPoolSetAttribute", pool, 5, threshold) == 1
     for bad in (_properties(handles=1), _properties(where=2)):
         assert client.code("cuMemPoolCreate", OUT, bad) == 801
-    assert client.get("cuMemGetDefaultMemPool", words.LOCATION.pack(1, 0), 1) == pool
 
 
 # -- what a pointer points to
@@ -357,6 +356,23 @@ def test_copies_between_devices():
     assert client.code("cuMemcpyPeer", there, 77, here, client.context, 10) == 201
 
 
+@pytest.mark.parametrize("mode", [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)])
+def test_a_copy_between_devices_comes_after_all_work_of_both_and_before_what_follows(mode):
+    client = Client(*mode, devices=2)
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    here = client.upload(b"1111")
+    client.do("cuCtxPushCurrent_v2", second)
+    there, source, stream = client.allocate(4), client.pinned(b"2222"), client.stream()
+    client.do("cuMemcpyHtoDAsync_v2", there, source, 4, stream)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    client.do("cuMemcpyPeer", here, client.context, there, second, 4)
+    client.do("cuCtxPushCurrent_v2", second)
+    client.do("cuMemsetD8Async", there, 0x33, 4, stream)
+    client.do("cuStreamSynchronize", stream)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    assert client.download(here, 4) == b"2222" and client.download(there, 4) == b"3333"
+
+
 # -- rectangles and boxes
 
 def _side(kind, address, pitch=0, x=0, y=0, z=None, rows=0):
@@ -457,13 +473,5 @@ def test_large_copies(client):
     assert client.download(client.upload(content), len(content)) == content
 
 
-# -- sharing with other processes is refused, in so many words
-
-def test_sharing_is_801_with_a_reason(client):
-    handle = ctypes.create_string_buffer(64)
-    assert client.code("cuIpcGetMemHandle", handle, client.allocate(16)) == 801
-    assert "other processes" in client.emulator.explain(801)
-    assert client.code("cuIpcGetEventHandle", handle, client.event(2)) == 801
+def test_an_event_cannot_be_shared_with_other_processes(client):
     assert client.code("cuEventCreate", OUT, 6) == 801
-    pool = client.get("cuDeviceGetDefaultMemPool", 0)
-    assert client.code("cuMemPoolExportToShareableHandle", handle, pool, 1, 0) == 801

@@ -11,7 +11,7 @@ import pytest
 from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
 from tests.subject import module
 
-words, images = module("emulator.words"), module("emulator.images")
+words, images = module("emulator.thunks"), module("emulator.modules")
 OUT = ctypes.c_uint64()
 INFO, INFO_SIZE, ERROR, ERROR_SIZE, WALL_TIME = 3, 4, 5, 6, 2
 NAMES = {"store", "step", "spin", "nothing", "small", "exact", "trap", "wild"}
@@ -161,8 +161,6 @@ def test_attributes_of_a_kernel(client):
     client.do("cuFuncSetAttribute", get("store"), 9, 50)
     assert attribute(9) in (-1, 50)
     client.do("cuFuncSetCacheConfig", get("store"), 1)
-    client.do("cuFuncLoad", get("store"))
-    assert client.get_int("cuFuncIsLoaded", get("store")) == 1
 
 
 # -- launches
@@ -242,7 +240,7 @@ def test_occupancy(client, threads, shared, blocks):
 
 def test_occupancy_is_bound_by_registers():
     """64 registers a thread: 2048 a warp, 16384 a quarter, so 8 warps a quarter, 32 in all: 4 blocks of 256 threads."""
-    occupancy = module("emulator.occupancy")
+    occupancy = module("emulator.launches")
 
     class Entry:
         static_shared, registers = 0, 64
@@ -272,31 +270,6 @@ def test_the_best_block_size(client):
     free = client.get("cuOccupancyAvailableDynamicSMemPerBlock", get("nothing"), 2, 256)
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free) == 2
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free + 1024) == 1
-
-
-# -- libraries
-
-def test_a_library(client):
-    library = client.get("cuLibraryLoadData", KERNELS.encode(), 0, 0, 0, 0, 0, 0)
-    assert client.live() == {"library": 1}
-    kernel = client.get("cuLibraryGetKernel", library, b"store")
-    assert client.get("cuKernelGetLibrary", kernel) == library
-    assert client.get_int("cuLibraryGetKernelCount", library) == len(NAMES)
-    memory = client.allocate(4)
-    assert client.launch(client.get("cuKernelGetFunction", kernel), [memory, struct.pack("<I", 3)]) == 0
-    assert client.number(memory) == 3
-    assert client.get("cuLibraryGetGlobal", OUT, library, b"table")
-    loaded = client.get("cuLibraryGetModule", library)
-    assert client.get("cuModuleGetFunction", loaded, b"store") == kernel
-    assert client.code("cuModuleUnload", loaded) == 400
-    assert client.get_int("cuKernelGetAttribute", 0, kernel, 0) == 1024
-    name = ctypes.c_char_p()
-    client.do("cuKernelGetName", name, kernel)
-    assert name.value == b"store"
-    client.do("cuLibraryUnload", library)
-    assert client.code("cuLibraryUnload", library) == 400 and client.code("cuModuleGetFunction", OUT, loaded, b"store") == 400
-    client.do("cuMemFree_v2", memory)
-    assert not client.live()
 
 
 # -- fatbins

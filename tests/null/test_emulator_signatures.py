@@ -9,24 +9,25 @@ import subprocess
 import pytest
 
 from tests.null import header_reader
-from tests.subject import module
+from tests.subject import FOLDER, module
 
-rooms, thunks, words, codes = (module(f"emulator.{name}") for name in ("rooms", "thunks", "words", "codes"))
-cuda_h, attributes = module("cuda_h"), module("emulator.attributes")
+emulator, thunks, codes = (module(name) for name in ("emulator", "emulator.thunks", "emulator.codes"))
+ENTRIES = emulator.Emulator()._entries
+cuda_h, attributes = module("cuda_h"), module("emulator.devices")
 
 with_headers = pytest.mark.parametrize("path", header_reader.find_headers() or [
     pytest.param(None, marks=pytest.mark.skip(reason="no cuda.h on this machine"))], ids=str)
 
 
 def test_there_are_enough():
-    assert len(rooms.ENTRIES) >= 110
+    assert len(ENTRIES) >= 110
 
 
 @with_headers
 def test_lines_are_the_header_s(path):
     header = header_reader.read(path)
     wrong = {}
-    for name, served in rooms.ENTRIES.items():
+    for name, served in ENTRIES.items():
         declared = header.prototypes.get(name)
         if declared is not None and thunks.parse(served.line) != (name, list(declared)):
             wrong[name] = served.line, declared
@@ -38,20 +39,20 @@ def test_every_entry_is_in_the_header(path):
     header = header_reader.read(path)
     if header.version != 13000:
         pytest.skip("the emulator is of CUDA 13.0")
-    assert not set(rooms.ENTRIES) - set(header.prototypes)
+    assert not set(ENTRIES) - set(header.prototypes)
 
 
 @with_headers
 def test_versions_are_the_header_s(path):
     since = header_reader.read(path).since
-    wrong = {name: (served.since, since[name]) for name, served in rooms.ENTRIES.items() if since.get(name, served.since) != served.since}
+    wrong = {name: (served.since, since[name]) for name, served in ENTRIES.items() if since.get(name, served.since) != served.since}
     assert not wrong
 
 
 def test_lines_agree_with_the_clients_table():
     table = cuda_h.prototypes()
     wrong = {}
-    for name, served in rooms.ENTRIES.items():
+    for name, served in ENTRIES.items():
         if name in table:
             mine = thunks.parse(served.line)[1]
             theirs = thunks.parse(re.fullmatch(r"CUresult (.*);", table[name].line.strip(), re.S)[1])[1]
@@ -62,7 +63,7 @@ def test_lines_agree_with_the_clients_table():
 
 def test_every_entry_of_the_clients_table_is_served():
     newer = {name for name, prototype in cuda_h.prototypes().items() if prototype.since > (13, 0)}
-    assert set(cuda_h.prototypes()) - newer <= set(rooms.ENTRIES)
+    assert set(cuda_h.prototypes()) - newer <= set(ENTRIES)
 
 
 def test_widths_agree_with_the_clients_table():
@@ -70,7 +71,7 @@ def test_widths_agree_with_the_clients_table():
     import ctypes
     table = cuda_h.prototypes()
     wrong = {}
-    for name, served in rooms.ENTRIES.items():
+    for name, served in ENTRIES.items():
         if name in table:
             mine = [ctypes.sizeof(kind) for kind in served.prototype()._argtypes_]
             theirs = [ctypes.sizeof(kind) if hasattr(kind, "_type_") or hasattr(kind, "_fields_") else 8
@@ -96,7 +97,7 @@ def test_codes_agree_with_the_clients_table():
 @with_headers
 def test_attributes_are_the_header_s(path):
     enum = header_reader.read(path).enums["CUdevice_attribute"]
-    for number, name in attributes.NAMES.items():
+    for number, name in attributes.ATTRIBUTE_NAMES.items():
         assert enum[f"CU_DEVICE_ATTRIBUTE_{name}"] == number
     if header_reader.read(path).version == 13000:
         assert max(attributes.ATTRIBUTES) == enum["CU_DEVICE_ATTRIBUTE_MAX"] - 1
@@ -152,11 +153,22 @@ def _of_compiler(path, tmp_path, types):
 @with_headers
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 def test_structures_are_as_a_compiler_lays_them_out(path, tmp_path):
-    mine = [offset for name in LAYOUTS for offset in _offsets(getattr(words, name))] + _offsets(words.MEMCPY3D)
+    mine = [offset for name in LAYOUTS for offset in _offsets(getattr(thunks, name))] + _offsets(thunks.MEMCPY3D)
     assert mine == _of_compiler(path, tmp_path, [*LAYOUTS.values(), PEER])
 
 
 def test_structures_agree_with_the_clients_table():
     import ctypes
     for name, (c_name, _) in LAYOUTS.items():
-        assert getattr(words, name).size == ctypes.sizeof(getattr(cuda_h, c_name)), c_name
+        assert getattr(thunks, name).size == ctypes.sizeof(getattr(cuda_h, c_name)), c_name
+
+
+def test_every_entry_that_the_package_calls_is_served():
+    """What the source names, not what a table says: each cu* function outside of the emulator and of cuda_h itself."""
+    called = set()
+    for path in FOLDER.rglob("*.py"):
+        if "emulator" not in path.relative_to(FOLDER).parts and path.name != "cuda_h.py":
+            called |= set(re.findall(r"\bcu[A-Z]\w+", path.read_text(encoding="utf-8")))
+    known = {name for name in called if name in cuda_h.prototypes()}
+    assert len(known) > 60
+    assert not known - set(ENTRIES)

@@ -259,17 +259,6 @@ def test_a_host_function_has_its_place_in_the_stream(client):
     assert seen == [(1, b"\x01" * 4), (2, b"\x02" * 4), (3, b"\x03" * 4)]
 
 
-def test_a_callback_is_told_its_stream(client):
-    seen = []
-    Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-    callback = Callback(lambda stream, result, data: seen.append((stream, result, data)))
-    stream = client.stream()
-    client.do("cuStreamAddCallback", stream, ctypes.cast(callback, ctypes.c_void_p).value, 9, 0)
-    client.do("cuStreamSynchronize", stream)
-    assert seen == [(stream, 0, 9)]
-    assert client.code("cuStreamAddCallback", stream, ctypes.cast(callback, ctypes.c_void_p).value, 9, 1) == 1
-
-
 def test_two_threads_wait_for_each_other_s_streams(client):
     """Work runs in whichever thread drives it: both may be at it at once, and each must come out."""
     log, streams = Log(client), [client.stream(), client.stream()]
@@ -310,17 +299,6 @@ def test_facts_of_a_stream(client):
         assert priority.value == got
     client.do("cuStreamGetFlags", 0, flags)
     assert flags.value == 0
-
-
-def test_attributes_of_a_stream_are_kept(client):
-    first, second = client.stream(), client.stream()
-    value = ctypes.create_string_buffer(struct.pack("<I", 3) + bytes(60), 64)
-    client.do("cuStreamSetAttribute", first, 3, value)
-    client.do("cuStreamCopyAttributes", second, first)
-    back = ctypes.create_string_buffer(64)
-    client.do("cuStreamGetAttribute", second, 3, back)
-    assert back.raw == value.raw
-    assert client.code("cuStreamSetAttribute", first, 77, value) == 1
 
 
 def test_what_is_alive_is_counted_by_kind(client):

@@ -236,6 +236,12 @@ def test_a_broken_exporter_gets_clear_text(make, words):
     assert max(map(len, said.splitlines())) < 450
 
 
+def test_only_a_stream_that_can_be_read_is_called_one():
+    for pair, words in (((0, 5), "as stream= it takes this"), ((1, 5), "only version 0 is known"), ("no", "gives (version, handle)")):
+        said = str(explain(type("Stream", (), {"__cuda_stream__": lambda self, pair=pair: pair})()))
+        assert words in said and ("as stream=" in said) == (pair == (0, 5))
+
+
 def test_pointers_that_lead_nowhere_are_not_followed(python):
     """Each in turn; any reading of them would end the process."""
     result = python("""
@@ -315,7 +321,7 @@ def test_a_quirk_shows(make, words):
 def test_every_quirk_has_a_test():
     marks = [mark for mark in test_a_quirk_shows.pytestmark if mark.name == "parametrize"]
     tried = [words for _, words in marks[0].args[1]]
-    untried = [text for _, text in module("explaining.quirks")._QUIRKS if not any(words in text for words in tried)]
+    untried = [text for _, text in module("explaining.offers")._QUIRKS if not any(words in text for words in tried)]
     assert not untried
 
 

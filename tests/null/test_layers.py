@@ -55,7 +55,7 @@ SAME_FLOOR = {
     "exporting": {"copying": "copy=True"},
     "copying": {"strided": "a copy gives views"},
     "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
-    "compiled_launch": {"launch": "what it cannot do, it leaves to the plain launch"},
+    "compiled_launch": {"launch": "what it cannot do, it leaves to the plain launch", "device": "on the only device nothing lies elsewhere"},
     "kernel": {"compiled_launch": "a launch is written out for its signature", "stream": "launches are kept by their stream's handle", "arguments": "parameters are declared", "device": "a module lives in a device's context",
                "launch": "Kernel.configure makes a Launch", "memory": "a module's variables are Memory"},
 }

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 
 import pytest
@@ -55,6 +56,28 @@ def test_array_interfaces(seed):
                 assert type(described.ptr) is int and 0 <= described.ptr < 2**64
             read += 1
     assert 0 < made < read
+
+
+@pytest.mark.parametrize("field, value", [
+    ("shape", itertools.count()), ("shape", (n for n in (2, 3))), ("shape", range(10**12)), ("shape", {}), ("shape", {2: 0}), ("shape", {2, 3}), ("shape", ""),
+    ("shape", b"\2\3"), ("shape", (True, 3)), ("strides", (True, False)), ("strides", (2**63, 4)), ("strides", (4, -2**63)), ("strides", itertools.repeat(4)),
+    ("descr", [3]), ("descr", [None]), ("descr", [("a", "<f4", (2**61,) * 2000)]),
+], ids=lambda value: type(value).__name__)
+def test_what_is_no_tuple_of_ints(field, value):
+    """Endless, unordered, or a bool, which NumPy takes for no int, either."""
+    said = {"shape": (1, 3), "typestr": "<f4" if field != "descr" else "|V4", "data": (ADDRESS, False), "version": 3, field: value}
+    for describe in (lambda: view(Shows(host=said), protocol="array_interface"), lambda: cuda.describe(Shows(cuda=said))):
+        with pytest.raises(errors.ProtocolError) as caught:
+            describe()
+        assert caught.value.field == field
+
+
+def test_layouts_that_only_look_alike_as_bytes():
+    """What is remembered of a dict is not found by another that marshal writes alike."""
+    numpy = pytest.importorskip("numpy")
+    for dtype, expected in (("int64", (2, 3)), ("int32", (2, 0, 3, 0)), ("int64", (2, 3))):
+        shape = numpy.frombuffer(b"\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", dtype)
+        assert cuda.describe(Shows(cuda={"shape": shape, "typestr": "<f4", "data": (ADDRESS, False), "version": 3})).shape == expected
 
 
 def test_anything_as_the_dict_itself():

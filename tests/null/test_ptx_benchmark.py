@@ -18,7 +18,7 @@ PATH = CHECKOUT / "benchmarks" / "emulator.py"
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> Any:
+def measuring() -> Any:
     """Import it, since it is no package."""
     spec = importlib.util.spec_from_file_location("benchmark_of_the_emulator", PATH)
     assert spec and spec.loader
@@ -31,18 +31,18 @@ def benchmark() -> Any:
     ("add", "f", lambda given: [a + b for a, b in zip(*given)]), ("reduce", "f", lambda given: [sum(given[0][k * 128:k * 128 + 128]) for k in range(64)]),
     ("product", "f", lambda given: [sum(given[0][y * 64 + k] * given[1][k * 64 + x] for k in range(64)) for y in range(64) for x in range(64)]),
 ])
-def test_its_kernels_are_right(benchmark: Any, name: str, code: str, want: Any) -> None:
-    loaded, run = benchmark.prepare(name)
+def test_its_kernels_are_right(measuring: Any, name: str, code: str, want: Any) -> None:
+    loaded, run = measuring.prepare(name)
     run()
-    given = [struct.unpack(f"<{len(each) // 4}f", each) for each in benchmark.WORK[name][2][1:] if isinstance(each, bytes)]
-    size = len(benchmark.WORK[name][2][0])
+    given = [struct.unpack(f"<{len(each) // 4}f", each) for each in measuring.WORK[name][2][1:] if isinstance(each, bytes)]
+    size = len(measuring.WORK[name][2][0])
     out = min((each for each in loaded.space.live() if each.kind == "device" and each.size == size), key=lambda each: each.base)
     assert list(struct.unpack(f"<{size // 4}{code}", out.data)) == pytest.approx(want(given), rel=1e-4, abs=1e-4)
 
 
-def test_instructions_are_counted(benchmark: Any) -> None:
-    loaded, run = benchmark.prepare("add")
-    counted = benchmark.count(loaded, lambda: run((3,)), 256)
+def test_instructions_are_counted(measuring: Any) -> None:
+    loaded, run = measuring.prepare("add")
+    counted = measuring.count(loaded, lambda: run((3,)), 256)
     assert 20 * 768 <= counted <= 25 * 768                 # the kernel has 23 instructions and a return
 
 

@@ -18,13 +18,16 @@ FILES = sorted(DATA.rglob("*.ptx"))
 program = module("emulator.ptx.program")
 
 OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)                          # registers, kernels, functions, parameters: behind a prefix
-OF_OURS = re.compile(r"(v|lo|n|x)\d+\Z|q\d*_\w*\Z|(s|frame)_[BHIQbhiqfd]\Z|make_[kf]\d*_\w*\Z", re.ASCII)
-LOCALS = set("L B F T t tx ty tz at fuel i j k u w x y z cf frame frame_lo keep made functions thread _ old".split())
+OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\Z|make_[kf]\d*_\w*\Z", re.ASCII)
+LOCALS = set("""
+    L B F T t tx ty tz at fuel i j k m u w x y z cf frame frame_lo keep made functions thread _ old
+    watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_order watch_mine mine
+""".split())
 STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{1,10}){0,3}\Z")           # 'rn', 'f16', 'ftz,sat', 'min.NaN'
 NODES = {getattr(ast, name) for name in """
     Module FunctionDef arguments arg Return Assign For If Expr Continue Break Pass Nonlocal Raise Yield YieldFrom Delete While
     Name Load Store Del Constant Tuple List Dict Subscript Slice Index Attribute Call keyword Starred BinOp UnaryOp BoolOp Compare IfExp
-    Add Sub Mult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor USub Not Invert And Or Eq NotEq Lt LtE Gt GtE Is IsNot AugAssign
+    Add Sub Mult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor USub Not Invert And Or Eq NotEq Lt LtE Gt GtE Is IsNot NotIn AugAssign
 """.split() if hasattr(ast, name)}
 
 
@@ -54,7 +57,7 @@ def load(text: str) -> str:
     """Give the source that is made of a text."""
     found = re.search(r"\.target\s+sm_(\d+)(\d)", text)
     assert found
-    code = ptx.load(text.encode(), space.Space(), architecture=(int(found[1]), int(found[2])))
+    code = ptx.load(text.encode(), space.Space(watch=True), architecture=(int(found[1]), int(found[2])))
     source = str(code.source)
     code.unload()
     return source

@@ -139,7 +139,7 @@ class TestCompiled:
 
     def test_a_barrier_that_some_never_reach_is_reported(self, here: Machine) -> None:
         out = here.buffer("i", 64)
-        with pytest.raises(Fault, match=r"deadlock.*16 threads \(first: 0\) at barrier 1 for 64 threads.*48 threads have ended") as caught:
+        with pytest.raises(Fault, match=r"deadlock.*16 threads \(first: \(0, 0, 0\)\) at barrier 1 for 64 threads.*48 threads have ended") as caught:
             here.run("half_a_barrier", out, block=64)
         assert caught.value.code == 719
 
@@ -244,7 +244,7 @@ def test_a_warp_that_waits_for_a_lane_elsewhere_is_reported() -> None:
     vote.sync.ballot.b32 %r3, %p1, -1;
 """
     here = Machine(kernel(body))
-    with pytest.raises(Fault, match=r"deadlock.*31 threads \(first: 0\) at vote.ballot with member mask 0xffffffff, ptx line \d+; 1 threads"):
+    with pytest.raises(Fault, match=r"deadlock.*31 threads \(first: \(0, 0, 0\)\) at vote.ballot with member mask 0xffffffff, ptx line \d+; 1 threads"):
         here.run("k", here.buffer("I", 1), block=32)
 
 

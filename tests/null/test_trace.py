@@ -150,6 +150,27 @@ def test_in_a_chrome_trace_an_arrow_leads_from_a_record_to_its_wait(tmp_path):
         assert name in [event["name"] for event in inside]
 
 
+def test_in_a_chrome_trace_slices_of_a_row_do_not_cross_and_no_time_is_negative(tmp_path):
+    """Two threads give work to one stream at once, and the call that began first ends last."""
+    now, calls = 10**9, []
+    for began, ended, thread in ((1000, 1500, 1), (1200, 1800, 2), (1600, 1700, 1), (500, 5000, 3), (5000, 6000, 1)):
+        call = Call("cuMemsetD8Async", {"N": "7", "hStream": LONG}, "CUDA_SUCCESS", (ended - began) * 1000)
+        call.began_ns, call.thread = now + began * 1000, thread
+        calls.append((ended, call))
+    with rawcuda.trace(tmp_path / "t.json"):
+        for _, call in sorted(calls, key=lambda pair: pair[0]):              # a call is told when it ends
+            emit(call)
+    events = json.loads((tmp_path / "t.json").read_text())
+    assert len(events) == 2 + 4 + 2 * 5 and all(event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X")
+    rows = {}
+    for event in sorted((event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])):
+        open_ = rows.setdefault((event["pid"], event["tid"]), [])
+        while open_ and open_[-1] <= event["ts"] + 1e-6:
+            open_.pop()
+        assert not open_ or event["ts"] + event["dur"] <= open_[-1] + 1e-6, "it begins inside another slice, and ends outside"
+        open_.append(event["ts"] + event["dur"])
+
+
 def test_a_chrome_trace_that_was_cut_short_can_be_mended(tmp_path):
     text = chrome(tmp_path)
     cut = text[:text.rindex(",\n{")]

@@ -234,7 +234,7 @@ def test_an_unchanged_copy_is_replaced(told: Told, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["taken"]
 
 
-def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path) -> None:
+def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "module.py").write_text("x = 1\n")
     (tmp_path / "file").write_text("a file")
@@ -243,12 +243,15 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path) -> None:
     assert "no folder" in told(tmp_path / "file", status=2)
     assert "no folder" in told(tmp_path / "link", status=2)
     assert "no folder" in told(tmp_path / "nowhere" / "taken", status=2)
-    assert "cannot be imported" in told(tmp_path / "my-copy", status=2)
+    assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
     assert "no copy that" in told("--check", tmp_path / "theirs", status=2)
     assert "leave --only out" in told("--check", tmp_path / "theirs", "--only", "view", status=2)
     assert sorted(os.listdir(tmp_path)) == ["file", "link", "theirs"] and os.listdir(tmp_path / "theirs") == ["module.py"]
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert "you are in" in told(".", status=2) and not os.listdir(".")
 
 
 def test_nothing_is_half_written(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

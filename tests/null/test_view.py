@@ -38,6 +38,17 @@ def test_indexing():
         iter(v[0, 0, 0])
 
 
+def test_truth_is_the_one_elements():
+    """As NumPy's: not that of a length; and what would ask each row whether it is 3 is refused."""
+    v = floats(2, 3)
+    assert v[0, 1] and not v[0, 0] and v[:1, 2:]
+    for unclear in (v, v[:0], v[0]):
+        with pytest.raises(ValueError, match="size 1"):
+            bool(unclear)
+    with pytest.raises(TypeError):
+        3.0 in v
+
+
 def test_assigning():
     v = floats(2, 3)
     v[0] = 7

@@ -205,7 +205,8 @@ def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
 
 def test_a_shortcut_is_for_the_very_type_only():
     view(numpy.zeros(3))
-    assert set(choosing.shortcuts) <= {numpy.ndarray, bytes, bytearray} | {kind for kind in choosing.shortcuts if kind.__module__.startswith("torch")}
+    assert set(choosing.shortcuts) <= {numpy.ndarray, bytes, bytearray} | {
+        kind for kind, short in choosing.shortcuts.items() if kind.__module__.startswith("torch") or short.__name__ == "describe_known"}
 
     class ndarray(numpy.ndarray):                        # the name is not enough
         __module__ = "numpy"

@@ -29,8 +29,9 @@ def make(*options: "str | Path") -> None:
 def test_every_build_of_every_source(rerun: Rerun, tmp_path: Path) -> None:
     make("--all", tmp_path)
     assert len(list(tmp_path.glob("*.ptx"))) > 80
-    output = rerun([sys.executable, "-m", "pytest", *TESTS], env={"TESTED_CORPUS": str(tmp_path)})
-    assert int(re.findall(r"(\d+) passed", output)[-1]) > 900
+    for mode in ("eager", "lazy", "random"):
+        output = rerun([sys.executable, "-m", "pytest", *TESTS, "--mode", mode, "--seed", "5"], env={"TESTED_CORPUS": str(tmp_path)})
+        assert int(re.findall(r"(\d+) passed", output)[-1]) > 900
     release = subprocess.run(["nvcc", "--version"], stdout=subprocess.PIPE, text=True).stdout
     if "release 13.0," in release:                           # what is committed was made by this very script
         changed = [made.name for made in tmp_path.glob("*.ptx") if (CORPUS / made.name).exists() and (CORPUS / made.name).read_text() != made.read_text()]

@@ -16,6 +16,6 @@ from __future__ import annotations
 
 from .machine import Limits
 from .program import Code, Entry, load
-from .rejected import Rejected
+from .syntax import Rejected
 
 __all__ = ["Code", "Entry", "Limits", "Rejected", "load"]

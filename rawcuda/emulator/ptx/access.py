@@ -58,6 +58,8 @@ class AccessEmitter(Emitter):
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
+        matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
+        self.touch(index, code, width * len(targets), matters, None, self._is_watched(shape), note)
         for at, target in enumerate(targets):
             if isinstance(target, Sink):
                 continue
@@ -97,12 +99,82 @@ class AccessEmitter(Emitter):
         if len(sources) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
+        self.touch(index, code, width * len(sources), False, [] if type == "b128" else values, self._is_watched(shape), note)
         for at, text in enumerate(values):
             if type == "b128":
                 where = f"{index} + {2 * at}" if at else index
                 self.put(f"{view}[{where}] = {text} & {mask(64)}; {view}[{where} + 1] = {text} >> 64", note)
                 continue
             self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
+
+    # -- what the checker is told
+
+    def _is_watched(self, shape: Shape) -> bool:
+        return shape.chosen.get("sem", "weak") != "weak"
+
+    def put_order(self) -> None:
+        """Say that threads may have been ordered here."""
+        if self.unit.granule:
+            self.needs_watch = True
+            self.put("watch_order()")
+
+    def touch(
+        self, index: str, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
+    ) -> None:
+        """Say what an access does: a read where there are no values."""
+        if not self.unit.watch or not self.marks:
+            return
+        width = WIDTH[code]
+        if self.marks == "shared":
+            self._touch_shared(index, width, code, total, judged, values, watched, note)
+            return
+        marks = self.marks
+        places = [f"{marks}[{index} + {at}]" if at else f"{marks}[{index}]" for at in range(total // width)]
+        if values is not None:
+            self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
+        elif judged:
+            self.put(f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, {note.offset}, {total}, {note.space!r})", note)
+        if watched:
+            self.put_order()
+
+    def _touch_shared(
+        self, index: str, width: int, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
+    ) -> None:
+        granule = self.unit.granule
+        if not granule:
+            return
+        self.needs_watch = True
+        start = index if width == granule else f"({index}) * {width // granule}"
+        count = total // granule
+        if watched:
+            if values is not None:
+                self.put(f"watch_mark({start}, {count})", note)
+            self.put_order()
+        elif values is None and count == 1:
+            self.needs_mine = True
+            self.put(f"if watch_reads[{start}] not in mine: watch_read_one({start}, {judged}, {self.line})", note)
+        elif values is None:
+            self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
+        else:
+            given = "".join(f", {value}" for value in values)
+            if count == len(values) == 1:
+                self.put(f"watch_write_one({start}, {self.line}, {code!r}{given})", note)
+            else:
+                self.put(f"watch_write({start}, {count}, {self.line}{f', {code!r}{given}' if values else ''})", note)
+
+    def touch_atomic(self, space: str, index: str, code: str, count: int, replaces: bool, note: Note) -> None:
+        """Say that an atomic changes memory: its old value matters, unless it is replaced."""
+        if not self.unit.watch or not self.marks:
+            return
+        if self.marks == "shared":
+            if self.unit.granule:
+                self.needs_watch = True
+                factor = WIDTH[code] // self.unit.granule
+                self.put(f"watch_mark({index} * {factor}, {count * factor})", note)
+            return
+        if not replaces:
+            self.touch(index, code, WIDTH[code] * count, True, None, False, note)
+        self.touch(index, code, WIDTH[code] * count, False, ["0"], False, note)
 
     def _stored(self, source: Operand, type: str, as_float: bool) -> str:
         if as_float:
@@ -174,7 +246,9 @@ class AccessEmitter(Emitter):
 
     def place(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         """Write the checks of an access, and give the view and the index of its first element."""
+        self.marks = ""
         if space == "shared":
+            self.marks = "shared"
             return self._place_shared(address, code, total, verb)
         if space == "local":
             return self._place_local(address, code, total, verb)
@@ -195,12 +269,11 @@ class AccessEmitter(Emitter):
         note = Note(space or "generic", verb, total, base, offset)
         unaligned = f"i & {total - 1} or " if total > 1 else ""
         if not space and isinstance(address.base, Register) and address.base.index in self.local_pointers:
-            self.local_views[code] = None
             window = self.unit.WINDOWS["local"] - offset
-            self.put(f"i = {base} - frame_lo - {window:#x}; w = frame_{code}")
+            self._put_frame(f"{base} - frame_lo - {window:#x}", code)
             self.put(f"if {unaligned}not 0 <= i <= {self.frame_size - total}:")
             self.indent += 1
-            self.put(f"w, i, _ = T.reach({base}, {offset}, {code!r}, {total})", note)
+            self._put_reach(base, offset, code, total, verb, note)
             self.indent -= 1
             return "w", index, note
         number = self.sites
@@ -211,18 +284,41 @@ class AccessEmitter(Emitter):
             self.indent += 1
             self.put(f"v{number}, lo{number}, n{number} = L.reach({base}, {offset}, {code!r}, {total})", note)
             self.put(f"i = {base} - lo{number}")
+            if self.unit.watch and space != "const":
+                self.put(f"m{number} = L.marked")
+                self.marks = f"m{number}"
             self.indent -= 1
             return f"v{number}", index, note
         self.needs_thread = True
-        self.put(f"w = v{number}")
+        self.put(f"w = v{number}; m = m{number}" if self.unit.watch else f"w = v{number}")
         self.put(f"if {unaligned}not 0 <= i < n{number}:")
         self.indent += 1
-        self.put(f"w, i, keep = T.reach({base}, {offset}, {code!r}, {total})", note)
+        self._put_reach(base, offset, code, total, verb, note)
         self.put("if keep is not None:")
         self.indent += 1
-        self.put(f"v{number}, lo{number}, n{number} = keep")
+        self.put(f"v{number}, lo{number}, n{number} = keep; m{number} = m" if self.unit.watch else f"v{number}, lo{number}, n{number} = keep")
         self.indent -= 2
         return "w", index, note
+
+    def _put_frame(self, place: str, code: str) -> None:
+        """Look first in the function's own frame."""
+        self.local_views[code] = None
+        self.put(f"i = {place}; w = frame_{code}; m = mark_{code}" if self.unit.watch else f"i = {place}; w = frame_{code}")
+        self.marks = "m"
+
+    def _put_reach(self, base: str, offset: int, code: str, total: int, verb: str, note: Note) -> None:
+        """Look a generic address up, and say what is done to shared memory where it turns out to be that."""
+        self.put(f"w, i, keep = T.reach({base}, {offset}, {code!r}, {total})", note)
+        if self.unit.watch:
+            self.put("m = L.marked")
+            self.marks = "m"
+        granule = self.unit.granule
+        if granule:
+            self.needs_watch = True
+            place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
+            start = f"({place}) // {granule}, {count}"
+            call = {"read": f"watch_read({start}, False, {self.line})", "write": f"watch_write({start}, {self.line})"}.get(verb, f"watch_mark({start})")
+            self.put(f"if 0 <= {place} < {1 << 40:#x}: {call}", note)
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
@@ -267,15 +363,15 @@ class AccessEmitter(Emitter):
         note = Note("local", verb, total, base, offset)
         where = f"{base} + {offset}" if offset else base
         unaligned = f"i & {total - 1} or " if total > 1 else ""
+        self.marks = "m"
         if self.frame_size:
-            self.local_views[code] = None
-            self.put(f"i = {where} - frame_lo; w = frame_{code}")
+            self._put_frame(f"{where} - frame_lo", code)
             self.put(f"if {unaligned}not 0 <= i <= {self.frame_size - total}:")
             self.indent += 1
-            self.put(f"w, i = T.local({where}, {code!r}, {total})", note)
-            self.indent -= 1
-        else:
-            self.put(f"w, i = T.local({where}, {code!r}, {total})", note)
+        self.put(f"w, i = T.local({where}, {code!r}, {total})", note)
+        if self.unit.watch:
+            self.put("m = L.marked")
+        self.indent -= bool(self.frame_size)
         return "w", f"i >> {shift}" if shift else "i", note
 
     # -- parameters

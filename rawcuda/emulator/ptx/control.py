@@ -35,6 +35,8 @@ class ControlEmitter(ConvertEmitter):
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Say nothing: caches, fences and break points change no result here, where each store is seen at once."""
+        if instruction.opcode in ("membar", "fence"):
+            self.put_order()
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Return."""
@@ -182,7 +184,7 @@ class ControlEmitter(ConvertEmitter):
         verb = "arrive" if "arrive" in shape.chosen else "sync"
         if verb == "arrive" and isinstance(count, Int) and not count.value:
             raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
-        self.put(f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}")
+        self.put(f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}, {self._aligned(instruction)}")
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
         """Refuse what needs several blocks at once."""
@@ -209,8 +211,11 @@ class ControlEmitter(ConvertEmitter):
         if count is not None:
             check_read(instruction, count, "u32", False)
         text = self.value(source, "pred")
-        self.put(f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}")
+        self.put(f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, {self._aligned(instruction)}")
         self.assign(target, type, "x")
+
+    def _aligned(self, instruction: Instruction) -> bool:
+        return instruction.opcode == "bar" or "aligned" in instruction.modifiers
 
     # -- warps
 
@@ -340,7 +345,11 @@ class ControlEmitter(ConvertEmitter):
             raise self.reject("128-bit atomics are not emulated")
         view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
         values = [self.value(source, type) for source in sources]
-        self.put(f"j = {index}; x = {view}[j]", note)
+        self.put(f"j = {index}", note)
+        self.touch_atomic(space, "j", code, 1, verb == "exch", note)
+        self.put(f"x = {view}[j]", note)
+        if verb in ("cas", "exch") or shape.chosen.get("sem", "relaxed") != "relaxed":
+            self.put_order()
         new = self._updated(verb, type, shape, values)
         if verb == "cas":
             self.put(f"if x == {values[0]}:")
@@ -379,7 +388,9 @@ class ControlEmitter(ConvertEmitter):
         verb = next(word for word in ("add", "min", "max") if word in shape.chosen.values())
         code = {"f32": "f"}.get(type) or {2: "H", 4: "I"}[width]
         view, index, note = self.place(space, address, code, width * count, f"atomic {verb}")
-        self.put(f"j = {index}; x = {view}[j:j + {count}].tolist()", note)
+        self.put(f"j = {index}", note)
+        self.touch_atomic(space, "j", code, count, False, note)
+        self.put(f"x = {view}[j:j + {count}].tolist()", note)
         for at, value in enumerate(values):
             if type == "f32":
                 self.put(f"T4[0] = x[{at}] + {value}; y = T4[0]")
@@ -426,6 +437,9 @@ class ControlEmitter(ConvertEmitter):
             self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
         view, index, note = self._place_shared(target, "B", total, "write")
         self.put(f"k = {index}; s_B[k + {total - 1}]", note)
+        if self.unit.granule:
+            self.needs_watch = True
+            self.put(f"watch_write(k // {self.unit.granule}, {total // self.unit.granule}, {self.line})", note)
         if wanted is None:
             view, index, note = self._place_global("global", source, "B", total, "read")
             self.put(f"j = {index}; s_B[k:k + {total}] = {view}[j:j + {total}]", note)

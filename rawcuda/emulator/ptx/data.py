@@ -10,7 +10,7 @@ import re
 from .access import AccessEmitter
 from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
 from .forms import check_read, check_written, fits
-from .special import SPECIAL
+from .operands import SPECIAL
 from .syntax import BITS, Float, Instruction, Int, Pair, Register, Sink, Special, Symbol, Variable, Vector
 
 TYPE_CHECKING = False

@@ -13,8 +13,7 @@ import re
 import struct
 
 from .lexer import NUMBER, WORD, Tokens
-from .rejected import OUT_OF_MEMORY, Rejected
-from .syntax import BITS, Float, Function, Int, Scope, Symbol, Variable
+from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Rejected, Scope, Symbol, Variable
 
 __all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration", "variable_declarations"]
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 import struct
 
-from .rejected import Rejected
-from .special import SPECIAL
+from .operands import SPECIAL
 from .syntax import (
-    BITS, Float, Function, Instruction, Int, Not, Pair, Register, Sink, Special, Symbol, Variable,
+    BITS, Float, Function, Instruction, Int, Not, Pair, Register, Rejected, Sink, Special, Symbol, Variable,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -85,6 +84,10 @@ class Emitter:
         self.local_views: dict[str, None] = {}
         self.needs_thread = False
         self.needs_block = False
+        self.needs_watch = False  # what was done to shared memory is noted
+        self.needs_mine = False  # and what this thread has read is known
+        self.marks = ""  # the variable that says what was written where the last place is; "shared" for shared memory
+        self.judged: set[int] = set()  # registers whose value matters to more than a store
         self.needs_place = False  # the thread's index within its block
         self.needs_functions = False
         self.needs_fuel = False

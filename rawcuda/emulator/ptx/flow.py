@@ -17,8 +17,7 @@ Read next    translate.py, which writes the plan down
 
 from __future__ import annotations
 
-from .rejected import Rejected
-from .syntax import Function, Instruction, Label, Name
+from .syntax import Function, Instruction, Label, Name, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

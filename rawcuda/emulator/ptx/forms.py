@@ -25,9 +25,8 @@ Read next    the tables: opcodes.py
 
 from __future__ import annotations
 
-from .rejected import Rejected
 from .syntax import (
-    BITS, Address, Float, Instruction, Int, Name, Not, Pair, Register, Sink, Special, Symbol, Vector,
+    BITS, Address, Float, Instruction, Int, Name, Not, Pair, Register, Rejected, Sink, Special, Symbol, Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False

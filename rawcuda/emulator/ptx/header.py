@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from .lexer import NUMBER, WORD, Tokens
-from .rejected import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
+from .syntax import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

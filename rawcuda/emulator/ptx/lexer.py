@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from .rejected import Rejected
+from .syntax import Rejected
 
 __all__ = ["EOF", "NUMBER", "PUNCTUATION", "STRING", "TOKEN_LIMIT", "Tokens", "WORD"]
 

@@ -8,16 +8,19 @@ Read next    scheduler.py runs the threads of a block; access.py writes the code
 
 from __future__ import annotations
 
+import sys
 import time
 from itertools import chain, repeat
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
-from ..space import POISON, WIDTH, Fault, Space, elements
+from ..space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
+from .races import Watch
 from .unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any, Callable, Iterator
 
     Keep = tuple[memoryview, int, int]
@@ -61,12 +64,13 @@ class Limits:
 class Frame:
     """Local memory of one call of one function."""
 
-    __slots__ = ("low", "size", "memory", "_views")
+    __slots__ = ("low", "size", "memory", "written", "_views")
 
-    def __init__(self, low: int, memory: bytearray) -> None:
+    def __init__(self, low: int, memory: bytearray, written: bytearray | None = None) -> None:
         self.low = low
         self.size = len(memory)
         self.memory = memory
+        self.written = written  # 0 for each byte that nobody has written; None: nobody asks
         self._views: dict[str, memoryview] = {}
 
     def view(self, code: str) -> memoryview:
@@ -76,6 +80,13 @@ class Frame:
             whole = self.size // WIDTH[code] * WIDTH[code]
             found = self._views[code] = elements(memoryview(self.memory)[:whole], code)
         return found
+
+    def marks(self, code: str) -> memoryview | None:
+        """Give what says which elements of `view` were written."""
+        if self.written is None:
+            return None
+        width = WIDTH[code]
+        return elements(memoryview(self.written)[: self.size // width * width], UNSIGNED[width])
 
 
 class Launch:
@@ -111,6 +122,10 @@ class Launch:
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
+        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may reach an allocation
+        self.marked: memoryview | None = None  # of what `reach` found last: which elements were written
+        self._met: set[int] = set()
+        self.say: Callable[[str, FrameType], str] | None = None  # makes a report of a finding
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
@@ -128,8 +143,48 @@ class Launch:
         found = self.space.find(address)
         if found is None or address + total > found.base + found.size:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
+        if self.allowed is not None and not self.allowed(found):
+            raise Fault(ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it")
+        if found.written is not None and found.base not in self._met:
+            self._met.add(found.base)
+            found.settle()
+        self.marked = found.marks(code, total)
         view, low, length = found.typed(code, total)
         return view, low - offset - (base + offset - address), length - total + 1
+
+    def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
+        """Report a read of what nobody wrote; refuse it where all is strict.
+
+        raises  Fault   strict (719)
+        """
+        frame = sys._getframe(1)
+        if not self.space.strict and _place(frame) in self.space.told:
+            return
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
+            text = f"local address {address & 0xFFFFFFFF:#x} was never written: it holds whatever was there before"
+        else:
+            text = f"{self.space.explain(address, total)}, and never written"
+        if self.space.strict:
+            raise Fault(LAUNCH_FAILED, text)
+        self.warn(text, frame, aloud=True)
+
+    def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
+        """Report a finding that stops nobody, once for each place in the code: in the reports, and aloud on stderr."""
+        if _place(frame) not in self.space.told and self.say is not None:
+            self.space.told.add(_place(frame))
+            found = self.say(text, frame)
+            self.space.warnings.append(found)
+            del self.space.warnings[:-1000]
+            if aloud and sys.stderr is not None:
+                try:
+                    sys.stderr.write(f"emulator: {found}\n")
+                except (OSError, ValueError):  # full, or closed
+                    pass
+
+    def index_of(self, t: int) -> tuple[int, int, int]:
+        """Give a thread's index within its block."""
+        return t % self.nx, t // self.nx % self.ny, t // self.nx // self.ny
 
     def _whereabouts(self, address: int, total: int) -> str:
         for window, name in ((SHARED_WINDOW, "shared"), (LOCAL_WINDOW, "local"), (PARAMETER_WINDOW, "parameter")):
@@ -209,7 +264,7 @@ class Block:
     """One block of threads: its place in the grid and its shared memory."""
 
     __slots__ = (
-        "launch", "x", "y", "z", "number", "shared", "running", "_views", "cluster", "cluster_place", "cluster_rank",
+        "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place", "cluster_rank",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -218,10 +273,27 @@ class Block:
         self.number = x + launch.gx * (y + launch.gy * z)
         self.shared = bytearray([POISON]) * launch.shared_bytes
         self.running: int | None = None  # the thread whose turn it is
+        self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
         self.cluster_place = (0, 0, 0)
         self.cluster_rank = 0
+
+    def watch(self, granule: int) -> Watch:
+        """Give the history of the shared memory, begun on first use."""
+        if self._watch is None:
+            self._watch = Watch(self, granule)
+        return self._watch
+
+    def order(self) -> None:
+        """Note that the block's threads have met, or may have."""
+        if self._watch is not None:
+            self._watch.order()
+
+    def order_warp(self, warp: int) -> None:
+        """Note that threads of a warp have met."""
+        if self._watch is not None:
+            self._watch.order_warp(warp)
 
     def shared_view(self, code: str) -> memoryview:
         """Give the block's shared memory as elements of one type."""
@@ -255,7 +327,7 @@ class Thread:
         low = self.next + 63 & ~63
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
-        made = Frame(low, bytearray([POISON]) * size)
+        made = Frame(low, bytearray([POISON]) * size, bytearray(size) if self.launch.space.watch else None)
         self.frames.append(made)
         self.next = low + size + 32
         return made
@@ -284,6 +356,7 @@ class Thread:
             raise Fault(MISALIGNED_ADDRESS, f"local address {address:#x} is not a multiple of {total}")
         for frame in [*reversed(self.frames), *self.placed.values()]:
             if 0 <= address - frame.low <= frame.size - total:
+                self.launch.marked = frame.marks(code)
                 return frame.view(code), address - frame.low
         if self.frames:
             frame = min(self.frames, key=lambda each: abs(address - each.low))
@@ -306,6 +379,7 @@ class Thread:
         """
         address = base + offset & 0xFFFFFFFFFFFFFFFF
         place = address - SHARED_WINDOW
+        self.launch.marked = None
         if 0 <= place < 3 << 40:
             if place < 1 << 40:
                 return self._shared(address, place, code, total)
@@ -376,6 +450,10 @@ class Thread:
         from .builtins import free
 
         free(self, address)
+
+
+def _place(frame: FrameType) -> tuple[str, int]:
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def finish(result: Any) -> Any:

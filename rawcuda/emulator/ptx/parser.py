@@ -16,8 +16,7 @@ from .declare import SPACES, constant, register_declaration, variable_declaratio
 from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
-from .rejected import Rejected
-from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Scope, Variable
+from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Rejected, Scope, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,14 +14,15 @@ import threading
 import time
 
 from ..space import Allocation, Fault, Space
-from . import half, integers, packed, rounding
+from . import half, integers, rounding
 from .emit import Line
 from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack, wrapped
 from .parser import parse
-from .rejected import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, Rejected
-from .report import explain
+from .report import explain, finding
 from .scheduler import Team, run_plainly
-from .syntax import Function, Module, Symbol, Variable
+from .syntax import (
+    INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, Function, Module, Rejected, Symbol, Variable,
+)  # fmt: skip
 from .translate import Translated, translate
 from .unit import Unit
 
@@ -85,10 +86,11 @@ class Entry:
         progress: Progress | None = None,
         cooperative: bool = False,  # all blocks always get to run in turn, so there is nothing more to do
         limits: Limits | None = None,
+        allowed: Callable[[Allocation], bool] | None = None,
     ) -> None:
         """Run the kernel over a grid, to its end.
 
-        shape   parameters: parameter_bytes bytes, as PTX lays them out
+        shape   parameters: parameter_bytes bytes, as PTX lays them out; allowed: tells which allocations may be reached
         raises  Fault   whatever the kernel did that memory or the machine forbids
         """
         code = self._code
@@ -96,6 +98,8 @@ class Entry:
             self.name, grid, block, bytes(parameters), self.static_shared, dynamic_shared, code.space, limits or Limits()
         )
         launch.number = next(_serial)
+        launch.allowed = allowed
+        launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
         launch.after_refill = clock.look if progress is not None else None
@@ -242,7 +246,7 @@ class Code:
             self.variables.setdefault(variable.name, made)
 
     def _compile(self) -> None:
-        unit = Unit(self.module, {key: made.base for key, made in self._memory.items()})
+        unit = Unit(self.module, {key: made.base for key, made in self._memory.items()}, self.space.watch)
         for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
@@ -312,7 +316,7 @@ _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
     "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
-for _room in (integers, half, packed, rounding):
+for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
 _NAMES.update(sqrt=math.sqrt, tanh=math.tanh, copysign=math.copysign)
 

@@ -11,20 +11,22 @@ Read next    translate.py
 
 from __future__ import annotations
 
-from .special import SPECIAL
+from .operands import SPECIAL
 from .syntax import (
     BITS, Address, Float, Function, Instruction, Int, Not, Pair, Register, Special, Symbol, Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Iterable
+
     from .flow import Block
     from .forms import Shape
     from .syntax import Operand
 
     Judged = tuple[Instruction, Shape]
 
-__all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform"]
+__all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
 
 # opcodes that carry bits and do not care what they mean
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -234,3 +236,35 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
         if not isinstance(operand, (Register, Int, Float, Special, Symbol, Not, Vector, Pair)):
             return False
     return True
+
+
+def values_that_matter(judged: list[Judged]) -> set[int]:
+    """Name the registers that are used for more than a store: what is only moved may be anything."""
+    found: set[int] = set()
+    moves: list[tuple[list[int], list[int]]] = []
+    for instruction, shape in judged:
+        reads, writes = reads_and_writes(instruction, shape)
+        passed: Iterable[Operand] = ()
+        if instruction.opcode in _MOVERS:
+            moves.append(([each.index for each in writes], [each.index for each in reads]))
+            passed = reads
+        elif instruction.opcode in ("selp", "slct"):  # one of two may be there only to be passed over
+            passed = instruction.operands[1:3]
+        elif instruction.opcode == "st":
+            value = instruction.operands[1]
+            passed = value.items if isinstance(value, Vector) else [value]
+        moved = {each.index for each in passed if isinstance(each, Register)}
+        found.update(each.index for each in reads if each.index not in moved)
+        base = getattr(instruction.operands[0], "base", None) if instruction.operands else None
+        found.update(each.index for each in (instruction.guard, base) if isinstance(each, Register))
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        for made, used in moves:
+            if found.intersection(made):
+                found.update(used)
+    return found
+
+
+# what only carries bits on; a bit field is set in what nobody wrote by reading and writing all of its word
+_MOVERS = frozenset(("mov", "and", "or", "not", "lop3", "bfi"))

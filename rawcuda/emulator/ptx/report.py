@@ -8,6 +8,7 @@ Read next    program.py, which makes the line tables
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 
 from ..space import Fault
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .emit import Line
     from .syntax import Module
 
-__all__ = ["explain"]
+__all__ = ["explain", "finding"]
 
 
 def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
@@ -34,9 +35,25 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
         code, text = LAUNCH_FAILED, "stack overflow: device functions call each other too deeply"
     else:
         code, text = _translated(reason, found, launch, lines)
+    return Fault(code, _located(text, frames, launch, lines, module))
+
+
+def finding(text: str, frame: FrameType | None, launch: Launch, filename: str, lines: list[Line], module: Module) -> str:
+    """Make the report of something that stops nobody, from the frame that it was found in."""
+    frames = []
+    while frame is not None:
+        if frame.f_code.co_filename == filename:
+            frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return _located(text, frames[::-1], launch, lines, module)
+
+
+def _located(text: str, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module) -> str:
+    """Add access, line, callers, kernel, block and thread to what happened."""
+    text = re.sub(r"ptx line (\d+)", lambda found: _place(int(found[1]), module), text)
     where = []
-    if found is not None:
-        line = lines[found[1] - 1]
+    if frames:
+        line = lines[frames[-1][1] - 1]
         if line.note is not None:
             text = f"invalid {line.note.verb} of {line.note.width} bytes of {line.note.space} memory: {text}"
         where.append(_place(line.line, module))
@@ -46,10 +63,9 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
     block = launch.block
     if block is not None:
         where.append(f"block ({block.x}, {block.y}, {block.z})")
-        if found is not None and isinstance(block.running, int):
-            t = block.running
-            where.append(f"thread ({t % launch.nx}, {t // launch.nx % launch.ny}, {t // launch.nx // launch.ny})")
-    return Fault(code, f"{text}\n    at {', '.join(where)}")
+        if frames and isinstance(block.running, int):
+            where.append(f"thread {launch.index_of(block.running)}")
+    return f"{text}\n    at {', '.join(where)}"
 
 
 def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:

@@ -5,17 +5,21 @@ served (shuffles, votes), then barriers, and last those who ask which threads ar
 That is independent thread scheduling as the ISA allows it, in the order least kind to programs: a missing barrier gives
 wrong numbers every time, and who waits for a thread that never comes is reported, not hung.
 
+A request is (kind, verb, member mask or None, line, operands...); a warp's group of requests is answered at once, lane by lane.
+
 source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    warps.py, which computes what the lanes of a warp get
+Read next    races.py, which is told when threads have met
 """
 
 from __future__ import annotations
 
+from functools import lru_cache, reduce
+from operator import and_, or_, xor
 from time import monotonic
 
 from ..space import Fault
 from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
-from .warps import exchange
+from .rounding import maximum, maximum_nan, minimum, minimum_nan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +159,8 @@ class Team:
         waiting = self.waiting
         first = self.warps[number][0]
         requests = [waiting[t] for t in members]
-        results = exchange([t - first for t in members], requests)  # type: ignore[arg-type]
+        self.block.order_warp(number)
+        results = _exchange([t - first for t in members], requests)  # type: ignore[arg-type]
         for t in members:
             waiting[t] = None
         self.ready[number].update(zip(members, results))
@@ -163,6 +168,7 @@ class Team:
     # -- what a whole block waits for
 
     def _arrive(self, t: int, request: Request) -> None:
+        self.block.order()
         self.arrived[request[1]] = self.arrived.get(request[1], 0) + 1
         self.waiting[t] = None
         self.ready[t // 32][t] = None
@@ -183,6 +189,9 @@ class Team:
 
     def _release_barrier(self, members: list[int]) -> None:
         requests = [self.waiting[t] for t in members]
+        if any(request[5] != requests[0][5] for request in requests):  # type: ignore[index]
+            self._converged(members)
+        self.block.order()
         verb = requests[0][3]  # type: ignore[index]
         result: Any = None
         if verb in ("popc", "and", "or"):
@@ -191,6 +200,24 @@ class Team:
         for t in members:
             self.waiting[t] = None
             self.ready[t // 32][t] = result
+
+    def _converged(self, members: list[int]) -> None:
+        """Refuse threads of one warp that met at different aligned barriers, which the ISA leaves undefined.
+
+        Different warps may, and who has ended is not waited for.
+        """
+        places: dict[int, tuple[int, int]] = {}
+        for t in members:
+            request = self.waiting[t]
+            if request is not None and request[6]:
+                other, line = places.setdefault(t // 32, (t, request[5]))
+                if line != request[5]:
+                    index_of = self.block.launch.index_of
+                    raise Fault(
+                        LAUNCH_FAILED,
+                        f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread {index_of(t)} of the "
+                        f"same warp at ptx line {request[5]}: all threads of a warp must come to the same aligned barrier",
+                    )
 
     def _convergence(self) -> bool:
         """Answer one group that asked for whoever is there: nobody else in its warp can move."""
@@ -207,6 +234,7 @@ class Team:
 
     def _spin(self, moved: bool) -> None:
         """Let those who wait in a loop look again."""
+        self.block.order()
         if moved:
             self.idle_rounds = 0
         else:
@@ -234,7 +262,7 @@ class Team:
             if request is not None:
                 places.setdefault(_words(request), []).append(t)
         ended = len(self.threads) - self.left
-        texts = [f"{len(threads)} threads (first: {threads[0]}) at {words}" for words, threads in places.items()]
+        texts = [f"{len(threads)} threads (first: {self.block.launch.index_of(threads[0])}) at {words}" for words, threads in places.items()]
         if ended:
             texts.append(f"{ended} threads have ended")
         return "; ".join(texts)
@@ -252,3 +280,100 @@ def _words(request: Request) -> str:
         return f"a waiting loop, ptx line {request[1]}"
     mask = f" with member mask {request[2]:#x}" if request[2] is not None else ""
     return f"{kind}{'.' + request[1] if request[1] else ''}{mask}, ptx line {request[3]}"
+
+
+# -- what the threads of a warp tell each other: shuffles, votes, matches, reductions
+
+
+def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
+    """Answer a group: what each of its threads gets, in their order."""
+    kind, verb = requests[0][:2]
+    if kind == "shfl":
+        return _shuffle(lanes, requests, verb)
+    count = len(lanes)
+    if kind == "vote":
+        return [_vote(lanes, requests, verb)] * count
+    if kind == "match":
+        return _match(lanes, requests, verb)
+    if kind == "redux":
+        return [_REDUCTIONS[verb]([request[4] for request in requests])] * count
+    if kind == "elect":
+        leader = min(lanes)
+        return [(leader, lane == leader) for lane in lanes]
+    return [sum(1 << lane for lane in lanes)] * count
+
+
+def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
+    """Give each lane the value of another.
+
+    A lane that reads one outside the group gets its own value back; the ISA leaves that value open.
+    """
+    values = [request[4] for request in requests]
+    b, c = requests[0][5:7]
+    if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):
+        return [(values[source], inside) for source, inside in _pattern(mode, b & 31, c & 0x1F1F)]
+    held = dict(zip(lanes, values))
+    answers = []
+    for lane, own, request in zip(lanes, values, requests):
+        source, inside = _source(mode, lane, request[5] & 31, request[6])
+        answers.append((held.get(source, own), inside))
+    return answers
+
+
+@lru_cache(maxsize=256)
+def _pattern(mode: str, b: int, c: int) -> list[tuple[int, bool]]:
+    """Name the source of each lane of a whole warp that agrees on everything."""
+    return [_source(mode, lane, b, c) for lane in range(32)]
+
+
+def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """Name the lane that one lane reads from, and whether it lies inside its segment, as the ISA's pseudocode has it."""
+    clamp, segment = c & 31, c >> 8 & 31
+    most = lane & segment | clamp & ~segment & 31
+    least = lane & segment
+    if mode == "up":
+        source = lane - b
+        return (source, True) if source >= most else (lane, False)
+    if mode == "down":
+        source = lane + b
+    elif mode == "bfly":
+        source = lane ^ b
+    else:
+        source = least | b & ~segment & 31
+    return (source, True) if source <= most else (lane, False)
+
+
+def _vote(lanes: list[int], requests: list[Request], verb: str) -> Any:
+    votes = [bool(request[4]) for request in requests]
+    if verb == "all":
+        return all(votes)
+    if verb == "any":
+        return any(votes)
+    if verb == "uni":
+        return all(votes) or not any(votes)
+    return sum(1 << lane for lane, vote in zip(lanes, votes) if vote)
+
+
+def _match(lanes: list[int], requests: list[Request], verb: str) -> list[tuple[int, bool]]:
+    groups: dict[Any, int] = {}
+    for lane, request in zip(lanes, requests):
+        groups[request[4]] = groups.get(request[4], 0) | 1 << lane
+    if verb == "all":
+        same = len(groups) == 1
+        every = sum(1 << lane for lane in lanes)
+        return [(every if same else 0, same)] * len(lanes)
+    return [(groups[request[4]], True) for request in requests]
+
+
+_REDUCTIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "add": sum,
+    "min": min,
+    "max": max,
+    "and": lambda values: reduce(and_, values),
+    "or": lambda values: reduce(or_, values),
+    "xor": lambda values: reduce(xor, values),
+    "min.f32": lambda values: reduce(minimum, values),
+    "max.f32": lambda values: reduce(maximum, values),
+    "min.NaN": lambda values: reduce(minimum_nan, values),
+    "max.NaN": lambda values: reduce(maximum_nan, values),
+}

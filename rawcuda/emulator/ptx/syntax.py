@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     Item = Union["Instruction", "Label"]
 
 __all__ = [
-    "Address", "BITS", "Float", "Function", "Instruction", "Int", "Label", "Module", "Name", "Not", "Pair",
-    "Prototype", "Register", "Scope", "Sink", "Special", "Symbol", "Variable", "Vector", "python_name",
+    "Address", "BITS", "Float", "Function", "Instruction", "Int", "INVALID_IMAGE", "INVALID_PTX", "Label", "Module",
+    "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Prototype", "python_name", "Register", "Rejected",
+    "Scope", "Sink", "Special", "Symbol", "UNSUPPORTED_VERSION", "Variable", "Vector",
 ]  # fmt: skip
 
 BITS = {
@@ -317,3 +318,37 @@ def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
     if match is None:
         return f"{prefix}{number}_"
     return f"{prefix}_{match.group(1)}" if plain and name[0] == "%" else f"{prefix}{number}_{match.group(1)}"
+
+
+# -- refusing
+
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
+NO_BINARY_FOR_GPU = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
+UNSUPPORTED_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+
+
+class Rejected(Exception):
+    """Refuse an image: the one way in which PTX is refused, with a log in ptxas' own form.
+
+    shape   code: the CUresult; log: what the JIT error log would hold; line: where, or None
+    """
+
+    def __init__(self, code: int, log: str, line: int | None = None) -> None:
+        super().__init__(code, log, line)
+        self.code = code
+        self.log = log
+        self.line = line
+
+    def __str__(self) -> str:
+        return self.log
+
+    @classmethod
+    def at(cls, line: int, message: str, code: int = INVALID_PTX) -> Rejected:
+        """Make a rejection that names a line of the text."""
+        log = (
+            f"ptxas application ptx input, line {line}; error   : {message}\n"
+            "ptxas fatal   : Ptx assembly aborted due to errors"
+        )
+        return cls(code, log, line)

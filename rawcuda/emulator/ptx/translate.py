@@ -21,10 +21,12 @@ Read next    flow.py for how blocks nest; program.py for what happens to the tex
 
 from __future__ import annotations
 
+import re
+
 from .control import ControlEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
-from .registers import defined_late, floating, local_pointers, reads_and_writes, uniform
+from .registers import defined_late, floating, local_pointers, reads_and_writes, uniform, values_that_matter
 from .syntax import BITS, Instruction, Variable
 from .unit import Prepared, Unit, local_layout
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Translated", "translate"]
 
+_MET = re.compile(r"(^|= |\()yield |^watch_order")  # where other threads may have run
 POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
 
 
@@ -71,6 +74,8 @@ class Writer(ControlEmitter):
         if function.entry:
             self.shared, self.shared_size = unit.shared_layout(prepared)
             self.uniform = uniform(function, judged, self.late)
+        if unit.watch:
+            self.judged = values_that_matter(judged)
 
     # -- what is in memory
 
@@ -162,8 +167,9 @@ class Writer(ControlEmitter):
         block = plan.blocks[number]
         guarded = number in plan.numbered
         todo: list[Callable[[], None]] = []
-        if guarded:
+        if guarded or number in plan.loops:
             self.line = block.instructions[0].line if block.instructions else block.line
+        if guarded:
             self.put(f"if at == {number}:")
             self.indent += 1
         level = self.indent
@@ -371,6 +377,8 @@ class Writer(ControlEmitter):
             base = 2
             for code in self.shared_views:
                 put(1, f"s_{code} = B.shared_view({code!r})")
+            for text in self._watching():
+                put(1, text)
             if self.needs_fuel:
                 put(1, "fuel = L.fuel")
             if self.needs_functions:
@@ -384,7 +392,7 @@ class Writer(ControlEmitter):
                 put(2, "F = L.functions")
         if self.sites:
             numbers = range(self.sites)
-            put(base - 1, " = ".join(f"v{n}" for n in numbers) + " = None")
+            put(base - 1, " = ".join(f"v{n} = m{n}" if self.unit.watch else f"v{n}" for n in numbers) + " = None")
             put(base - 1, " = ".join(f"lo{n} = n{n}" for n in numbers) + " = 0")
         for line in self.prologue:
             line.indent += base - 1
@@ -395,7 +403,8 @@ class Writer(ControlEmitter):
             parameters = [self.slot(v) for v in function.parameters] + [r.python for r in function.parameter_registers]
             put(base - 1, f"def {name}({', '.join(['T', *parameters, *self._at_hand()])}):")
         if self.sites:
-            sites = ", ".join(f"v{n}, lo{n}, n{n}" for n in range(self.sites))
+            more = ", m{n}" if self.unit.watch else ""
+            sites = ", ".join(f"v{n}, lo{n}, n{n}{more.format(n=n)}" for n in range(self.sites))
             put(base, f"nonlocal {sites}")
         for text in setup:
             put(base, text)
@@ -404,6 +413,8 @@ class Writer(ControlEmitter):
         for line in self.body:
             line.indent += base
             lines.append(line)
+            if self.needs_mine and _MET.search(line.text):
+                lines.append(Line(line.indent, "mine = watch_mine()", line.line, None))
         if function.entry:
             put(1, "return thread")
         else:
@@ -415,12 +426,20 @@ class Writer(ControlEmitter):
         """Name what is used so often that a local variable pays: default arguments, which nobody passes."""
         return [f"{name}={name}" for name in ("T4", "SPLIT") if any(name in line.text for line in self.body)]
 
+    def _watching(self) -> list[str]:
+        """Name what notes the accesses to shared memory."""
+        if not self.needs_watch:
+            return []
+        names = [name for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine") if name != "mine" or self.needs_mine]
+        return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
+
     def _setup(self) -> list[str]:
         function = self.function
         texts = []
         if not function.entry:
-            if self.needs_block or self.shared_views:
+            if self.needs_block or self.shared_views or self.needs_watch:
                 texts.append("B = T.block")
+            texts += self._watching()
             if self.needs_place:
                 texts.append("t, tx, ty, tz = T.place_in_block")
             texts += [f"s_{code} = B.shared_view({code!r})" for code in self.shared_views]
@@ -428,7 +447,11 @@ class Writer(ControlEmitter):
             texts.append("T = Thread(B, t, tx, ty, tz)")
         if self.frame_size:
             texts.append(f"frame = T.enter({self.frame_size}); frame_lo = frame.low")
+            if self.unit.watch:
+                texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
             texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]
+        if self.needs_mine:
+            texts.append("mine = watch_mine()")
         slots = [v for v in function.variables if v.space == "param"] + list(function.returns)
         for variable in slots:
             start = "0.0" if self.slot_is_float(variable) else "0" if variable.scalar else f"bytearray({variable.size})"

@@ -10,8 +10,7 @@ from .flow import Block, Plan, blocks_of, plan
 from .forms import Shape, check
 from .opcodes import TABLE
 from .registers import reads_and_writes
-from .rejected import Rejected
-from .syntax import Function, Instruction, Module, Name, Symbol, Variable, Vector, python_name
+from .syntax import BITS, Function, Instruction, Module, Name, python_name, Rejected, Symbol, Variable, Vector
 
 __all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
@@ -48,8 +47,10 @@ class Unit:
     BUILTINS = BUILTINS
     WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
-    def __init__(self, module: Module, addresses: dict[int, int]) -> None:
+    def __init__(self, module: Module, addresses: dict[int, int], watch: bool = False) -> None:
         self.module = module
+        self.watch = watch  # whether accesses say what they do
+        self.granule = 0  # bytes of the least access to shared memory; 0: there is none
         self.addresses = addresses  # of global and const variables, by id of the variable
         self.prepared: dict[str, Prepared] = {}
         self.shared_variables: list[Variable] = []  # those that device functions name, whose place the kernel decides
@@ -60,6 +61,26 @@ class Unit:
                 self.prepared[function.name] = self._prepare(function)
         self._find_spins()
         self._spread_blocking()
+        if watch:
+            self.granule = self._least_shared()
+
+    def _least_shared(self) -> int:
+        widths = []
+        for made in self.prepared.values():
+            for block in made.blocks:
+                for instruction in block.instructions:
+                    if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
+                        chosen = made.shapes[id(instruction)].chosen
+                        space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+                        if space in ("", "shared"):
+                            widths.append((space, BITS[made.shapes[id(instruction)].type] // 8))
+                    elif instruction.opcode == "cp":
+                        widths.append(("shared", 4))
+        return min((min(width, 8) for _, width in widths), default=0) if any(v.space == "shared" for v in self._all_shared()) else 0
+
+    def _all_shared(self) -> list[Variable]:
+        inner = [v for made in self.prepared.values() for v in made.function.variables]
+        return [*self.module.variables.values(), *inner]
 
     # -- names and addresses
 
