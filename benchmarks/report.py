@@ -17,8 +17,8 @@ NAMED = ("numpy", "torch", "jax", "cuda-core", "cuda-bindings", "cupy", "numba-c
 
 
 def number(row: "dict[str, Any]") -> str:
-    """Word what a row measured: the ratio, or the value with its unit."""
-    if "ratio" in row:
+    """Word what a row measured: the ratio, or the value with its unit; of what is the measure of others, the time."""
+    if "ratio" in row and row["case"] != row["base"]:
         low, high = row.get("ratio_quartiles", (row["ratio"],) * 2)
         return f"{row['ratio']:.2f} ({low:.2f} to {high:.2f})"
     return f"{row['value']:.1f} {row.get('unit', '')}" if "value" in row else f"{row['median_ns']:.0f} ns"
