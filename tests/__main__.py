@@ -3,7 +3,7 @@
     python3 -m tests                     null, driver, interop, vendored and docs: what a newcomer runs
     python3 -m tests null driver         these folders only
     python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode of the
-                                         emulator, null and driver again on every other Python of this machine,
+                                         emulator, all again without fast paths, null and driver again on every other Python of this machine,
                                          and interop with the large libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
     python3 -m tests --heavy reruns      these folders' heavy tests only
     python3 -m tests --driver nvidia     on a GPU

@@ -1,4 +1,4 @@
-"""driver/ again, in every mode of the emulator: late work and shuffled work show what eager work hides."""
+"""driver/ again, in every mode of the emulator: late and shuffled work show what eager work hides; and without fast paths."""
 from __future__ import annotations
 
 import sys
@@ -18,3 +18,7 @@ MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (NEWEST 
 def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
     output = rerun([sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed)])
     assert f"{mode} mode, seed {seed}" in output
+
+
+def test_everything_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
+    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain"])
