@@ -32,6 +32,7 @@ class Emulator:
     mode      "eager": work runs at the call that submits it; "lazy": as late as is allowed; "random": in any allowed order
     seed      of the random mode
     devices   how many devices there are
+    sm        their architecture: 120 takes PTX for sm_120 and older ones; their limits stay those of sm_90
     progress  called with (blocks done, blocks in all) while a kernel runs, some times a second
     dump      write the source that is made of each module to a file, and say where
     checked   whether kernels are checked for reads of never-written memory and races in shared memory
@@ -41,11 +42,13 @@ class Emulator:
 
     def __init__(self, mode: str = "eager", seed: int = 0, devices: int = 1,
                  progress: Optional[Callable[[int, int], None]] = None, *, dump: bool = False, checked: bool = True,
-                 strict: bool = False, leaks: bool = False) -> None:
+                 strict: bool = False, leaks: bool = False, sm: int = 90) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: it is 'eager', 'lazy' or 'random'")
         if not 1 <= devices <= 64:
             raise ValueError(f"devices={devices}: 1 to 64")
+        if not 50 <= sm <= 999:
+            raise ValueError(f"sm={sm}: 50 to 999, as in .target sm_90")
         from . import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
         from .thunks import ENTRIES, serve
@@ -53,17 +56,17 @@ class Emulator:
         self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
         self._machine = Machine(mode, seed, devices, progress, dump, checked, strict)
-        self._machine.print_leaks = leaks
+        self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
 
     @classmethod
     def from_environment(cls) -> Emulator:
-        """Make an emulator as RAWCUDA_EMULATOR says, with commas between: lazy, random=7, devices=2, dump, unchecked, strict, leaks.
+        """Make an emulator as RAWCUDA_EMULATOR says, with commas between: lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks.
 
         raises  ValueError  something else
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices = "eager", 0, 1
+        mode, seed, devices, sm = "eager", 0, 1, 90
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -73,13 +76,15 @@ class Emulator:
                 mode, seed = key, int(value or 0)
             elif key == "devices" and value.isdecimal():
                 devices = int(value)
+            elif key == "sm" and value.isdecimal():
+                sm = int(value)
             elif word in words:
                 words[word] = True
             else:
-                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, dump, "
+                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
                                  "unchecked, strict, leaks")
         return cls(mode, seed, devices, dump=words["dump"], checked=not words["unchecked"], strict=words["strict"],
-                   leaks=words["leaks"])
+                   leaks=words["leaks"], sm=sm)
 
     def address(self, symbol: str) -> Optional[int]:
         """Return the address of an entry point, or None if the emulator lacks it; it is the same for ever."""

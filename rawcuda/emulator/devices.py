@@ -227,8 +227,8 @@ def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     out(address)
     if number not in ATTRIBUTES:
         raise Refused(1)
-    ordinal = machine.device(device).ordinal
-    put_int(address, ordinal + 1 if number == 33 else ATTRIBUTES[number])
+    its_own = {33: machine.device(device).ordinal + 1, 75: machine.architecture // 10, 76: machine.architecture % 10}
+    put_int(address, its_own.get(number, ATTRIBUTES[number]))
 
 
 def _bus_id(ordinal: int) -> bytes:

@@ -208,6 +208,7 @@ class Machine:
         self.unread: dict[int, str] = {}
         self.progress, self.dump = progress, dump
         self.print_leaks = False
+        self.architecture = 90                   # sm_90
         self.interrupt = Interrupt()
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)

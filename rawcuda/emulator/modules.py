@@ -56,7 +56,7 @@ class Function:
         """
         code = self.entry
         return {**dict.fromkeys(FUNCTION, 0), 0: self.max_threads, 1: code.static_shared, 2: code.constant_bytes,
-                3: code.local_bytes, 4: code.registers, 5: code.target, 6: ATTRIBUTES[75] * 10 + ATTRIBUTES[76], **self.settings}
+                3: code.local_bytes, 4: code.registers, 5: code.target, 6: self.module.machine.architecture, **self.settings}
 
 
 class Module:
@@ -129,7 +129,7 @@ def _translated(machine: Machine, image: bytes, options: Options) -> Module:
     context = machine.context()
     begun = time.perf_counter()
     try:
-        code = load(image, machine.space, architecture=(ATTRIBUTES[75], ATTRIBUTES[76]), driver_version=DRIVER_VERSION,
+        code = load(image, machine.space, architecture=divmod(machine.architecture, 10), driver_version=DRIVER_VERSION,
                     dump=_dump if machine.dump else None)
     except Rejected as rejected:
         options.log(_INFO, _INFO_SIZE, "")

@@ -19,7 +19,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.subject import NAME, module, rawcuda
+from tests.subject import NAME, rawcuda
 
 COMMITTED = Path(__file__).resolve().parent.parent / "data" / "corpus"
 CORPUS = Path(os.environ.get("TESTED_CORPUS") or COMMITTED)
@@ -60,17 +60,16 @@ class Build:
         return self.run(kernel, made, *(columns + columns[:1] * 2)[:3], n, grid=(n + 63) // 64, block=64)[0]
 
 
-def load(path: Path, emulated: bool) -> Build:
+def load(path: Path, emulator: Any) -> Build:
     """Load one build; skip it where the device does not take it."""
     device = rawcuda.Device(0)
     found = _HEADER.search(path.read_text(errors="replace"))
     assert found, path
     version, target = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
     able = tuple(device.compute_capability)
-    attributes = module("emulator.devices").ATTRIBUTES if emulated else {}
-    kept = {number: attributes[number] for number in (75, 76) if emulated}
-    if emulated:
-        attributes[75], attributes[76] = able = target
+    if emulator is not None:
+        kept = emulator._machine.architecture
+        emulator._machine.architecture, able = 10 * target[0] + target[1], target
     try:
         if target > able or (found[5] and target != able):
             pytest.skip(f"{path.name} is for sm_{found[3]}{found[4]}{found[5]}")
@@ -78,13 +77,14 @@ def load(path: Path, emulated: bool) -> Build:
             pytest.skip(f"{path.name} is PTX {found[1]}.{found[2]}, newer than the driver")
         return Build(device, path)
     finally:
-        attributes.update(kept)
+        if emulator is not None:
+            emulator._machine.architecture = kept
 
 
 @pytest.fixture(scope="module")
 def built(request: Any, library: Any) -> Iterator[Build]:
     """Load one build, and close it after the last test that uses it."""
-    build = load(request.param, library is not None)
+    build = load(request.param, library)
     yield build
     build.loaded.close()
 

@@ -278,7 +278,17 @@ def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
     assert (made.mode, made.seed, len(made._machine.devices), made._machine.dump) == (mode, seed, devices, dump)
 
 
-@pytest.mark.parametrize("text", ["quick", "devices=two", "random=x", "lazy=1", "devices=0"])
+def test_the_architecture_is_chosen(monkeypatch):
+    monkeypatch.setenv("RAWCUDA_EMULATOR", "sm=120")
+    emulator = module("emulator").Emulator.from_environment()
+    client = Client(emulator)
+    assert [client.get("cuDeviceGetAttribute", number, 0) for number in (75, 76)] == [12, 0]
+    for sm in (0, 49, 1000):
+        with pytest.raises(ValueError, match="sm="):
+            module("emulator").Emulator(sm=sm)
+
+
+@pytest.mark.parametrize("text", ["quick", "devices=two", "random=x", "lazy=1", "devices=0", "sm=12.0"])
 def test_the_environment_is_read_strictly(monkeypatch, text):
     emulator = module("emulator")
     monkeypatch.setenv("RAWCUDA_EMULATOR", text)

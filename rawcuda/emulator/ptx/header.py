@@ -51,7 +51,7 @@ def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architect
         raise Rejected(
             NO_BINARY_FOR_GPU,
             f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "
-            f"'sm_{architecture[0]}{architecture[1]}'",
+            f"'sm_{architecture[0]}{architecture[1]}' (RAWCUDA_EMULATOR=sm={made.architecture[0]}{made.architecture[1]} emulates such a device)",
         )
     if tokens.accept(".address_size"):
         if tokens.text != "64":
