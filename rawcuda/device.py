@@ -41,14 +41,13 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "kept", "slow", "_handle", "_users", "_closing", "_lock", "_raw", "prepared", "_askers", "_makers", "_push", "_pop")
+    __slots__ = ("ordinal", "driver", "kept", "slow", "_handle", "_users", "_closing", "_lock", "_raw", "prepared", "_makers", "_push", "_pop")
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
         self.slow = loaded.slow
         self._raw: dict[str, Any] = {}
         self.prepared: list[Any] = []      # of memory.py
-        self._askers: list[tuple[Any, Any]] = []
         self._makers: dict[Any, list[Any]] = {}
         self._push: Any = None
         self._pop = partial(self.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p()))
@@ -123,16 +122,7 @@ class PrimaryContext:
         calls   cuCtxGetCurrent, cuCtxPushCurrent_v2
         """
         handle = self._handle or self.handle
-        # (Every look at an attribute of the driver is dear, for it has a __getattr__.)
-        try:
-            cell, ask = entry = self._askers.pop()       # two threads never share a cell
-        except IndexError:
-            cell = ctypes.c_void_p()
-            entry = cell, partial(self.raw("cuCtxGetCurrent"), ctypes.byref(cell))
-            ask = entry[1]
-        current = self.driver.current_context() if listeners or self.slow or ask() else cell.value
-        self._askers.append(entry)
-        if current == handle:
+        if self.driver.current_context() == handle:
             return False
         if listeners or self.slow or self._push():
             self.driver.cuCtxPushCurrent_v2(cuda_h.CUcontext(handle))
