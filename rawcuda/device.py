@@ -41,15 +41,14 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "kept", "slow", "_handle", "_users", "_closing", "_lock", "_raw", "prepared", "_askers", "_makers", "_push", "_pop")
+    __slots__ = ("ordinal", "driver", "kept", "slow", "_handle", "_users", "_closing", "_lock", "_raw", "prepared", "_makers", "_push", "_pop")
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
         self.slow = loaded.slow
         self._raw: dict[str, Any] = {}
         self.prepared: list[Any] = []      # of memory.py
-        self._askers: list[tuple[Any, Any]] = []
-        self._makers: dict[Any, list[tuple[Any, Any]]] = {}
+        self._makers: dict[Any, list[Any]] = {}
         self._push: Any = None
         self._pop = partial(self.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p()))
         self._handle: Optional[int] = None
@@ -123,16 +122,7 @@ class PrimaryContext:
         calls   cuCtxGetCurrent, cuCtxPushCurrent_v2
         """
         handle = self._handle or self.handle
-        # (Every look at an attribute of the driver is dear, for it has a __getattr__.)
-        try:
-            cell, ask = entry = self._askers.pop()       # two threads never share a cell
-        except IndexError:
-            cell = ctypes.c_void_p()
-            entry = cell, partial(self.raw("cuCtxGetCurrent"), ctypes.byref(cell))
-            ask = entry[1]
-        current = self.driver.current_context() if listeners or self.slow or ask() else cell.value
-        self._askers.append(entry)
-        if current == handle:
+        if self.driver.current_context() == handle:
             return False
         if listeners or self.slow or self._push():
             self.driver.cuCtxPushCurrent_v2(cuda_h.CUcontext(handle))
@@ -158,10 +148,11 @@ class PrimaryContext:
             function = self._raw[name] = self.driver.raw(name)
         return function
 
-    def make(self, call: str, kind: Any, *numbers: int) -> int:
-        """Make a thing of the driver's by a call that takes where to put its handle, and numbers; this context is current.
+    def make(self, call: str, kind: Any, numbers: tuple[int, ...]) -> int:
+        """Make a thing of the driver's, in this context, by a call that takes where to put its handle, and numbers.
 
-        No two calls take as many numbers: these tell which call it is.
+        No two calls take as many numbers: these tell which call it is. One cell serves the question which context is current and
+        the call; where that is another, this one is pushed.
         """
         if not listeners and not self.slow and type(numbers[-1]) is int:     # (True is 1, too, for a dict)
             pool = self._makers.get(numbers)
@@ -169,21 +160,29 @@ class PrimaryContext:
                 pool = self._makers[numbers] = []
             if pool is not None:
                 try:
-                    cell, prepared = pool.pop()
+                    cell, ask, prepared = entry = pool.pop()
                 except IndexError:                       # every one is in use by some other thread
                     cell = ctypes.c_void_p()
-                    prepared = partial(self.raw(call), ctypes.byref(cell), *[ctypes.c_int.from_param(number) for number in numbers])
-                if not prepared():
-                    handle = cell.value
-                    pool.append((cell, prepared))
+                    where = ctypes.byref(cell)
+                    prepared = partial(self.raw(call), where, *[ctypes.c_int.from_param(number) for number in numbers])
+                    entry = cell, ask, prepared = cell, partial(self.raw("cuCtxGetCurrent"), where), prepared
+                if not ask() and cell.value == self._handle:
+                    failed = prepared()
+                else:
+                    with self.current():
+                        failed = prepared()
+                handle = cell.value
+                pool.append(entry)
+                if not failed:
                     return handle or 0
-        made = kind()                                    # (a failure is told by the checked call)
-        getattr(self.driver, call)(ctypes.byref(made), *numbers)
+        with self.current():
+            made = kind()                                # (a failure is told by the checked call)
+            getattr(self.driver, call)(ctypes.byref(made), *numbers)
         return made.value or 0
 
     def destroy(self, call: str, kind: Any, handle: int, argument: Any, late: bool) -> None:
         """Release what make() made, and the hold on this context. It knows its context; ours is pushed where the driver wants that."""
-        if listeners or self.slow or self.raw(call)(argument) in driver.WRONG_CONTEXT:
+        if listeners or self.slow or (self._raw.get(call) or self.raw(call))(argument) in _WRONG:
             try:
                 with self.current():
                     release(self.driver, call, kind(handle))
@@ -222,6 +221,7 @@ def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
         return False
 
 
+_WRONG = driver.WRONG_CONTEXT
 _contexts: dict[int, PrimaryContext] = {}
 
 
@@ -234,7 +234,7 @@ def _held_contexts() -> list[PrimaryContext]:
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
 
 
-_Stream: Any = None                                      # stream.Stream and memory.allocate, once they were needed
+_stream: Any = None                                      # stream.create and memory.allocate, once they were needed
 _allocate: Any = None
 
 
@@ -371,10 +371,10 @@ class Device(Owned):
 
     def stream(self, priority: int = 0) -> Stream:
         """Make a stream that does not wait for the legacy default stream, nor it for this."""
-        global _Stream
-        if _Stream is None:                              # (an import statement is dear)
-            from .stream import Stream as _Stream
-        return _Stream(self, priority=priority)  # type: ignore[no-any-return]
+        global _stream
+        if _stream is None:                              # (an import statement is dear)
+            from .stream import create as _stream
+        return _stream(self, priority)  # type: ignore[no-any-return]
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, elapsed_ms can be asked of it."""

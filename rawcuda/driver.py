@@ -39,9 +39,9 @@ WRONG_CONTEXT = (201, 400)                          # INVALID_CONTEXT, INVALID_H
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
 
 
-def as_argument(handle: int) -> "Any":
+def as_argument(handle: int, byref: "Any" = ctypes.byref, at: "Any" = ctypes.c_char.from_address) -> "Any":
     """Return a handle as an argument of a raw() function: the cheapest that ctypes has. Nothing is read at that address."""
-    return ctypes.byref(ctypes.c_char.from_address(handle))
+    return byref(at(handle))
 
 
 class SharedLibrary:

@@ -15,7 +15,7 @@ from operator import index
 from . import cuda_h
 from .device import Device, PrimaryContext, release
 from .errors import RawCudaError, a_kind, worded
-from .owned import Owned, drain
+from .owned import Owned, Ticket, drain, dropped
 from .stream import Stream, Unnoticed, finish, work_handle
 from .tracing import listeners
 
@@ -226,7 +226,7 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
 class _Prepared:
     """Calls with where their numbers go in and come out; one for each thread that is at it."""
 
-    __slots__ = ("words", "allocate", "exchange", "status", "free")
+    __slots__ = ("words", "allocate", "exchange", "status", "where", "free")
 
     def __init__(self, primary: PrimaryContext) -> None:
         cells = (ctypes.c_uint64 * 4)()                  # address, bytes, capture mode, capture status
@@ -234,17 +234,18 @@ class _Prepared:
         self.words[2] = 2                                # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
         self.allocate = partial(primary.raw("cuMemAllocAsync"), ctypes.byref(cells), ctypes.c_uint64.from_buffer(cells, 8))
         self.exchange = partial(primary.raw("cuThreadExchangeStreamCaptureMode"), ctypes.byref(cells, 16))
-        self.status = ctypes.byref(cells, 24)
+        self.status, self.where = primary.raw("cuStreamIsCapturing"), ctypes.byref(cells, 24)
         self.free = partial(primary.raw("cuMemFreeAsync"), ctypes.c_uint64.from_buffer(cells))
 
 
-def _allocate_in_order(device: Device, nbytes: Any, stream: Stream) -> Optional[Memory]:
+def _allocate_in_order(device: Device, nbytes: Any, stream: Stream, new: Any = object.__new__) -> Optional[Memory]:
     """Allocate on a stream of the device's own; None leaves it to allocate()."""
     primary, queue = device.primary, stream._argument
     if (stream._primary is not primary or queue is None or device._ticket is None or device._handle is None or type(nbytes) is not int
             or not 0 < nbytes < 2**63 or listeners or primary.slow):
         return None
-    drain()
+    if dropped:
+        drain()
     primary.hold()
     try:
         prepared = primary.prepared.pop()
@@ -257,20 +258,20 @@ def _allocate_in_order(device: Device, nbytes: Any, stream: Stream) -> Optional[
     if failed:
         primary.let_go()
         return None
-    memory = Memory.__new__(Memory)
+    memory: Memory = new(Memory)
     memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, "device", stream, None, []
-    memory._own(address, partial(_free, primary, address, "device", stream, stream._handle or 0))
+    memory._handle, memory._ticket = address, Ticket(partial(_free_in_order, primary, address, stream, stream._handle or 0))
     return memory
 
 
-def _free_in_order(primary: PrimaryContext, address: int, stream: Stream) -> bool:
-    """Free as _free does, unless that needs a context or another way; tell whether it did.
+def _free_in_order(primary: PrimaryContext, address: int, stream: Stream, number: int, late: bool) -> None:
+    """Free in the order of a stream of the context; what needs that to be current, or another way, is left to _free().
 
     calls   cuThreadExchangeStreamCaptureMode, cuStreamIsCapturing, cuMemFreeAsync
     """
     queue = stream._argument
-    if stream._primary is not primary or queue is None or listeners or primary.slow:
-        return False
+    if queue is None or listeners or primary.slow:
+        return _free(primary, address, "device", stream, number, late)
     try:
         prepared = primary.prepared.pop()
     except IndexError:
@@ -278,12 +279,13 @@ def _free_in_order(primary: PrimaryContext, address: int, stream: Stream) -> boo
     words = prepared.words
     words[0] = address
     prepared.exchange()
-    failed = primary.raw("cuStreamIsCapturing")(queue, prepared.status) or words[3] or prepared.free(queue)
+    failed = prepared.status(queue, prepared.where) or words[3] or prepared.free(queue)
     prepared.exchange()
     primary.prepared.append(prepared)
-    if not failed:
+    if failed:
+        _free(primary, address, "device", stream, number, late)
+    else:
         primary.let_go()
-    return not failed
 
 
 def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number: Optional[int], late: bool) -> None:
@@ -293,8 +295,6 @@ def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number:
     calls   cuMemFree_v2, cuMemFreeAsync, cuMemFreeHost
     order   cuMemFree_v2 waits for the device; it frees stream-ordered memory as well, whose stream is gone or captured
     """
-    if type(stream) is Stream and _free_in_order(primary, address, stream):
-        return
     try:
         with primary.current(), Unnoticed(primary.driver):
             if kind == "pinned":

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     Release = Callable[[bool], object]
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Owned", "Ticket", "drain", "generation", "outdate"]
+__all__ = ["Owned", "Ticket", "drain", "dropped", "generation", "outdate"]
 
-_dropped: "deque[tuple[int, Release]]" = deque()
+dropped: "deque[tuple[int, Release]]" = deque()
 
 
 # What prepared launches rest on (streams, modules, devices, the process) is looked at once, and then only this: the last list here,
@@ -58,11 +58,12 @@ def outdate() -> None:
 _process = 0                                # asked once in each process, since it costs as much as a foreign call; 0: not yet
 
 
-def _note_process() -> None:
+def _note_process() -> int:
     global _process
     if not _process and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_note_process)
     _process = os.getpid()
+    return _process
 
 
 class Ticket:
@@ -75,9 +76,7 @@ class Ticket:
 
     def __init__(self, release: "Release") -> None:
         self._release = [release]           # a list, since list.pop is atomic: two closes at once release once
-        if not _process:
-            _note_process()
-        self._pid = _process
+        self._pid = _process or _note_process()
 
     def take(self) -> "Optional[Release]":
         """Return the release, the first time; None ever after, and in a child of fork()."""
@@ -87,16 +86,16 @@ class Ticket:
             return None
         return release if self._pid == _process else None
 
-    def __del__(self, _append: "Any" = _dropped.append) -> None:
+    def __del__(self, _append: "Any" = dropped.append) -> None:
         if self._release:
             _append((self._pid, self._release.pop()))
 
 
 def drain() -> None:
     """Release what was collected without a close; called where our own calls create or release something."""
-    while _dropped:
+    while dropped:
         try:
-            pid, release = _dropped.popleft()
+            pid, release = dropped.popleft()
         except IndexError:                  # another thread was faster
             return
         if pid == _process:
@@ -145,7 +144,7 @@ class Owned:
         self._gone()
         if release is not None:
             release(False)
-        if _dropped:
+        if dropped:
             drain()
 
     def detach(self) -> int:

@@ -16,7 +16,7 @@ from operator import index
 from . import cuda_h, driver
 from .device import AnyContext, Device, PrimaryContext, release
 from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
-from .owned import Owned, drain, outdate
+from .owned import Owned, Ticket, drain, dropped, outdate
 from .protocols.cuda_stream import handle_from as _protocol_handle
 from .tracing import listeners
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .graph import Graph
 
-__all__ = ["Stream", "Event", "NO_SYNC", "Unnoticed", "capture_number", "capturing", "finish", "handle_of", "retain", "sweep", "work_handle"]
+__all__ = ["Stream", "Event", "NO_SYNC", "Unnoticed", "capture_number", "capturing", "create", "finish", "handle_of", "retain", "sweep", "work_handle"]
 
 NO_SYNC = -1
 _LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
@@ -82,24 +82,21 @@ class _InContext(Owned):
     def _create(self, device: Device, create: str, destroy: str, kind: Any, *numbers: int) -> None:
         if not isinstance(device, Device):
             raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
-        drain()
+        if dropped:
+            drain()
         if device._ticket is None or device._handle is None:
             device.context
         primary = device.primary
         primary.hold()
         try:
-            pushed = primary.enter()
-            try:
-                handle = primary.make(create, kind, *numbers)
-            finally:
-                if pushed:
-                    primary.leave()
+            handle = primary.make(create, kind, numbers)
         except BaseException:
             primary.let_go()
             raise
-        self.device, self._primary, self._argument = device, primary, driver.as_argument(handle)
+        self.device, self._primary, self._handle = device, primary, handle
+        self._argument = argument = driver.as_argument(handle)
         # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
-        self._own(handle, partial(primary.destroy, destroy, kind, handle, self._argument))
+        self._ticket = Ticket(partial(primary.destroy, destroy, kind, handle, argument))
 
     def _driver(self) -> driver.Driver:
         return self._primary.driver if self._primary is not None else driver.current()
@@ -241,6 +238,13 @@ class Stream(_InContext):
     def __repr__(self) -> str:
         names: dict[Optional[int], str] = {_LEGACY: "legacy", _PER_THREAD: "per-thread", None: "closed"}
         return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
+
+
+def create(device: Device, priority: int, new: Any = object.__new__) -> Stream:
+    """Make a stream as Stream() does, for less."""
+    made: Stream = new(Stream)
+    made._create(device, "cuStreamCreateWithPriority", "cuStreamDestroy_v2", cuda_h.CUstream, _NON_BLOCKING, priority)
+    return made
 
 
 def _default_stream(handle: int) -> Stream:

@@ -200,8 +200,6 @@ def _describe_new_ndarray(capsule: Any, kind: "type[Description]") -> "Optional[
         made = describe_tensor(address, True, capsule, kind)
     except BufferError:
         return None
-    if not made.shape:
-        return made
     _, flags, _, what, shape, strides, _ = _read_short(address)
     distance = 8 * len(made.shape)
     if strides - shape == distance:

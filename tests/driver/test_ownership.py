@@ -64,7 +64,7 @@ def test_dropped_without_the_collector(name):
         thing = weakref.ref(world[name]) if hasattr(type(world[name]), "__weakref__") else lambda: None
         world.clear()
         rawcuda.synchronize()
-        assert thing() is None and not owned._dropped
+        assert thing() is None and not owned.dropped
     finally:
         gc.enable()
 

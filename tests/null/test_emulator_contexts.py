@@ -280,9 +280,10 @@ def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
 
 def test_the_architecture_is_chosen(monkeypatch):
     monkeypatch.setenv("RAWCUDA_EMULATOR", "sm=120")
-    emulator = module("emulator").Emulator.from_environment()
-    client = Client(emulator)
-    assert [client.get("cuDeviceGetAttribute", number, 0) for number in (75, 76)] == [12, 0]
+    assert module("emulator").Emulator.from_environment()._machine.architecture == 120
+    client = Client(sm=120)
+    assert [client.get_int("cuDeviceGetAttribute", number, 0) for number in (75, 76)] == [12, 0]
+    client.get("cuModuleLoadData", b".version 8.7\n.target sm_120\n.address_size 64\n\0")
     for sm in (0, 49, 1000):
         with pytest.raises(ValueError, match="sm="):
             module("emulator").Emulator(sm=sm)
