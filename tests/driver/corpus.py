@@ -60,16 +60,16 @@ class Build:
         return self.run(kernel, made, *(columns + columns[:1] * 2)[:3], n, grid=(n + 63) // 64, block=64)[0]
 
 
-def load(path: Path, emulator: Any) -> Build:
+def load(path: Path, emulated: bool) -> Build:
     """Load one build; skip it where the device does not take it."""
     device = rawcuda.Device(0)
     found = _HEADER.search(path.read_text(errors="replace"))
     assert found, path
     version, target = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
     able = tuple(device.compute_capability)
-    if emulator is not None:
-        kept = emulator._machine.architecture
-        emulator._machine.architecture, able = 10 * target[0] + target[1], target
+    machine: Any = rawcuda.cu.library._machine if emulated else None
+    if emulated:
+        kept, machine.architecture, able = machine.architecture, 10 * target[0] + target[1], target
     try:
         if target > able or (found[5] and target != able):
             pytest.skip(f"{path.name} is for sm_{found[3]}{found[4]}{found[5]}")
@@ -77,14 +77,14 @@ def load(path: Path, emulator: Any) -> Build:
             pytest.skip(f"{path.name} is PTX {found[1]}.{found[2]}, newer than the driver")
         return Build(device, path)
     finally:
-        if emulator is not None:
-            emulator._machine.architecture = kept
+        if emulated:
+            machine.architecture = kept
 
 
 @pytest.fixture(scope="module")
 def built(request: Any, library: Any) -> Iterator[Build]:
     """Load one build, and close it after the last test that uses it."""
-    build = load(request.param, library)
+    build = load(request.param, library is not None)
     yield build
     build.loaded.close()
 
