@@ -49,7 +49,7 @@ def main(paths: "list[str]") -> None:
     out = []
     for result in results:
         peers = ", ".join(peer for peer in result["peers"] if peer.startswith(NAMED))
-        out.append(f"- Python {result['python']}, {result['date']}, {result['machine']}, {result['cores']} cores shared with other work, "
+        out.append(f"- Python {result['python']}, {result['date']}, {result['machine']}, {result['cores']} cores, "
                    f"{'a GPU' if result['gpu'] else 'the stub driver'}; {peers}")
     out += ["", "### Goals", ""] + table(results, gather(results, lambda row: "goal" in row), True)
     out += ["", "### Growth", ""] + table(results, gather(results, lambda row: row["section"].startswith("growth")), False)
