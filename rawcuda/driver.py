@@ -89,7 +89,7 @@ class Driver:
     """
 
     def __init__(self, library: "Library") -> None:
-        self.library = library
+        self.libcuda = library
         self.forks: list[int] = []                   # not empty in a child of fork(); a list, which costs least to look at
         self.slow: list[int] = [0] * plain           # not empty where every call is to be checked in full: there, too
         self._names: dict[int, tuple[str, str]] = {}
@@ -104,7 +104,7 @@ class Driver:
 
     def address(self, symbol: str) -> int:
         """Return the address of a function; raises SymbolNotFound."""
-        address = self.library.address(symbol)
+        address = self.libcuda.address(symbol)
         if address:
             return address
         since = cuda_h.prototypes()[symbol].since
@@ -116,7 +116,7 @@ class Driver:
 
     def has(self, symbol: str) -> bool:
         """Tell whether the loaded driver exports a symbol."""
-        return bool(self.library.address(symbol))
+        return bool(self.libcuda.address(symbol))
 
     def raw(self, symbol: str) -> "Any":
         """Bind a function without argument types or checks, for the few hot calls; every argument must be a ctypes object."""
@@ -188,7 +188,7 @@ class Driver:
         if code not in self._names:
             found = []
             for symbol in ("cuGetErrorName", "cuGetErrorString"):
-                address, text = self.library.address(symbol), ctypes.c_char_p()
+                address, text = self.libcuda.address(symbol), ctypes.c_char_p()
                 if address:
                     ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(address)(code, ctypes.byref(text))
                 found.append((text.value or b"").decode("utf-8", "replace"))
@@ -201,7 +201,7 @@ class Driver:
         """Make the exception for a failed call; an emulator's report is added to it."""
         if self.forked:
             self.refuse_forked(name)
-        explain = getattr(self.library, "explain", None)
+        explain = getattr(self.libcuda, "explain", None)
         report = explain(code) if explain is not None else None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
         return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
@@ -223,13 +223,13 @@ class Driver:
     @property
     def version(self) -> int:
         """Return the CUDA version that the driver supports: 12040 is 12.4."""
-        version, address = ctypes.c_int(), self.library.address("cuDriverGetVersion")
+        version, address = ctypes.c_int(), self.libcuda.address("cuDriverGetVersion")
         if address:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.byref(version))
         return version.value
 
     def __repr__(self) -> str:
-        return f"<driver {getattr(self.library, 'path', type(self.library).__name__)}>"
+        return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
 
 
 def _refuse_argument(error: ctypes.ArgumentError, name: str, names: "list[str]") -> "NoReturn":

@@ -23,7 +23,7 @@ PYTHON = "{}.{}".format(*sys.version_info[:2])
 TOOLS = ["pytest >= 8", "pytest-xdist >= 3.6", "numpy", "ml_dtypes"]
 # The large libraries, in environments of their own under .venv/; made once, and only for --heavy and for this program.
 ENVIRONMENTS = {
-    "torch": ["--extra-index-url=https://download.pytorch.org/whl/cpu", "torch == 2.13.0+cpu"],   # without CUDA: a tenth of the size
+    "torch": ["torch == 2.13.0"],   # pip takes a CPU build, a tenth of the size, where it is told of an index that has one (PIP_EXTRA_INDEX_URL)
     "arrays": ["jax[cpu] == 0.10.2", "warp-lang == 1.19.0", "nvidia-dali-cuda130 == 2.4.0", "drjit == 1.5.0"],
     "tensorflow": ["tensorflow-cpu == 2.21.0"],
     "paddle": ["paddlepaddle == 3.3.1"],

@@ -112,7 +112,7 @@ def reason(error: RawCudaError) -> str:
 
 def is_emulator(loaded: driver.Driver) -> bool:
     """Tell whether this driver is the emulator."""
-    return type(loaded.library).__module__.startswith(f"{PACKAGE}.emulator")
+    return type(loaded.libcuda).__module__.startswith(f"{PACKAGE}.emulator")
 
 
 def first_line(loaded: driver.Driver, why: str = "") -> str:
@@ -164,4 +164,4 @@ class Progress:
 def show_progress(loaded: driver.Driver, progress: Optional[Progress]) -> None:
     """Let the emulator report to `progress`; a real driver has nothing to tell."""
     if is_emulator(loaded):
-        loaded.library.progress = progress       # type: ignore[attr-defined]
+        loaded.libcuda.progress = progress       # type: ignore[attr-defined]

@@ -361,76 +361,28 @@ def _fill(machine: Machine, address: int, pitch: int, value: int, width: int, co
         stream.context.check()
 
 
-@entry("cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)", since=3020)
-def fill_8(machine: Machine, address: int, value: int, count: int) -> None:
-    """Fill bytes."""
-    _fill(machine, address, 0, value, 1, count, 1, None)
+def _declare_fills(bits: int, kind: str, name: str) -> None:
+    """Declare the four fills with elements of so many bits: of a run and of rows, each at once and in stream order."""
+    width = bits // 8
+
+    @entry(f"cuMemsetD{bits}_v2(CUdeviceptr dstDevice, {kind} {name}, size_t N)", since=3020)
+    def fill(machine: Machine, address: int, value: int, count: int) -> None:
+        _fill(machine, address, 0, value, width, count, 1, None)
+
+    @entry(f"cuMemsetD{bits}Async(CUdeviceptr dstDevice, {kind} {name}, size_t N, CUstream hStream)", since=3020)
+    def fill_async(machine: Machine, address: int, value: int, count: int, stream: int) -> None:
+        _fill(machine, address, 0, value, width, count, 1, stream)
+
+    rows = f"(CUdeviceptr dstDevice, size_t dstPitch, {kind} {name}, size_t Width, size_t Height"
+
+    @entry(f"cuMemsetD2D{bits}_v2{rows})", since=3020)
+    def fill_2d(machine: Machine, address: int, pitch: int, value: int, count: int, height: int) -> None:
+        _fill(machine, address, pitch, value, width, count, height, None)
+
+    @entry(f"cuMemsetD2D{bits}Async{rows}, CUstream hStream)", since=3020)
+    def fill_2d_async(machine: Machine, address: int, pitch: int, value: int, count: int, height: int, stream: int) -> None:
+        _fill(machine, address, pitch, value, width, count, height, stream)
 
 
-@entry("cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)", since=3020)
-def fill_8_async(machine: Machine, address: int, value: int, count: int, stream: int) -> None:
-    """Fill bytes, in stream order."""
-    _fill(machine, address, 0, value, 1, count, 1, stream)
-
-
-@entry("cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height)", since=3020)
-def fill_2d_8(machine: Machine, address: int, pitch: int, value: int, width: int, height: int) -> None:
-    """Fill rows of bytes."""
-    _fill(machine, address, pitch, value, 1, width, height, None)
-
-
-@entry("cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, "
-       "CUstream hStream)", since=3020)
-def fill_2d_8_async(machine: Machine, address: int, pitch: int, value: int, width: int, height: int, stream: int) -> None:
-    """Fill rows of bytes, in stream order."""
-    _fill(machine, address, pitch, value, 1, width, height, stream)
-
-
-@entry("cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)", since=3020)
-def fill_16(machine: Machine, address: int, value: int, count: int) -> None:
-    """Fill 2-byte elements."""
-    _fill(machine, address, 0, value, 2, count, 1, None)
-
-
-@entry("cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)", since=3020)
-def fill_16_async(machine: Machine, address: int, value: int, count: int, stream: int) -> None:
-    """Fill 2-byte elements, in stream order."""
-    _fill(machine, address, 0, value, 2, count, 1, stream)
-
-
-@entry("cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height)", since=3020)
-def fill_2d_16(machine: Machine, address: int, pitch: int, value: int, width: int, height: int) -> None:
-    """Fill rows of 2-byte elements."""
-    _fill(machine, address, pitch, value, 2, width, height, None)
-
-
-@entry("cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, "
-       "CUstream hStream)", since=3020)
-def fill_2d_16_async(machine: Machine, address: int, pitch: int, value: int, width: int, height: int, stream: int) -> None:
-    """Fill rows of 2-byte elements, in stream order."""
-    _fill(machine, address, pitch, value, 2, width, height, stream)
-
-
-@entry("cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)", since=3020)
-def fill_32(machine: Machine, address: int, value: int, count: int) -> None:
-    """Fill 4-byte elements."""
-    _fill(machine, address, 0, value, 4, count, 1, None)
-
-
-@entry("cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)", since=3020)
-def fill_32_async(machine: Machine, address: int, value: int, count: int, stream: int) -> None:
-    """Fill 4-byte elements, in stream order."""
-    _fill(machine, address, 0, value, 4, count, 1, stream)
-
-
-@entry("cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height)", since=3020)
-def fill_2d_32(machine: Machine, address: int, pitch: int, value: int, width: int, height: int) -> None:
-    """Fill rows of 4-byte elements."""
-    _fill(machine, address, pitch, value, 4, width, height, None)
-
-
-@entry("cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, "
-       "CUstream hStream)", since=3020)
-def fill_2d_32_async(machine: Machine, address: int, pitch: int, value: int, width: int, height: int, stream: int) -> None:
-    """Fill rows of 4-byte elements, in stream order."""
-    _fill(machine, address, pitch, value, 4, width, height, stream)
+for _element in ((8, "unsigned char", "uc"), (16, "unsigned short", "us"), (32, "unsigned int", "ui")):
+    _declare_fills(*_element)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Known = tuple[Ints, Ints, DType, Place]
 
-__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_fields", "describe_jax", "describe_ndarray", "describe_tensor"]
+__all__ = ["NAME", "CudaSide", "describe", "describe_capsule", "describe_fields", "describe_jax", "describe_ndarray", "describe_tensor",
+           "remember"]
 
 NAME = "dlpack"
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
@@ -391,11 +392,16 @@ def _describe_new_jax(capsule: Any, kind: "type[Description]", name: int) -> "Op
     else:
         _, what, shape, strides, _ = _read_legacy_short(address)
     if made.shape and name:
-        if len(_short_jax) > 300:
-            _short_jax.clear()
-        numbers = reader(f"{8 * len(made.shape)}s")
-        known = _short_jax.setdefault(what, (numbers.func, {}, numbers.args[0]))[1]
-        if len(known) > 1000:
-            known.clear()
-        known[numbers(shape), strides and numbers(strides)] = made.shape, made.strides, made.dtype, made.place
+        remember(_short_jax, what, shape, strides, made)
     return made
+
+
+def remember(short: "dict[Any, Any]", what: Any, shape: int, strides: int, made: Description) -> None:
+    """Enter what a tensor's fields mean, and the numbers at two addresses, so that a short way knows them again."""
+    if len(short) > 300:
+        short.clear()
+    numbers = reader(f"{8 * len(made.shape)}s")
+    known = short.setdefault(what, (numbers.func, {}, numbers.args[0]))[1]
+    if len(known) > 1000:
+        known.clear()
+    known[numbers(shape), strides and numbers(strides)] = made.shape, made.strides, made.dtype, made.place

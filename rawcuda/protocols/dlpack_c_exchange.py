@@ -19,7 +19,7 @@ from ..cpython import bind, reader
 from ..description import HOST, Description
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
-from .dlpack import describe_fields, describe_tensor
+from .dlpack import describe_fields, describe_tensor, remember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,18 +185,6 @@ def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description, n
     return made  # type: ignore[no-any-return]
 
 
-def _remember(what: bytes, shape: int, strides: int, made: Description) -> None:
-    """Enter what a tensor's fields mean, so that the short way knows it again."""
-    if made.shape and strides and made.place.device == HOST:
-        if len(_short) > 300:
-            _short.clear()
-        numbers = reader(f"{8 * len(made.shape)}s")
-        known = _short.setdefault(what, (numbers.func, {}, numbers.args[0]))[1]
-        if len(known) > 1000:
-            known.clear()
-        known[numbers(shape), numbers(strides)] = made.shape, made.strides, made.dtype, made.place
-
-
 def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Description:
     """Describe a tensor by the call that gives nothing away.
 
@@ -209,7 +197,8 @@ def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Descriptio
         raise refusal(NAME, "dltensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'")
     data, device, ndim, word, shape, strides, offset = _read_tensor(address)
     made = describe_fields(0, data, device, ndim, word, shape, strides, offset, owner, kind, NAME)
-    _remember(_read_short(address)[1], shape, strides, made)
+    if made.shape and strides and made.place.device == HOST:
+        remember(_short, _read_short(address)[1], shape, strides, made)
     if len(_spare) < 8:
         _spare.append((address, struct))
     return made

@@ -67,7 +67,7 @@ def load(path: Path, emulated: bool) -> Build:
     assert found, path
     version, target = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
     able = tuple(device.compute_capability)
-    machine: Any = rawcuda.cu.library._machine if emulated else None
+    machine: Any = rawcuda.cu.libcuda._machine if emulated else None
     if emulated:
         kept, machine.architecture, able = machine.architecture, 10 * target[0] + target[1], target
     try:

@@ -207,7 +207,7 @@ def test_ctrl_c_ends_an_endless_kernel(python):
 def test_the_environment_describes_the_emulator(python, text, expected):
     result = python("""
         from tests.subject import rawcuda
-        print(rawcuda.cu.library.mode, len(rawcuda.devices()))
+        print(rawcuda.cu.libcuda.mode, len(rawcuda.devices()))
     """, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": text})
     assert result.stdout.strip() == expected, result.stderr
 

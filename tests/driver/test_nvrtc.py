@@ -38,10 +38,10 @@ class Compiler:
         path = Path(places[0][0])
         for needed in path.parent.glob("libnvrtc-builtins.so.*"):        # it asks the loader for this by name only, when it compiles
             ctypes.CDLL(str(needed))
-        self.library = ctypes.CDLL(str(path))
+        self.nvrtc = ctypes.CDLL(str(path))
 
     def _call(self, name: str, *arguments: Any) -> int:
-        function = getattr(self.library, name)
+        function = getattr(self.nvrtc, name)
         function.restype = ctypes.c_int
         return int(function(*arguments))
 

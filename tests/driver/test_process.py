@@ -66,7 +66,7 @@ def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
         Late()
         with rawcuda.Device(0).allocate(8) as memory:
             memory.copy_from(b"12345678")
-        print(memory.device.primary is rawcuda.Device(0).primary, rawcuda.cu.library is module("driver").current().library)
+        print(memory.device.primary is rawcuda.Device(0).primary, rawcuda.cu.libcuda is module("driver").current().libcuda)
     """, timeout=30)
     assert (result.stdout, result.stderr, result.returncode) == ("used\nTrue True\n", "", 0)
 

@@ -57,7 +57,7 @@ def test_each_has_an_emulator_of_its_own(both: Both) -> None:
     both(START + """
     for copy in (one, two):
         copy.use("emulator")
-    assert one.cu.library is not two.cu.library
+    assert one.cu.libcuda is not two.cu.libcuda
     for copy in (one, two, one):
         device = copy.Device(0)
         a, c = device.upload(values), device.empty(len(values), "float32")
