@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROTOTYPES", "ENUMS", "Prototype", "prototypes", "enum", "defines", "results", "Integer", "CUdevice", "CUdeviceptr",
-    "Handle", "CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "CUmemoryPool", "CUarray", "CUgraph", "CUgraphNode",
-    "CUgraphExec", "CUgraphDeviceNode", "CUhostFn", "CUoccupancyB2DSize", "CUuuid", "CUmemLocation", "CUmemAccessDesc",
-    "CUmemPoolProps", "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS", "CUDA_MEMCPY2D", "CUDA_MEMCPY3D", "CUDA_MEMCPY3D_PEER",
+    "Handle", "CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "CUmemoryPool", "CUarray", "CUgraph", "CUgraphExec",
+    "CUgraphDeviceNode", "CUhostFn", "CUoccupancyB2DSize", "CUuuid", "CUmemLocation", "CUmemAccessDesc", "CUmemPoolProps",
+    "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS", "CUDA_MEMCPY2D", "CUDA_MEMCPY3D", "CUDA_MEMCPY3D_PEER",
     "CUaccessPolicyWindow", "CUlaunchMemSyncDomainMap", "CUlaunchAttributeValue", "CUlaunchAttribute", "CUlaunchConfig",
 ]
 
@@ -61,8 +61,6 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);   // 4.1  w
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);   // 11.2  the pool that the device came with
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);   // 11.2  the pool that cuMemAllocAsync takes from
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);   // 11.2  make cuMemAllocAsync take from another pool
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice);
-        // 8.0  what a link between two devices can do
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
         // 4.0  whether dev can read and write peerDev's memory
 
@@ -86,13 +84,10 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
 CUresult cuCtxGetFlags(unsigned int *flags);   // 7.0  the current context's flags
 CUresult cuCtxSetFlags(unsigned int flags);   // 12.1  change some of them
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId);   // 12.0  a number that is never used again
-CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version);   // 3.2  the version that created it
 CUresult cuCtxSynchronize(void);   // 2.0  wait until the current context has no work left
 CUresult cuCtxSynchronize_v2(CUcontext ctx);   // 13.0  wait until a given context has no work left
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  see CUlimit
 CUresult cuCtxSetLimit(CUlimit limit, size_t value);   // 3.1  the driver may round value
-CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig);   // 3.2  L1 or shared memory first
-CUresult cuCtxSetCacheConfig(CUfunc_cache config);   // 3.2  L1 or shared memory first
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  a smaller number is more urgent
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
         // 4.0  let the current context use peerContext's memory
@@ -258,7 +253,6 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunct
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);   // 2.2  see CUfunction_attribute
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
         // 9.0  such as more dynamic shared memory than 48 KiB
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);   // 3.0  L1 or shared memory first
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);   // 11.0  the module that it is in
 CUresult cuFuncGetName(const char **name, CUfunction hfunc);   // 12.3  as in the PTX, mangled
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
@@ -294,9 +288,6 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
 
 /* Graphs: work recorded once, launched often */
 CUresult cuGraphDestroy(CUgraph hGraph);   // 10.0  executable ones made from it live on
-CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes);   // 10.0  with nodes NULL only the count
-CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type);   // 10.0  see CUgraphNodeType
-CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags);   // 11.3  write a file for Graphviz
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
         // 11.4  make it executable, see CUgraphInstantiate_flags
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream);   // 10.0  enqueue the whole of it
@@ -584,14 +575,6 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_TENSOR_MAP_LARGE_TENSOR_MIN_SIZE = 160,   // 13.5
     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED = 161,   // 13.4
 };
-enum CUdevice_P2PAttribute {
-    CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1,   // 0 is the fastest
-    CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED = 2,
-    CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3,
-    CU_DEVICE_P2P_ATTRIBUTE_ACCESS_ACCESS_SUPPORTED = 4,   // the old name
-    CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED = 4,
-    CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 5,   // 13.0
-};
 enum CUcomputemode {
     CU_COMPUTEMODE_DEFAULT = 0,   // many contexts
     CU_COMPUTEMODE_PROHIBITED = 2,   // no context
@@ -637,12 +620,6 @@ enum CUlimit {
     CU_LIMIT_CIG_ENABLED = 8,   // 12.5
     CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED = 9,   // 12.5
     CU_LIMIT_PER_BLOCK_MEMORY_SIZE = 10,   // 13.4
-};
-enum CUfunc_cache {
-    CU_FUNC_CACHE_PREFER_NONE = 0,
-    CU_FUNC_CACHE_PREFER_SHARED = 1,
-    CU_FUNC_CACHE_PREFER_L1 = 2,
-    CU_FUNC_CACHE_PREFER_EQUAL = 3,
 };
 enum CUshared_carveout {
     CU_SHAREDMEM_CARVEOUT_DEFAULT = -1,   // else a percentage
@@ -918,25 +895,6 @@ enum CUsharedMemoryMode {
 };
 
 /* Graphs */
-enum CUgraphNodeType {
-    CU_GRAPH_NODE_TYPE_KERNEL = 0,
-    CU_GRAPH_NODE_TYPE_MEMCPY = 1,
-    CU_GRAPH_NODE_TYPE_MEMSET = 2,
-    CU_GRAPH_NODE_TYPE_HOST = 3,
-    CU_GRAPH_NODE_TYPE_GRAPH = 4,
-    CU_GRAPH_NODE_TYPE_EMPTY = 5,
-    CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
-    CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
-    CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL = 8,
-    CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT = 9,
-    CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
-    CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
-    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12,
-    CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,   // 12.3
-    CU_GRAPH_NODE_TYPE_MEMCPY_BATCH = 14,   // 13.5
-    CU_GRAPH_NODE_TYPE_EXTERNAL_ENGINE = 17,   // 13.5
-    CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH = 18,   // 13.5
-};
 enum CUgraphInstantiate_flags {
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,   // free what the last launch left allocated
     CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,   // 12.0  with cuGraphInstantiateWithParams only
@@ -1108,10 +1066,6 @@ class CUarray(Handle):
 
 class CUgraph(Handle):
     """Work and its dependencies, not yet executable."""
-
-
-class CUgraphNode(Handle):
-    """One piece of work in a graph."""
 
 
 class CUgraphExec(Handle):
@@ -1377,7 +1331,7 @@ _POINTED: "dict[str, Any]" = {"char": ctypes.c_char, "float": ctypes.c_float, "v
 
 
 def _type_of(text: str) -> "Any":
-    """Return the ctypes type for a C type, such as `const CUgraphNode **`."""
+    """Return the ctypes type for a C type, such as `const CUlaunchConfig *`."""
     kind = _TYPES.get(text)
     if kind is None:
         if text.endswith("*"):

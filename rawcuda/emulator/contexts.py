@@ -6,7 +6,6 @@ Read next    streams.py
 from __future__ import annotations
 
 from .codes import Refused
-from .devices import DRIVER_VERSION
 from .machine import Context, Machine
 from .thunks import entry, out, put_int, put_u64, put_uint
 
@@ -87,7 +86,9 @@ def primary_state(machine: Machine, device: int, flags: int, active: int) -> Non
 
 # -- contexts that a program makes itself
 
-def _create(machine: Machine, address: int, flags: int, device: int) -> None:
+@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
+def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
+    """Make a context and push it."""
     out(address)
     if flags & ~_FLAGS:
         raise Refused(1)
@@ -96,18 +97,12 @@ def _create(machine: Machine, address: int, flags: int, device: int) -> None:
     put_u64(address, context.handle)
 
 
-@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
-def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
-    """Make a context and push it."""
-    _create(machine, address, flags, device)
-
-
 @entry("cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050)
 def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
     """Make a context and push it; affinity and graphics parameters are not supported."""
     if parameters:
         raise Refused(801, "cuCtxCreate_v4: the emulator takes no CUctxCreateParams")
-    _create(machine, address, flags, device)
+    create_v2(machine, address, flags, device)
 
 
 @entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
@@ -162,14 +157,8 @@ def get_current(machine: Machine, address: int) -> None:
 # -- facts of a context
 
 @entry("cuCtxGetDevice(CUdevice *device)", since=2000)
-def get_device(machine: Machine, address: int) -> None:
-    """Give the current context's device."""
-    out(address)
-    put_int(address, machine.context().device.ordinal)
-
-
 @entry("cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)", since=13000)
-def get_device_v2(machine: Machine, address: int, handle: int) -> None:
+def get_device(machine: Machine, address: int, handle: int = 0) -> None:
     """Give a context's device."""
     out(address)
     put_int(address, _given(machine, handle).device.ordinal)
@@ -197,27 +186,11 @@ def get_id(machine: Machine, handle: int, address: int) -> None:
     put_u64(address, _given(machine, handle).ident)
 
 
-@entry("cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)", since=3020)
-def api_version(machine: Machine, handle: int, address: int) -> None:
-    """Give the API version that a context was made with."""
-    out(address)
-    _given(machine, handle)
-    put_uint(address, DRIVER_VERSION // 10 * 10)
-
-
 @entry("cuCtxSynchronize(void)", since=2000)
-def synchronize(machine: Machine) -> None:
-    """Finish all work of the current context."""
-    _synchronize(machine, machine.context())
-
-
 @entry("cuCtxSynchronize_v2(CUcontext ctx)", since=13000)
-def synchronize_v2(machine: Machine, handle: int) -> None:
+def synchronize(machine: Machine, handle: int = 0) -> None:
     """Finish all work of a context."""
-    _synchronize(machine, _given(machine, handle))
-
-
-def _synchronize(machine: Machine, context: Context) -> None:
+    context = _given(machine, handle)
     if any(stream.capture is not None for stream in context.streams.values()):
         for stream in context.streams.values():
             if stream.capture is not None:
@@ -247,22 +220,6 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
     if limit not in _LIMITS:
         raise Refused(215)
     put_u64(address, context.limits.get(limit, _LIMITS[limit]))
-
-
-@entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)
-def get_cache_config(machine: Machine, address: int) -> None:
-    """Give the preference between cache and shared memory."""
-    out(address)
-    put_int(address, machine.context().cache_config)
-
-
-@entry("cuCtxSetCacheConfig(CUfunc_cache config)", since=3020)
-def set_cache_config(machine: Machine, config: int) -> None:
-    """Keep a preference between cache and shared memory."""
-    context = machine.context()
-    if not 0 <= config <= 3:
-        raise Refused(1)
-    context.cache_config = config
 
 
 @entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)

@@ -5,7 +5,7 @@ How          each form is brought to one: a box of rows from one place to anothe
              copy itself runs when its stream gets there. Between a stream and pageable host memory, what is read is staged at
              the call, as the driver does, and what is written is written in stream order, which is as late as is allowed.
              Pinned memory is never staged: overwriting it before the copy has run is a mistake that shows here.
-             The forms without a stream work in the legacy default one, and wait, unless both sides are on a device.
+             The forms without a stream (here None) work in the legacy default one, and wait, unless both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
 Read next    modules.py
 """
@@ -40,11 +40,6 @@ class Box:
         self.start, self.pitch, self.plane = start, pitch, plane
         self.allocation = allocation             # None: pageable host memory
         self.image: Optional[memoryview] = None  # what was staged
-
-    @property
-    def is_pageable(self) -> bool:
-        """Tell whether the driver does not know this memory."""
-        return self.allocation is None
 
     @property
     def is_host(self) -> bool:
@@ -134,7 +129,7 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
     queues = machine.queues
     if waits:
         machine.refuse_unsafe()
-    if source.is_pageable and stream.capture is None:    # a graph reads its host memory each time it is launched
+    if source.allocation is None and stream.capture is None:  # a graph reads its host memory each time it is launched
         if waits:
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
@@ -142,7 +137,7 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
         span = _span(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
     work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
-    seen = not target.is_device or not (source.is_device or source.is_pageable)      # by the host, if it did not wait
+    seen = not target.is_device or not (source.is_device or source.allocation is None)  # by the host, if it did not wait
     if (waits and seen) or (target.is_host and source.is_host):
         queues.complete(work)
         stream.context.check()
@@ -159,59 +154,32 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
           _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes), nbytes, waits=handle is None)
 
 
-@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)", since=4000)
-def copy(machine: Machine, target: int, source: int, nbytes: int) -> None:
-    """Copy between any two addresses."""
-    _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), None)
-
-
 @entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)", since=4000)
-def copy_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
-    """Copy between any two addresses, in stream order."""
+@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)", since=4000)
+def copy(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+    """Copy between any two addresses."""
     _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), stream)
 
 
-@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)", since=3020)
-def host_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
-    """Copy from host to device."""
-    _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), None)
-
-
 @entry("cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)", since=3020)
-def host_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
-    """Copy from host to device, in stream order."""
+@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)", since=3020)
+def host_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+    """Copy from host to device."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), stream)
 
 
-@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
-def device_to_host(machine: Machine, target: int, source: int, nbytes: int) -> None:
-    """Copy from device to host."""
-    _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), None)
-
-
 @entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
-def device_to_host_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
-    """Copy from device to host, in stream order."""
+@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
+def device_to_host(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+    """Copy from device to host."""
     _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), stream)
 
 
-@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
-def device_to_device(machine: Machine, target: int, source: int, nbytes: int) -> None:
-    """Copy on the device; the host does not wait."""
-    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), None)
-
-
 @entry("cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
-def device_to_device_async(machine: Machine, target: int, source: int, nbytes: int, stream: int) -> None:
-    """Copy on the device, in stream order."""
+@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
+def device_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+    """Copy on the device; the host never waits."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), stream)
-
-
-def _peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
-          handle: Optional[int]) -> None:
-    ends = _meet(machine, (target_context, source_context), handle)
-    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), handle)
-    _meet(machine, ends, handle)
 
 
 def _meet(machine: Machine, ends: tuple[int, ...], handle: Optional[int]) -> tuple[int, ...]:
@@ -228,19 +196,16 @@ def _meet(machine: Machine, ends: tuple[int, ...], handle: Optional[int]) -> tup
     return ends
 
 
-@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
-       since=4000)
-def copy_peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int) -> None:
-    """Copy between two contexts' memory."""
-    _peer(machine, target, target_context, source, source_context, nbytes, None)
-
-
 @entry("cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
        "size_t ByteCount, CUstream hStream)", since=4000)
-def copy_peer_async(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
-                    stream: int) -> None:
-    """Copy between two contexts' memory, in stream order."""
-    _peer(machine, target, target_context, source, source_context, nbytes, stream)
+@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
+       since=4000)
+def copy_peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
+              stream: Optional[int] = None) -> None:
+    """Copy between two contexts' memory."""
+    ends = _meet(machine, (target_context, source_context), stream)
+    device_to_device(machine, target, source, nbytes, stream)
+    _meet(machine, ends, stream)
 
 
 # -- rows and planes
@@ -277,59 +242,36 @@ def _rectangles(machine: Machine, target: _Side, source: _Side, width: int, heig
           width, height, depth, waits=handle is None)
 
 
-def _copy_2d(machine: Machine, address: int, handle: Optional[int]) -> None:
+@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)", since=3020)
+@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
+@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
+def copy_2d(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+    """Copy a rectangle."""
     sx, sy, sk, sh, sd, sa, sp, tx, ty, tk, th, td, ta, tp, width, height = read(MEMCPY2D, address)
     _rectangles(machine, _Side(tx, ty, 0, tk, th, td, ta, tp, 0), _Side(sx, sy, 0, sk, sh, sd, sa, sp, 0), width, height, 1,
-                handle)
+                stream)
 
 
-def _copy_3d(machine: Machine, address: int, handle: Optional[int]) -> None:
+@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)", since=3020)
+@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
+def copy_3d(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+    """Copy a box."""
     (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr,
      tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(MEMCPY3D, address)
     if sl or tl:
         raise Refused(1, "levels of detail are for mipmapped arrays")
     _rectangles(machine, _Side(tx, ty, tz, tk, th, td, ta, tp, tr), _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
-                width, height, depth, handle)
-
-
-@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
-@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
-def copy_2d(machine: Machine, address: int) -> None:
-    """Copy a rectangle."""
-    _copy_2d(machine, address, None)
-
-
-@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)", since=3020)
-def copy_2d_async(machine: Machine, address: int, stream: int) -> None:
-    """Copy a rectangle, in stream order."""
-    _copy_2d(machine, address, stream)
-
-
-@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
-def copy_3d(machine: Machine, address: int) -> None:
-    """Copy a box."""
-    _copy_3d(machine, address, None)
-
-
-@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)", since=3020)
-def copy_3d_async(machine: Machine, address: int, stream: int) -> None:
-    """Copy a box, in stream order."""
-    _copy_3d(machine, address, stream)
-
-
-@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
-def copy_3d_peer(machine: Machine, address: int) -> None:
-    """Copy a box between two contexts' memory."""
-    words = read(MEMCPY3D, address)
-    ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), None)
-    _copy_3d(machine, address, None)
-    _meet(machine, ends, None)
+                width, height, depth, stream)
 
 
 @entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
-def copy_3d_peer_async(machine: Machine, address: int, stream: int) -> None:
-    """Copy a box between two contexts' memory, in stream order."""
-    _copy_3d(machine, address, stream)
+@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
+def copy_3d_peer(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+    """Copy a box between two contexts' memory."""
+    words = read(MEMCPY3D, address)
+    ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), stream)
+    copy_3d(machine, address, stream)
+    _meet(machine, ends, stream)
 
 
 # -- fills
@@ -363,25 +305,19 @@ def _fill(machine: Machine, address: int, pitch: int, value: int, width: int, co
 
 def _declare_fills(bits: int, kind: str, name: str) -> None:
     """Declare the four fills with elements of so many bits: of a run and of rows, each at once and in stream order."""
-    width = bits // 8
-
-    @entry(f"cuMemsetD{bits}_v2(CUdeviceptr dstDevice, {kind} {name}, size_t N)", since=3020)
-    def fill(machine: Machine, address: int, value: int, count: int) -> None:
-        _fill(machine, address, 0, value, width, count, 1, None)
-
-    @entry(f"cuMemsetD{bits}Async(CUdeviceptr dstDevice, {kind} {name}, size_t N, CUstream hStream)", since=3020)
-    def fill_async(machine: Machine, address: int, value: int, count: int, stream: int) -> None:
-        _fill(machine, address, 0, value, width, count, 1, stream)
-
+    run = f"(CUdeviceptr dstDevice, {kind} {name}, size_t N"
     rows = f"(CUdeviceptr dstDevice, size_t dstPitch, {kind} {name}, size_t Width, size_t Height"
 
-    @entry(f"cuMemsetD2D{bits}_v2{rows})", since=3020)
-    def fill_2d(machine: Machine, address: int, pitch: int, value: int, count: int, height: int) -> None:
-        _fill(machine, address, pitch, value, width, count, height, None)
+    @entry(f"cuMemsetD{bits}Async{run}, CUstream hStream)", since=3020)
+    @entry(f"cuMemsetD{bits}_v2{run})", since=3020)
+    def fill(machine: Machine, address: int, value: int, count: int, stream: Optional[int] = None) -> None:
+        _fill(machine, address, 0, value, bits // 8, count, 1, stream)
 
     @entry(f"cuMemsetD2D{bits}Async{rows}, CUstream hStream)", since=3020)
-    def fill_2d_async(machine: Machine, address: int, pitch: int, value: int, count: int, height: int, stream: int) -> None:
-        _fill(machine, address, pitch, value, width, count, height, stream)
+    @entry(f"cuMemsetD2D{bits}_v2{rows})", since=3020)
+    def fill_2d(machine: Machine, address: int, pitch: int, value: int, count: int, height: int,
+                stream: Optional[int] = None) -> None:
+        _fill(machine, address, pitch, value, bits // 8, count, height, stream)
 
 
 for _element in ((8, "unsigned char", "uc"), (16, "unsigned short", "us"), (32, "unsigned int", "ui")):

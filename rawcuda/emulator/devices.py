@@ -1,7 +1,7 @@
 """Entry points: start, version, error texts, devices, addresses of entry points.
 
 What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, cuDevice* without contexts and pools; and the attributes of
-             a plausible device of compute capability 9.0, one row each: number, value, name. Limits are those of that
+             a plausible device of compute capability 9.0, one row each that is not 0: number, value, name. Limits are those of that
              architecture; what the emulator lacks says 0, so that a program which asks goes another way. Numbers that would
              only describe speed are made up.
 What not     a model of any product: it has four multiprocessors, so that a grid sized by the device stays small.
@@ -12,12 +12,11 @@ Read next    contexts.py
 """
 from __future__ import annotations
 
-import ctypes
 import os
 
 from .codes import NAMES, TEXTS, Refused
 from .machine import TOTAL_MEMORY, Machine
-from .thunks import ENTRIES, entry, out, put_bytes, put_int, put_u64, text
+from .thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
 
 __all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION"]
 
@@ -40,23 +39,15 @@ _TABLE = """
  14 512         TEXTURE_ALIGNMENT
  15 1           GPU_OVERLAP
  16 4           MULTIPROCESSOR_COUNT
- 17 0           KERNEL_EXEC_TIMEOUT
- 18 0           INTEGRATED
  19 1           CAN_MAP_HOST_MEMORY
- 20 0           COMPUTE_MODE
  30 512         SURFACE_ALIGNMENT
  31 1           CONCURRENT_KERNELS
- 32 0           ECC_ENABLED
- 33 0           PCI_BUS_ID
- 34 0           PCI_DEVICE_ID
- 35 0           TCC_DRIVER
  36 1000000     MEMORY_CLOCK_RATE
  37 512         GLOBAL_MEMORY_BUS_WIDTH
  38 8388608     L2_CACHE_SIZE
  39 2048        MAX_THREADS_PER_MULTIPROCESSOR
  40 2           ASYNC_ENGINE_COUNT
  41 1           UNIFIED_ADDRESSING
- 50 0           PCI_DOMAIN_ID
  51 32          TEXTURE_PITCH_ALIGNMENT
  75 9           COMPUTE_CAPABILITY_MAJOR
  76 0           COMPUTE_CAPABILITY_MINOR
@@ -66,34 +57,18 @@ _TABLE = """
  81 233472      MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
  82 65536       MAX_REGISTERS_PER_MULTIPROCESSOR
  83 1           MANAGED_MEMORY
- 84 0           MULTI_GPU_BOARD
- 85 0           MULTI_GPU_BOARD_GROUP_ID
- 86 0           HOST_NATIVE_ATOMIC_SUPPORTED
  87 2           SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
- 88 0           PAGEABLE_MEMORY_ACCESS
  89 1           CONCURRENT_MANAGED_ACCESS
  90 1           COMPUTE_PREEMPTION_SUPPORTED
  91 1           CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
- 92 0           CAN_USE_STREAM_MEM_OPS_V1
- 93 0           CAN_USE_64_BIT_STREAM_MEM_OPS_V1
- 94 0           CAN_USE_STREAM_WAIT_VALUE_NOR_V1
  95 1           COOPERATIVE_LAUNCH
- 96 0           COOPERATIVE_MULTI_DEVICE_LAUNCH
  97 232448      MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
- 98 0           CAN_FLUSH_REMOTE_WRITES
  99 1           HOST_REGISTER_SUPPORTED
-100 0           PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES
-101 0           DIRECT_MANAGED_MEM_ACCESS_FROM_HOST
-102 0           VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 106 32          MAX_BLOCKS_PER_MULTIPROCESSOR
-108 0           MAX_PERSISTING_L2_CACHE_SIZE
-109 0           MAX_ACCESS_POLICY_WINDOW_SIZE
 111 1024        RESERVED_SHARED_MEMORY_PER_BLOCK
 113 1           READ_ONLY_HOST_REGISTER_SUPPORTED
 115 1           MEMORY_POOLS_SUPPORTED
 120 1           CLUSTER_LAUNCH
-122 0           CAN_USE_64_BIT_STREAM_MEM_OPS
-123 0           CAN_USE_STREAM_WAIT_VALUE_NOR
 126 1           MEM_SYNC_DOMAIN_COUNT
 131 -1          NUMA_ID
 134 -1          HOST_NUMA_ID
@@ -132,7 +107,7 @@ def _put_text(address: int, texts: dict[int, bytes], code: int) -> None:
     if found is None:
         put_u64(address, 0)
         raise Refused(1)
-    put_u64(address, ctypes.cast(ctypes.c_char_p(found), ctypes.c_void_p).value or 0)
+    put_address_of(address, found)
 
 
 @entry("cuGetErrorName(CUresult error, const char **pStr)", free=True, since=6000)
@@ -161,9 +136,10 @@ def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
     return machine.address(fitting[-1].name) or 0, 0
 
 
+@entry("cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)", free=True, since=11030)
 @entry("cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, "
        "CUdriverProcAddressQueryResult *symbolStatus)", free=True, since=12000)
-def get_proc_address(machine: Machine, symbol: int, function: int, version: int, flags: int, status: int) -> None:
+def get_proc_address(machine: Machine, symbol: int, function: int, version: int, flags: int, status: int = 0) -> None:
     """Find an entry point by base name and version."""
     out(function)
     name = text(symbol)
@@ -175,12 +151,6 @@ def get_proc_address(machine: Machine, symbol: int, function: int, version: int,
         put_int(status, result)
     if not address and not status:
         raise Refused(500)
-
-
-@entry("cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)", free=True, since=11030)
-def get_proc_address_v1(machine: Machine, symbol: int, function: int, version: int, flags: int) -> None:
-    """Find an entry point by base name and version, as CUDA 11 did."""
-    get_proc_address(machine, symbol, function, version, flags, 0)
 
 
 @entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)
@@ -262,14 +232,3 @@ def can_access_peer(machine: Machine, address: int, device: int, peer: int) -> N
     """Say that every other device's memory can be reached; a device is not its own peer."""
     out(address)
     put_int(address, int(machine.device(device) is not machine.device(peer)))
-
-
-@entry("cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)", since=8000)
-def p2p_attribute(machine: Machine, address: int, number: int, source: int, target: int) -> None:
-    """Say how two devices reach each other."""
-    out(address)
-    if not 1 <= number <= 5:
-        raise Refused(1)
-    if machine.device(source) is machine.device(target):
-        raise Refused(101)
-    put_int(address, {2: 1, 3: 1}.get(number, 0))

@@ -30,13 +30,13 @@ GAPS: tuple[tuple[str, str], ...] = (
      "memory without addresses, which nothing here uses; the device attributes that describe it say 0"),
     ("virtual memory management (cuMemCreate, cuMemMap, cuMemAddressReserve, ...)",
      "allocations here need no mapping; device attribute 102 says that it is not supported"),
-    ("waiting for and writing values in stream order (cuStreamWaitValue*, cuStreamWriteValue*, cuStreamBatchMemOp)",
+    ("waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
      "not needed so far; device attributes 122 and 123 say so"),
-    ("batched copies and prefetches (cuMemcpyBatchAsync, cuMemPrefetchBatchAsync, ...)",
+    ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers",
      "not needed so far"),
     ("linking (cuLink*)",
      "a module must be complete in one PTX text"),
-    ("graphs made node by node, changed, copied or nested (cuGraphAdd*, cuGraphExec*, cuGraphClone, ...)",
+    ("graphs made node by node, looked into, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, ...)",
      "graphs come from capturing streams"),
     ("memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
      "emulated memory is this process's own objects"),
@@ -52,13 +52,11 @@ GAPS: tuple[tuple[str, str], ...] = (
      "cuGetProcAddress gives the newest ABI that the asked version had, or says that the version is not sufficient; handle 2 is the "
      "per-thread default stream"),
     # -- entry points that do less than the driver's
-    ("allocations and graphs inside a captured graph",
-     "refused with 801"),
-    ("input/output memory (cuMemHostRegister), contexts with CUctxCreateParams",
+    ("allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with CUctxCreateParams",
      "refused with 801"),
     ("clusters",
      "their sizes are checked; their blocks then run like any others, without distributed shared memory"),
-    ("limits, cache preferences, priorities, advice and prefetches",
+    ("limits, priorities, advice and prefetches",
      "kept and given back; they change nothing"),
     ("programmatic dependent launch, memory synchronisation domains",
      "taken, and of no effect: each kernel runs to its end"),
@@ -67,10 +65,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("managed memory",
      "never moves; the host may touch it at any time"),
     ("the memory checker",
-     "finds reads of device, local and shared memory that nobody wrote, where no byte of the access was written and the value is used for "
-     "more than being moved; allocations above 64 MiB are not followed, and a copy of unwritten memory by a kernel counts as written. "
-     "Races are looked for in shared memory only, and fences, locks, watched flags and partial barriers count as barriers. "
-     "RAWCUDA_EMULATOR=strict makes an error of what is else only reported, `leaks` prints leaks, `unchecked` looks for neither"),
+     "finds reads of device, local and shared memory where nobody wrote any byte and the value is used for more than being moved; "
+     "allocations above 64 MiB are not followed, and a copy of unwritten memory by a kernel counts as written. "
+     "Races are looked for in shared memory only, and fences, locks, watched flags and partial barriers count as barriers"),
     # -- stricter than a GPU, or not confirmed by one
     ("leniency",
      "bounds are exact to the byte, freed addresses and handles are never used again, fresh memory holds a wild value, an upload "

@@ -14,8 +14,8 @@ import random
 
 from .codes import Refused
 from .machine import Machine, Thread
-from .queues import HOST, KERNEL, Stream
-from .thunks import entry, get_int, get_u64, out, put_int, put_u64, text
+from .queues import Stream
+from .thunks import entry, get_int, out, put_int, put_u64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,23 +25,15 @@ __all__ = ["Capture", "Node", "Graph", "GraphExec"]
 
 _GLOBAL, _THREAD_LOCAL, _RELAXED = range(3)
 _NONE, _ACTIVE, _INVALIDATED = range(3)
-_KINDS = {KERNEL: 0, HOST: 3}                    # CUgraphNodeType; the rest goes by its name
-_NAMED = {"a copy": 1, "a fill": 2}
 
 
 class Node:
     """One piece of work in a graph, and the numbers of the nodes that it waits for."""
 
-    __slots__ = ("handle", "run", "name", "kind", "after")
+    __slots__ = ("run", "name", "kind", "after")
 
     def __init__(self, run: Callable[[], None], name: str, kind: int, after: tuple[int, ...]) -> None:
-        self.handle = 0
         self.run, self.name, self.kind, self.after = run, name, kind, after
-
-    @property
-    def graph_type(self) -> int:
-        """Return the CUgraphNodeType."""
-        return _NAMED.get(self.name, _KINDS.get(self.kind, 5))
 
 
 class Graph:
@@ -52,11 +44,6 @@ class Graph:
     def __init__(self) -> None:
         self.handle = 0
         self.nodes: list[Node] = []
-
-    def forget(self, machine: Machine) -> None:
-        """Take the nodes' handles back."""
-        for node in self.nodes:
-            machine.handles.pop(node.handle, None)
 
 
 class GraphExec:
@@ -216,8 +203,6 @@ def end(machine: Machine, handle: int, address: int) -> None:
     graph = capture.end()
     if graph is None:
         raise Refused(901)
-    for node in graph.nodes:
-        machine.add(node)
     put_u64(address, machine.add(graph).handle)
 
 
@@ -261,27 +246,8 @@ def exchange_mode(machine: Machine, address: int) -> None:
 @entry("cuGraphDestroy(CUgraph hGraph)", since=10000)
 def destroy(machine: Machine, handle: int) -> None:
     """Forget a graph; what was instantiated from it stays."""
-    machine.get(Graph, handle).forget(machine)
+    machine.get(Graph, handle)
     del machine.handles[handle]
-
-
-@entry("cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)", since=10000)
-def get_nodes(machine: Machine, handle: int, nodes: int, count: int) -> None:
-    """Count a graph's nodes, or list as many as there is room for; the rest is filled with NULL."""
-    out(count)
-    found = machine.get(Graph, handle).nodes
-    if nodes:
-        for index in range(get_u64(count)):
-            put_u64(nodes + 8 * index, found[index].handle if index < len(found) else 0)
-        put_u64(count, min(get_u64(count), len(found)))
-    else:
-        put_u64(count, len(found))
-
-
-@entry("cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)", since=10000)
-def node_type(machine: Machine, handle: int, address: int) -> None:
-    """Say what a node does."""
-    put_int(address, machine.get(Node, handle).graph_type)
 
 
 @entry("cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)", since=11040)
@@ -311,16 +277,3 @@ def exec_destroy(machine: Machine, handle: int) -> None:
     """Forget an instantiated graph."""
     machine.get(GraphExec, handle)
     del machine.handles[handle]
-
-
-@entry("cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)", since=11030)
-def print_dot(machine: Machine, handle: int, path: int, flags: int) -> None:
-    """Write a graph as text for Graphviz: each node with what it does, and an arrow from what it waits for."""
-    nodes = machine.get(Graph, handle).nodes
-    lines = [f'  n{index} [label="{node.name}"];' for index, node in enumerate(nodes)]
-    lines += [f"  n{before} -> n{index};" for index, node in enumerate(nodes) for before in node.after]
-    try:
-        with open(text(path), "w", encoding="utf-8") as file:
-            file.write("\n".join(["digraph graph_of_work {", *lines, "}", ""]))
-    except OSError as error:
-        raise Refused(304, str(error)) from None

@@ -12,6 +12,7 @@ Read next    graphs.py
 from __future__ import annotations
 
 import ctypes
+import struct
 
 from .codes import Refused
 from .devices import ATTRIBUTES
@@ -187,7 +188,7 @@ def cluster_of(attributes: dict[int, bytes]) -> Size:
     value = attributes.get(_CLUSTER)
     if value is None:
         return 1, 1, 1
-    x, y, z = (int.from_bytes(value[at:at + 4], "little") for at in (0, 4, 8))
+    x, y, z = struct.unpack_from("<3I", value)
     return x, y, z
 
 
@@ -227,16 +228,11 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
     return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
 
 
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
-       since=6050)
-def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int) -> None:
-    """Say how many blocks fit on one multiprocessor."""
-    max_active_blocks_with_flags(machine, address, handle, threads, shared, 0)
-
-
 @entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, "
        "size_t dynamicSMemSize, unsigned int flags)", since=7000)
-def max_active_blocks_with_flags(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int) -> None:
+@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
+       since=6050)
+def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int = 0) -> None:
     """Say how many blocks fit on one multiprocessor."""
     out(address)
     function = function_at(machine, handle)
@@ -253,18 +249,13 @@ def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
     return lambda threads: int(function(threads))
 
 
-@entry("cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
-       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)", since=6050)
-def max_potential_block(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int) -> None:
-    """Find the block size of the highest occupancy."""
-    max_potential_block_with_flags(machine, grid, block, handle, callback, shared, limit, 0)
-
-
 @entry("cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, "
        "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)",
        since=7000)
-def max_potential_block_with_flags(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int,
-                                   flags: int) -> None:
+@entry("cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
+       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)", since=6050)
+def max_potential_block(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int,
+                        flags: int = 0) -> None:
     """Find the block size of the highest occupancy, the largest of several."""
     out(grid, block)
     function = function_at(machine, handle)

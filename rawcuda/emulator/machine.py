@@ -109,7 +109,6 @@ class Context:
         self.holdings: dict[int, Holding] = {}   # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
-        self.cache_config = 0
         self.legacy = self._stream()
         self.per_thread: dict[Thread, Stream] = {}
 
@@ -200,7 +199,6 @@ class Machine:
                  dump: bool, watch: bool = True, strict: bool = False) -> None:
         self.lock = threading.RLock()            # a collection inside a call may run a __del__ that calls
         self.pid = 0                             # 0 until cuInit
-        self.created_in = os.getpid()
         self.counter = itertools.count(1)
         self.handles: dict[int, Any] = {}
         self.kept_exceptions: list[BaseException] = []

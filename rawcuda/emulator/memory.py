@@ -143,13 +143,8 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
 # -- pinned memory
 
 @entry("cuMemAllocHost_v2(void **pp, size_t bytesize)", since=3020)
-def alloc_host(machine: Machine, address: int, nbytes: int) -> None:
-    """Allocate pinned host memory."""
-    host_alloc(machine, address, nbytes, 0)
-
-
 @entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)", since=2020)
-def host_alloc(machine: Machine, address: int, nbytes: int, flags: int) -> None:
+def host_alloc(machine: Machine, address: int, nbytes: int, flags: int = 0) -> None:
     """Allocate pinned host memory, which devices see at the same address."""
     out(address)
     context = machine.context()

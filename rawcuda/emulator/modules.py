@@ -1,11 +1,11 @@
-"""Entry points: modules, libraries, functions and what is known of them.
+"""Entry points: modules, functions and what is known of them.
 
 How          an image is brought to PTX and compiled to Python when it is loaded, all of it, so that a mistake anywhere shows at
              once; what the compiler says goes to the JIT's log buffers.
-             An image has no length in the driver's interface: PTX ends at a NUL, a cubin and a fatbin say it in their headers.
-             A fatbin is searched for PTX; no machine code is run.
-Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); ELF-64 header; the fatbin layout as nvcc 11 to 13 write it (NVIDIA documents none: a 16-byte header, then members,
-             each with a header that gives kind, header size, padded size, and for compressed members a method and two sizes)
+             An image has no length in the driver's interface: PTX ends at a NUL, a fatbin says it in its header. A fatbin is
+             searched for PTX; no machine code is run.
+Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); fatbins as nvcc 11 to 13 write them
+             (undocumented: a header of 16 bytes, then members, each with a header of its own)
 Read next    ptx/, launches.py
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from .codes import Refused
 from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
 from .machine import Context, Machine
-from .thunks import entry, get_u64, out, put_bytes, put_float, put_int, put_u64, put_uint, take, text
+from .thunks import entry, get_u64, out, put_address_of, put_bytes, put_float, put_int, put_u64, put_uint, take, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MAX_DYNAMIC = 8                                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC
 
 
 class Function:
-    """A kernel of a module: its handle is a CUfunction, and here a CUkernel, too."""
+    """A kernel of a module: its handle is a CUfunction."""
 
     __slots__ = ("handle", "module", "entry", "name", "settings")
 
@@ -79,10 +79,6 @@ class Module:
                 raise Refused(500, f"no kernel {name!r} in this module; it has {', '.join(sorted(self.code.entries)) or 'none'}")
             found = self.functions[name] = self.machine.add(Function(self, self.code.entries[name]))
         return found
-
-    def every(self) -> list[Function]:
-        """Return all functions."""
-        return [self.function(name) for name in self.code.entries]
 
     def close(self) -> None:
         """Free the variables and forget the functions."""
@@ -156,25 +152,15 @@ def _load_module(machine: Machine, address: int, image: bytes, options: Options)
     put_u64(address, module.handle)
 
 
-@entry("cuModuleLoadData(CUmodule *module, const void *image)", since=2000)
-def load_data(machine: Machine, address: int, image: int) -> None:
-    """Load a module from memory."""
-    load_data_ex(machine, address, image, 0, 0, 0)
-
-
 @entry("cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, "
        "void **optionValues)", since=2010)
-def load_data_ex(machine: Machine, address: int, image: int, count: int, options: int, values: int) -> None:
+@entry("cuModuleLoadData(CUmodule *module, const void *image)", since=2000)
+@entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)", since=2000)
+def load_data(machine: Machine, address: int, image: int, count: int = 0, options: int = 0, values: int = 0) -> None:
     """Load a module from memory, with options for the JIT."""
     out(address)
     machine.context()
     _load_module(machine, address, _image_at(image), Options(count, options, values))
-
-
-@entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)", since=2000)
-def load_fat_binary(machine: Machine, address: int, image: int) -> None:
-    """Load a module from a fatbin."""
-    load_data_ex(machine, address, image, 0, 0, 0)
 
 
 def _read_file(name: int) -> bytes:
@@ -247,8 +233,9 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
     """List a module's kernels, as many as fit."""
     if count:
         out(address)
-    for index, function in enumerate(_module(machine, handle).every()[:count]):
-        put_u64(address + 8 * index, function.handle)
+    module = _module(machine, handle)
+    for index, name in enumerate(list(module.code.entries)[:count]):
+        put_u64(address + 8 * index, module.function(name).handle)
 
 
 # -- functions
@@ -285,14 +272,6 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
     function.settings[number] = value
 
 
-@entry("cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)", since=3000)
-def set_function_cache(machine: Machine, handle: int, config: int) -> None:
-    """Take a preference between cache and shared memory, which changes nothing."""
-    function_at(machine, handle)
-    if not 0 <= config <= 3:
-        raise Refused(1)
-
-
 @entry("cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)", since=11000)
 def function_module(machine: Machine, address: int, handle: int) -> None:
     """Give the module that a kernel is of."""
@@ -304,7 +283,7 @@ def function_module(machine: Machine, address: int, handle: int) -> None:
 def function_name(machine: Machine, address: int, handle: int) -> None:
     """Give a kernel's name, which lasts as long as its module."""
     out(address)
-    put_u64(address, ctypes.cast(ctypes.c_char_p(function_at(machine, handle).name), ctypes.c_void_p).value or 0)
+    put_address_of(address, function_at(machine, handle).name)
 
 
 @entry("cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)", since=12040)
@@ -320,11 +299,11 @@ def parameter_info(machine: Machine, handle: int, index: int, offset: int, size:
 
 # -- code images
 
-_WRAPPER, _FATBIN, _ELF = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba", b"\x7fELF"
+_WRAPPER, _FATBIN = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"
 
 
 def _image_at(address: int) -> bytes:
-    """Read a code image, and return the PTX in it; a cubin comes back as it is."""
+    """Read a code image, and return the PTX in it; of a cubin only how it begins."""
     if not address:
         raise Refused(1)
     magic = ctypes.string_at(address, 4)
@@ -333,21 +312,14 @@ def _image_at(address: int) -> bytes:
     if magic == _FATBIN:
         header, size = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
         return _choose(ctypes.string_at(address, header + size))
-    if magic == _ELF:
-        return ctypes.string_at(address, _elf_size(ctypes.string_at(address, 64)))
+    if magic == b"\x7fELF":                      # a cubin: this much says that it is one, which is refused
+        return magic
     return ctypes.string_at(address)
 
 
 def _image_of_file(content: bytes) -> bytes:
     """Return the PTX in a file's content; a cubin comes back as it is."""
     return _choose(content) if content[:4] == _FATBIN else content.rstrip(b"\0")
-
-
-def _elf_size(header: bytes) -> int:
-    """Find where an ELF file ends: after its section or program headers, which cubins have last."""
-    programs, sections = struct.unpack_from("<QQ", header, 32)
-    program_size, program_count, section_size, section_count = struct.unpack_from("<4H", header, 54)
-    return int(max(programs + program_size * program_count, sections + section_size * section_count, 64))
 
 
 def _choose(fatbin: bytes) -> bytes:
@@ -364,15 +336,11 @@ def _choose(fatbin: bytes) -> bytes:
 
 def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
     """List the members of a fatbin that can be read: kind (1 PTX, 2 machine code), architecture, content."""
-    at, = struct.unpack_from("<H", fatbin, 6)
-    end = at + struct.unpack_from("<Q", fatbin, 8)[0]
+    at, size = struct.unpack_from("<HQ", fatbin, 6)
+    end = at + size
     found = []
     while at + 64 <= min(end, len(fatbin)):
-        kind, _, header, size = struct.unpack_from("<HHIQ", fatbin, at)
-        packed, = struct.unpack_from("<I", fatbin, at + 16)
-        architecture, = struct.unpack_from("<I", fatbin, at + 28)
-        flags, = struct.unpack_from("<Q", fatbin, at + 40)
-        plain, = struct.unpack_from("<Q", fatbin, at + 56)
+        kind, header, size, packed, architecture, flags, plain = struct.unpack_from("<H2xIQI8xI8xQ8xQ", fatbin, at)
         content = fatbin[at + header:at + header + size]
         if flags & 0x2000:
             found.append((kind, architecture, _unpack_lz4(content[:packed], plain)))
@@ -416,10 +384,8 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
 
 def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
     """Read an LZ4 length: 15 means that more bytes follow, as long as they are 255."""
-    if start == 15:
-        while True:
-            more = packed[at]
-            at, start = at + 1, start + more
-            if more != 255:
-                break
+    more = 255 if start == 15 else 0
+    while more == 255:
+        more = packed[at]
+        at, start = at + 1, start + more
     return start, at

@@ -20,13 +20,8 @@ _DISABLE_TIMING = 2
 # -- streams
 
 @entry("cuStreamCreate(CUstream *phStream, unsigned int Flags)", since=2000)
-def create(machine: Machine, address: int, flags: int) -> None:
-    """Make a stream."""
-    create_with_priority(machine, address, flags, 0)
-
-
 @entry("cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)", since=5050)
-def create_with_priority(machine: Machine, address: int, flags: int, priority: int) -> None:
+def create(machine: Machine, address: int, flags: int, priority: int = 0) -> None:
     """Make a stream; a priority out of range is clamped."""
     out(address)
     if flags & ~1:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Optional[int]])
 
 __all__ = ["Entry", "ENTRIES", "entry", "serve", "parse", "Interrupt", "Location",
-           "out", "put_int", "put_uint", "put_u64", "put_float", "put_byte", "put_bytes", "get_int", "get_u64", "get_bytes",
+           "out", "put_int", "put_uint", "put_u64", "put_float", "put_bytes", "put_address_of", "get_int", "get_u64",
            "text", "MEMCPY2D", "MEMCPY3D", "LAUNCH_CONFIG", "LAUNCH_ATTRIBUTE", "POOL_PROPS", "LOCATION", "ACCESS_DESC",
            "read", "take"]
 
@@ -56,12 +56,11 @@ _SCALARS: "dict[str, Any]" = {
     "CUdevice": ctypes.c_int, "CUresult": ctypes.c_int, "CUmemLocation": Location,
 }
 _ENUMS = frozenset("""
-CUdevice_attribute CUdevice_P2PAttribute CUlimit CUfunc_cache CUfunction_attribute CUpointer_attribute CUmem_advise
-CUmem_range_attribute CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
 """.split())
 _HANDLES = frozenset("""
-CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUgraphNode CUarray
-CUhostFn CUoccupancyB2DSize
+CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
 """.split())
 
 
@@ -136,31 +135,26 @@ def _keep_for_ever(thing: "Any") -> None:
 def _wrap(machine: "Machine", served: Entry) -> "Callable[..., int]":
     """Wrap an entry so that it always returns a code: what leaves a callback in any other way is lost, and the caller
     would read whatever the stack held, which is often 0."""
-    function, lock, worker = served.function, machine.lock, machine.host_thread
+    function, free, lock, worker = served.function, served.free, machine.lock, machine.host_thread
     getpid, get_ident = os.getpid, threading.get_ident
 
     def call(*arguments: "Any") -> int:
         try:
-            if machine.pid != getpid():          # before the lock, which a fork() may have copied in its locked state
-                return _NOT_INITIALIZED
-            if worker.ident == get_ident():
-                return _NOT_PERMITTED
-            with lock:
+            if free:
                 code = function(machine, *arguments)
+            elif machine.pid != getpid():        # before the lock, which a fork() may have copied in its locked state
+                return _NOT_INITIALIZED
+            elif worker.ident == get_ident():
+                return _NOT_PERMITTED
+            else:
+                with lock:
+                    code = function(machine, *arguments)
             return 0 if code is None else _checked(code)
         except BaseException as caught:
             return _answer(machine, served, caught)
 
-    def call_free(*arguments: "Any") -> int:
-        try:
-            code = function(machine, *arguments)
-            return 0 if code is None else _checked(code)
-        except BaseException as caught:
-            return _answer(machine, served, caught)
-
-    chosen = call_free if served.free else call
-    chosen.__name__ = chosen.__qualname__ = served.name
-    return chosen
+    call.__name__ = call.__qualname__ = served.name
+    return call
 
 
 def _checked(code: int) -> int:
@@ -218,7 +212,7 @@ class Interrupt:
 
 # -- words of C memory; in the 64-bit ABIs a pointer and size_t have 8 bytes
 
-_Int, _Uint, _U64, _Float, _Byte = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float, ctypes.c_ubyte
+_Int, _Uint, _U64, _Float = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
 
 
 def out(*pointers: int) -> None:
@@ -255,18 +249,16 @@ def put_float(address: int, value: float) -> None:
     _Float.from_address(address).value = value
 
 
-def put_byte(address: int, value: int) -> None:
-    """Write a byte, refusing NULL."""
-    if not address:
-        raise Refused(1)
-    _Byte.from_address(address).value = value
-
-
 def put_bytes(address: int, value: bytes) -> None:
     """Write bytes, refusing NULL."""
     if not address:
         raise Refused(1)
     ctypes.memmove(address, value, len(value))
+
+
+def put_address_of(address: int, value: bytes) -> None:
+    """Write where bytes lie, which must stay alive, refusing NULL."""
+    put_u64(address, ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value or 0)
 
 
 def get_int(address: int) -> int:
@@ -281,13 +273,6 @@ def get_u64(address: int) -> int:
     if not address:
         raise Refused(1)
     return _U64.from_address(address).value
-
-
-def get_bytes(address: int, count: int) -> bytes:
-    """Read bytes, refusing NULL."""
-    if not address:
-        raise Refused(1)
-    return ctypes.string_at(address, count)
 
 
 def text(address: int) -> str:

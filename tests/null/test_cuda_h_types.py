@@ -70,7 +70,7 @@ INTEGERS = {                                             # a symbol with one suc
     "unsigned short": ("cuMemsetD16_v2", lambda x: (0, x, 0), 0, 2**16 - 1),
     "CUdeviceptr": ("cuMemFree_v2", lambda x: (x,), 0, 2**64 - 1),
     "CUdevice": ("cuDevicePrimaryCtxRelease_v2", lambda x: (x,), -2**31, 2**31 - 1),
-    "an enum": ("cuCtxSetCacheConfig", lambda x: (x,), 0, 2**32 - 1),
+    "an enum": ("cuCtxGetLimit", lambda x: (None, x), 0, 2**32 - 1),
 }
 
 

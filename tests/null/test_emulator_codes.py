@@ -68,7 +68,7 @@ def test_without_a_context_it_is_201(client, call):
     (("cuEventDestroy_v2", 77), 400), (("cuEventQuery", 77), 400), (("cuModuleUnload", 77), 400), (("cuStreamWaitEvent", 0, 77, 0), 400),
     (("cuModuleGetFunction", OUT, 77, b"x"), 400), (("cuFuncGetAttribute", OUT, 0, 77), 400), (("cuGraphDestroy", 77), 400),
     (("cuLaunchKernel", 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0), 400), (("cuCtxPushCurrent_v2", 77), 201), (("cuCtxSetCurrent", 77), 201),
-    (("cuMemPoolDestroy", 77), 1), (("cuCtxSetLimit", 99, 1), 215), (("cuCtxGetLimit", OUT, 7), 215), (("cuCtxSetCacheConfig", 4), 1),
+    (("cuMemPoolDestroy", 77), 1), (("cuCtxSetLimit", 99, 1), 215), (("cuCtxGetLimit", OUT, 7), 215), (("cuFuncSetAttribute", 77, 8, 1), 400),
     (("cuMemHostUnregister", 12345), 713), (("cuMemGetAddressRange_v2", OUT, OUT, 12345), 500), (("cuModuleLoad", OUT, b"/no/file"), 301),
     (("cuDeviceGetByPCIBusId", OUT, b"0000:77:00.0"), 101), (("cuDeviceGetPCIBusId", b"1234", 4, 0), 1), (("cuLaunchHostFunc", 0, 0, 0), 1),
     (("cuGetErrorName", 12345, OUT), 1), (("cuMemHostRegister_v2", 0, 16, 0), 1), (("cuStreamEndCapture", 0, OUT), 401),

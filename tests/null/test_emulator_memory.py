@@ -354,6 +354,9 @@ def test_copies_between_devices():
     client.do("cuCtxSynchronize")
     assert client.download(there, 10) == b"over there"
     assert client.code("cuMemcpyPeer", there, 77, here, client.context, 10) == 201
+    sides = [(0, 0, 0, 0, DEVICE, 0, address, 0, context, 10, 1) for address, context in ((here, client.context), (there, 77))]
+    block = words.MEMCPY3D.pack(*sides[0], *sides[1], 10, 1, 1)
+    assert client.code("cuMemcpy3DPeer", block) == client.code("cuMemcpy3DPeerAsync", block, 0) == 201
 
 
 @pytest.mark.parametrize("mode", [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)])

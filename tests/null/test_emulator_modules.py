@@ -160,7 +160,6 @@ def test_attributes_of_a_kernel(client):
     assert client.code("cuFuncGetAttribute", OUT, 16, get("store")) == 1
     client.do("cuFuncSetAttribute", get("store"), 9, 50)
     assert attribute(9) in (-1, 50)
-    client.do("cuFuncSetCacheConfig", get("store"), 1)
 
 
 # -- launches
