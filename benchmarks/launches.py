@@ -71,17 +71,16 @@ def launches(setup: Setup, n: int, goal: float, stretch: float) -> None:
     kernel = setup.module[f"args{n}"]
     launch = kernel.configure(grid=GRID, block=BLOCK, stream=setup.stream)
     check(setup, n, lambda: launch(*ours.values()))
-    section = Section(f"launch, {n} arguments, configuration bound", CORE, {"rawcuda": goal, "rawcuda, the object called": goal})
+    section = Section(f"launch, {n} arguments, configuration bound", CORE, {"rawcuda": goal})
     dynamic = Section(f"launch, {n} arguments, grid, block and stream at each call", CORE + ", config made each call",
                       {"rawcuda kernel.launch": 1.0})
     core(setup, n, section, dynamic)
-    section.add("rawcuda", f"f({arguments})", f=launch.func, **ours)
+    section.add("rawcuda", f"f({arguments})", f=launch, **ours)
     section.add("floor: the pack and the call alone", f"f({arguments})", f=floor(n, launch), **ours)
-    section.add("rawcuda, the object called", f"f({arguments})", f=launch, **ours)
     own = dict(zip(names, setup.arguments(n, setup.arrays)))
-    section.add("rawcuda, arrays made by Device.empty", f"f({arguments})", f=launch.func, **own)
-    section.add("rawcuda, two streams' Launches in turn", f"f({arguments}); g({arguments})", per=2, f=launch.__call__,
-                g=kernel.configure(grid=GRID, block=BLOCK, stream=setup.device.stream()).func, **ours)
+    section.add("rawcuda, arrays made by Device.empty", f"f({arguments})", f=launch, **own)
+    section.add("rawcuda, two streams' Launches in turn", f"f({arguments}); g({arguments})", per=2, f=launch,
+                g=kernel.configure(grid=GRID, block=BLOCK, stream=setup.device.stream()), **ours)
     dynamic.add("rawcuda kernel.launch", f"k.launch({arguments}, grid=G, block=B, stream=S)", k=kernel, G=GRID, B=BLOCK, S=setup.stream, **ours)
     for peer in (bindings, cupy, numba, pycuda):
         try:
@@ -98,17 +97,17 @@ def floor(n: int, launch: rawcuda.Launch) -> "Callable[..., None]":
     values = ", ".join(name + ".start" if kind == "Q" else name for name, kind in zip(names, KINDS[n]))
     scope: "dict[str, Any]" = {}
     exec(f"""
-def make(pool, pack):
+def make(pool, pack, call):
     def launch({', '.join(names)}):
         entry = pool.pop()
-        storage, call = entry
+        storage, arguments = entry
         pack(storage, 0, {values})
-        if call():
+        if call(*arguments):
             raise RuntimeError
         pool.append(entry)
     return launch
 """, scope)
-    return scope["make"](launch._plan._pool, struct.Struct("<" + KINDS[n]).pack_into)  # type: ignore[no-any-return]
+    return scope["make"](launch._plan._pool, struct.Struct("<" + KINDS[n]).pack_into, launch._plan._function)  # type: ignore[no-any-return]
 
 
 def core(setup: Setup, n: int, section: Section, dynamic: Section) -> None:
@@ -246,23 +245,22 @@ def calls(setup: Setup) -> None:
 
 def floors(setup: Setup, sections: "dict[str, Section]", event: rawcuda.Event, target: rawcuda.StridedView, source: rawcuda.StridedView) -> None:
     """The foreign calls of each alone, with every argument prepared: less is not to be had from ctypes."""
-    from functools import partial
     from rawcuda.driver import as_argument
     raw, queue, cell = rawcuda.cu.raw, as_argument(setup.stream.handle), ctypes.c_void_p()
-    where, number = ctypes.byref(cell), ctypes.c_size_t.from_param(1024)
-    sections["event record"].add("floor: the call alone", "f()", f=partial(raw("cuEventRecord"), as_argument(event.handle), queue))
-    sections["stream create + close"].add("floor: the two calls alone", "f(); g(c)", c=cell, g=raw("cuStreamDestroy_v2"), f=partial(
-        raw("cuStreamCreateWithPriority"), where, ctypes.c_uint.from_param(1), ctypes.c_int.from_param(0)))
-    sections["stream create + close"].add("floor: with the question which context is current", "q(); f(); g(c)", q=rawcuda.cu.current_context, c=cell,
-                                          g=raw("cuStreamDestroy_v2"), f=partial(raw("cuStreamCreateWithPriority"), where,
-                                                                                 ctypes.c_uint.from_param(1), ctypes.c_int.from_param(0)))
-    mode, status = ctypes.c_uint(2), ctypes.c_uint()
-    calls = {"f": partial(raw("cuMemAllocAsync"), where, number, queue), "g": partial(raw("cuMemFreeAsync"), cell, queue)}
-    sections["allocate + close"].add("floor: the two calls alone", "f(); g()", **calls)
-    sections["allocate + close"].add("floor: with the capture mode and state", "f(); x(); s(); g(); x()", **calls, s=partial(
-        raw("cuStreamIsCapturing"), queue, ctypes.byref(status)), x=partial(raw("cuThreadExchangeStreamCaptureMode"), ctypes.byref(mode)))
-    sections["async copy of 64 bytes"].add("floor: the call alone", "f()", f=partial(
-        raw("cuMemcpyHtoDAsync_v2"), as_argument(target.ptr), as_argument(source.ptr), ctypes.c_size_t.from_param(64), queue))
+    where, made = ctypes.byref(cell), (cell,)
+    sections["event record"].add("floor: the call alone", "f(*a)", f=raw("cuEventRecord"), a=(as_argument(event.handle), queue))
+    create = {"f": raw("cuStreamCreateWithPriority"), "a": (where, ctypes.c_uint.from_param(1), ctypes.c_int.from_param(0)),
+              "g": raw("cuStreamDestroy_v2"), "b": made}
+    sections["stream create + close"].add("floor: the two calls alone", "f(*a); g(*b)", **create)
+    sections["stream create + close"].add("floor: with the question which context is current", "q(*w); f(*a); g(*b)",
+                                          q=raw("cuCtxGetCurrent"), w=(ctypes.byref(ctypes.c_void_p()),), **create)
+    calls = {"f": raw("cuMemAllocAsync"), "a": (where, ctypes.c_size_t.from_param(1024), queue), "g": raw("cuMemFreeAsync"), "b": (cell, queue)}
+    sections["allocate + close"].add("floor: the two calls alone", "f(*a); g(*b)", **calls)
+    sections["allocate + close"].add("floor: with the capture mode and state", "f(*a); x(*m); s(*c); g(*b); x(*m)", **calls,
+                                     s=raw("cuStreamIsCapturing"), c=(queue, ctypes.byref(ctypes.c_uint())),
+                                     x=raw("cuThreadExchangeStreamCaptureMode"), m=(ctypes.byref(ctypes.c_uint(2)),))
+    sections["async copy of 64 bytes"].add("floor: the call alone", "f(*a)", f=raw("cuMemcpyHtoDAsync_v2"), a=(
+        as_argument(target.ptr), as_argument(source.ptr), ctypes.c_size_t.from_param(64), queue))
 
 
 def growth(setup: Setup) -> None:

@@ -51,14 +51,14 @@ def by_dlpack(what: str, array: object, goal: float, more: "dict[str, object] | 
 
 
 def torch_floor(tensor: object) -> object:
-    """Return what any view of a torch tensor must do: ask three things, call the exchange table, and hold the storage."""
+    """Return what any view of a real torch tensor must do: ask two things, call the exchange table, and hold the storage."""
     from rawcuda.protocols.dlpack_c_exchange import table_of
     table, struct = table_of(type(tensor)), ctypes.create_string_buffer(48)
     argument = ctypes.c_void_p.from_param(struct)
 
     def ask(tensor: object) -> object:
-        tensor.requires_grad, tensor.is_conj(), tensor.is_neg()
-        table.borrow(tensor, argument)
+        tensor.requires_grad, tensor.is_neg()
+        table.borrow(ctypes.py_object(tensor), argument)
         return tensor.untyped_storage()
     return ask
 
@@ -99,7 +99,7 @@ def interface() -> None:
     section.add("the dict alone", "a.__cuda_array_interface__", a=exporter)
     view(exporter)
     from rawcuda.cuda_side import spot
-    section.add("floor: the dict, and the question to the driver", "a.__cuda_array_interface__; f(p, False)", f=spot, p=memory.ptr, a=exporter)
+    section.add("floor: the dict, and the question to the driver", "a.__cuda_array_interface__; f(p)", f=spot, p=memory.ptr, a=exporter)
     with device.current():
         section.run()
 
@@ -112,6 +112,27 @@ def buffers() -> None:
                 addressof=ctypes.addressof, array=ctypes.c_char * 480)
     section.add("rawcuda", "v = f(a)" + READ, f=view, a=a)
     section.run()
+
+
+def least(exported: object) -> object:
+    """Return what no export can do without: it gives one ready struct again and again, whose destructor and deleter do nothing."""
+    from rawcuda.callback import callback
+    from rawcuda.cpython import bind
+    from rawcuda.dlpack import identify, versioned_name
+    capsule = exported.__dlpack__(max_version=(1, 0))
+    nothing = callback(lambda address: None)
+    image = ctypes.string_at(identify(capsule)[0], 80)
+    struct = image[:16] + nothing.to_bytes(8, sys.byteorder) + image[24:]
+    new, destructor = bind("PyCapsule_New", ctypes.py_object), ctypes.c_void_p.from_param(nothing)
+    new.argtypes = None
+
+    class Least:
+        owner = capsule                                  # the struct points to shape and strides in its tensor
+
+        def __dlpack__(self, *, stream: object = None, max_version: object = None, dl_device: object = None, copy: object = None) -> object:
+            return new(struct, versioned_name, destructor)
+
+    return Least()
 
 
 def exports() -> None:
@@ -127,9 +148,10 @@ def exports() -> None:
     section.add("rawcuda's __dlpack__ alone", "v.__dlpack__(max_version=(1, 3))", v=view(a))
     section.add("np.asarray of rawcuda's view", "f(v)", f=numpy.asarray, v=view(a))
     section.add("of a NumPy array", "f(v)", f=numpy.from_dlpack, v=a)
+    section.add("floor: NumPy's part, a capsule, two callbacks that do nothing", "f(v)", f=numpy.from_dlpack, v=least(view(a)))
     from rawcuda.callback import callback
     keeping = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback(lambda address: None))
-    section.add("floor: two callbacks that keep a pending exception", "f(1); f(1)", f=keeping)
+    section.add("two callbacks that keep a pending exception", "f(1); f(1)", f=keeping)
     section.run()
     tensor = have("torch")
     if tensor:

@@ -3,14 +3,21 @@
 Why so       ctypes itself can do neither. C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. What is dropped then may be a
              capsule or a tensor of ours, whose destructor is a callback. ctypes would enter Python with the exception set,
              and lose it: the user would see "SystemError: error return without exception set".
-How          no Python code may run between putting the exception aside and putting it back, so the callback is a chain of
-             C functions that ctypes and functools.partial tie together:
-             1. ctypes calls "take", a ctypes function itself: the C API's own way to take the pending exception away.
-             2. Its errcheck is a class, called from C: the instance, a partial, keeps the exception and the argument.
-             3. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class answers
+How          no Python code may run with an exception set, nor between putting one aside and putting it back: not even a function's
+             first instruction, where a signal handler may raise. So what ctypes calls is an iterator, and all its steps are in C:
+             1. Its class says that `__call__` is a property, which is next(): so a call asks for the next item, and calls that.
+             2. Items are next(pending, function): our function, unless the iterator `pending` has something. Nearly always it
+                has not; then our function was called like any other, and that is all.
+             3. `pending` begins with an object of a type whose slot for "next" is a function of the C API, which takes the
+                exception away (before 3.12 it only looks, and another takes). Where there is none it returns null, as iterators
+                do at their end; it is asked again next time.
+             4. A map makes of the exception a partial of a class. Called with the argument, that is an instance, a partial
+                again, which keeps the exception and the argument.
+             5. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class answers
                 by a slot that calls the instance, and that call, partial's own, sets the exception again.
-             4. ctypes drops the instance. Its __del__ is where our function runs; CPython puts a pending exception aside
+             6. ctypes drops the instance. Its __del__ is where our function runs; CPython puts a pending exception aside
                 for the length of any __del__, and reports what is raised inside.
+             A slot, unlike a call, is not asked whether it left an exception behind; that is why 3 can be the first to look.
 To raise     a callback's exceptions are reported and lost. But ctypes drops what the function returned after it has made a C
              int of it, so an int whose death calls it (by a slot, once more) can raise then: `raising`.
 Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does without.
@@ -23,6 +30,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 
@@ -34,9 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["available", "callback", "raising"]
 
-_NB_BOOL, _TP_FINALIZE = 9, 80                           # Py_nb_bool, Py_tp_finalize
+_NB_BOOL, _TP_ITER, _TP_ITERNEXT, _TP_FINALIZE = 9, 62, 63, 80       # Py_nb_bool and so on
 _FLAGS = 1 << 18 | 1 << 10                               # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
-_kinds: dict[str, Any] = {}                            # what is made once, when the first callback is
+_SINCE_3_12 = sys.version_info >= (3, 12)
+_kinds: dict[str, Any] = {}                              # what is made once, when the first callback is
 
 
 def available() -> bool:
@@ -49,23 +58,27 @@ def available() -> bool:
 def callback(function: "Callable[[int | None], object]") -> int:
     """Return the address of a C function that calls `function(argument)`, from any thread; it exists for good.
 
-    What `function` raises is reported to sys.unraisablehook.
+    What `function` raises is reported to sys.unraisablehook, what it returns is dropped.
     raises  NotImplementedError   not available() here
     """
     if not available():
         raise NotImplementedError("no callback that preserves exceptions is known for this interpreter")
     if "partial" not in _kinds:
-        _kinds["partial"] = _kind_that_calls_itself(partial, _NB_BOOL)
+        _kinds["partial"] = _kind(partial, (_NB_BOOL, "PyObject_CallNoArgs"))
+        first = "PyErr_GetRaisedException" if _SINCE_3_12 else "PyErr_Occurred"
+        _kinds["pending"] = _kind(object, (_TP_ITER, "PyObject_SelfIter"), (_TP_ITERNEXT, first))
+        _kinds["called"] = type("Called", (map,), {"__call__": property(next)})
 
     truth: Any = _kinds["partial"]
 
     class Served(truth):                                 # type: ignore[misc]
         def __del__(self, function: Any = function) -> None:
-            function(self.args[-1][-1])                  # the last thing errcheck is given: the callback's arguments
+            function(self.args[-1])
 
-    take = _take_since_3_12(Served) if sys.version_info >= (3, 12) else _take_before_3_12(Served)
+    pending = (_pending_since_3_12 if _SINCE_3_12 else _pending_before_3_12)(Served, _kinds["pending"]())
+    called = _kinds["called"](next, repeat(pending), repeat(function))
     # Freed, its memory would serve another callback, which C code would then call with our argument: never free it.
-    thunk = immortal(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(take))
+    thunk = immortal(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(called))
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
@@ -97,7 +110,7 @@ def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any
 
 def _failure_kind() -> Any:
     """Make the int -1 that raises when it dies: what it is called with is found and called by C functions alone."""
-    base: Any = _kind_that_calls_itself(int, _TP_FINALIZE)
+    base: Any = _kind(int, (_TP_FINALIZE, "PyObject_CallNoArgs"))
 
     class Failure(base):                                 # type: ignore[misc]
         def __new__(cls, put: Any) -> Any:
@@ -110,8 +123,8 @@ def _failure_kind() -> Any:
     return Failure
 
 
-def _kind_that_calls_itself(base: type, slot: int) -> Any:
-    """Make a subclass that answers a slot by calling itself, without Python code in between."""
+def _kind(base: type, *answers: "tuple[int, str]") -> Any:
+    """Make a subclass whose slots are functions of the C API, without Python code in between."""
     class Slot(ctypes.Structure):                        # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
 
@@ -119,32 +132,35 @@ def _kind_that_calls_itself(base: type, slot: int) -> Any:
         _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
                     ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot))]
 
-    slots = (Slot * 2)(Slot(slot, address_of("PyObject_CallNoArgs")), Slot(0, None))
+    slots = (Slot * (len(answers) + 1))(*[Slot(slot, address_of(name)) for slot, name in answers])
     spec = Spec(f"{__name__}.Calling".encode(), 0, 0, _FLAGS, slots)
     immortal((slots, spec))                              # some versions keep pointers into both
     return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (base,))
 
 
-def _take_since_3_12(served: Any) -> Any:
-    put = bind("PyErr_SetRaisedException", None, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-    # Without argument types: it is called with an exception set, and converting arguments could fail for that alone.
-    take = bind("PyErr_GetRaisedException", ctypes.c_void_p)
-    take.argtypes = None
-    take.errcheck = partial(served, put)                 # errcheck(exception, take, arguments) -> served(put, ...)
-    return take
+def _pending_since_3_12(served: Any, first: Any) -> Any:
+    put = bind("PyErr_SetRaisedException", None, _retained(ctypes.py_object), ctypes.py_object)
+    return map(partial(partial, served, put), first)
 
 
-def _take_before_3_12(served: Any) -> Any:
-    put = bind("PyErr_Restore", None, *[ctypes.c_void_p] * 3)
-    # called (put, (type, value, traceback), take, arguments): the C function has two parameters and ignores the rest
-    call = bind("PyObject_CallObject", ctypes.py_object, *[ctypes.py_object] * 4)
-    # PyErr_Fetch writes into three words that all threads share. The conversion of its result copies them first thing,
-    # and nothing between the two can hand over the GIL: no bytecode, and no allocation that could start a collection.
-    # So: next() over C iterators; calling a partial or a ctypes function there would make a tuple.
+def _pending_before_3_12(served: Any, first: Any) -> Any:
+    # PyErr_Occurred tells the exception's type, and takes nothing. It only lends the type, though whoever asks for an item will drop it as his
+    # own; so `put` pays for it. PyErr_Fetch, the second step, writes into three words that all threads share. The check of its result, which
+    # ctypes calls as it does HRESULT's, copies them first thing, and nothing between the two can hand over the GIL: no bytecode, and no
+    # allocation that could start a collection. So: next() over C iterators.
     words = (ctypes.c_void_p * 3)()
-    copies = iter(memoryview(words).tobytes, None)
-    take = bind("PyErr_Fetch", None)
-    take.argtypes, take.restype = None, partial(next, map(Struct("3P").unpack, copies))
-    take.errcheck = partial(served, call, put)
-    size = ctypes.sizeof(ctypes.c_void_p)
-    return partial(take, *[ctypes.byref(words, i * size) for i in range(3)])
+    copies = map(Struct("3P").unpack, iter(memoryview(words).tobytes, None))
+    take = bind("PyErr_Fetch", type("Copied", (ctypes._SimpleCData,), {"_type_": "b", "_check_retval_": partial(next, copies)}))
+    take.argtypes = None                                 # converting arguments with an exception set could fail for that alone
+    taken = map(take, *[repeat(ctypes.byref(words, i * ctypes.sizeof(ctypes.c_void_p))) for i in range(3)])
+    put = bind("PyErr_Restore", None, _retained(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
+    # called (type, (type, value, traceback), argument); the first is there for the garbage collector to see, and C gets (put, (...))
+    instead = type("Instead", (), {"from_param": partial(next, repeat(ctypes.py_object(put)))})
+    call = bind("PyObject_CallObject", ctypes.py_object, instead, ctypes.py_object, ctypes.py_object)
+    return map(partial(partial, served, call), first, taken)
+
+
+def _retained(kind: Any) -> Any:
+    """Make an argument type for what the C function keeps: it is given a reference more."""
+    own = bind("PyObject_SelfIter", type("Own", (ctypes.c_void_p,), {}), kind)
+    return type("Retained", (), {"from_param": own})

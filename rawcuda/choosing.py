@@ -3,7 +3,7 @@
 What it is   `describe`: the protocols in their order, and for CUDA memory what has to be settled with the driver.
 The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError says "not by
              this one", and the next is tried; any other exception is the exporter's own, and ends it.
-The way      NumPy's, torch's and JAX's arrays come by the million, so each of these types, and little else, has a short way:
+The way      NumPy's, torch's, JAX's and tvm-ffi's come by the million, so each of these types, and little else, has a short way:
              the same reading, without the questions whose answers the type is. What the short way does not understand, it
              leaves to the long one. `shortcuts` may be emptied: then everything takes the long way.
 Read next    strided.py
@@ -25,32 +25,34 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Shortcut = Callable[..., Optional[Description]]
 
-__all__ = ["PROTOCOLS", "describe", "learn", "shortcuts"]
+__all__ = ["PROTOCOLS", "describe", "learn", "on_stream", "shortcuts"]
 
 
 # -- the short way
 
-# besides these, numpy.ndarray, torch.Tensor and JAX's array, once one of each was seen, and classes that offer the CUDA Array Interface only
+# besides these: once one of each was seen, torch's tensors, the types in _OF_OTHERS, and classes that offer the CUDA Array Interface only
 shortcuts: "dict[type, Shortcut]" = {bytearray: buffer.describe_bytes, bytes: buffer.describe_bytes}
+on_stream: "dict[type, Shortcut]" = {}                   # those that take a stream
+_OF_OTHERS: "dict[str, Shortcut]" = {
+    "numpy.ndarray": dlpack_protocol.describe_ndarray, "tvm_ffi.core.Tensor": dlpack_protocol.describe_ndarray,
+    "jaxlib._jax.ArrayImpl": dlpack_protocol.describe_jax, "jaxlib.xla_extension.ArrayImpl": dlpack_protocol.describe_jax}
 
 
-def learn(kind: type) -> None:
-    """Enter the short way for a type, if it is one of those that have one."""
-    if kind.__module__ in ("jaxlib._jax", "jaxlib.xla_extension"):
-        if getattr(sys.modules.get(kind.__module__), "ArrayImpl", None) is kind:
-            shortcuts[kind] = dlpack_protocol.describe_jax
+def learn(exporter: Any) -> None:
+    """Enter the short way for an exporter's type, if it is one of those that have one."""
+    kind = type(exporter)
+    if kind in shortcuts:
         return
-    if kind.__module__ not in ("numpy", "torch", "torch.nn.parameter"):
-        side: Any = sys.modules.get(f"{__package__}.cuda_side")       # imported where there was CUDA memory
-        if side is not None and hasattr(kind, "__cuda_array_interface__") and not hasattr(kind, "__dlpack__") and len(shortcuts) < 100:
-            cuda_array_interface.spot = side.spot
-            shortcuts[kind] = cuda_array_interface.describe_known
-        return
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and kind is getattr(numpy, "ndarray", None):
-        shortcuts[kind] = dlpack_protocol.describe_ndarray
-    elif dlpack_c_exchange.is_torch(kind):
+    short = _OF_OTHERS.get(f"{kind.__module__}.{kind.__name__}")
+    if dlpack_c_exchange.is_torch(kind):
         shortcuts[kind] = dlpack_c_exchange.describe_host_tensor
+    elif short is not None:
+        if getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind and dlpack_protocol.can_be_short(exporter, short):
+            shortcuts[kind] = short
+    elif len(shortcuts) < 100 and f"{__package__}.cuda_side" in sys.modules:     # imported where there was CUDA memory
+        if hasattr(kind, "__cuda_array_interface__") and not hasattr(kind, "__dlpack__"):
+            from .cuda_side import describe_known
+            shortcuts[kind] = on_stream[kind] = describe_known
 
 
 # -- the long way

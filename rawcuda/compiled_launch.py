@@ -7,8 +7,8 @@ How          the source is made of the kinds of the parameters alone: "m" (an ar
              that goes in as it is; struct checks ranges. With any other argument, any doubt or any error, the whole call is left
              to Plan.run, which converts and refuses. What was given then decides the kinds from then on: the function gets
              another code.
-Closing      when something goes that a launch may rest on (a module, device, stream, the process), `sound` becomes false, and
-             Plan.run is asked, which looks at each. Arrays lose their `_ready` when their memory is closed.
+Closing      when something goes that a launch may rest on (a module, device, stream, the process), and when somebody begins to listen,
+             `sound` becomes false, and Plan.run is asked, which looks at each. Arrays lose their `_ready` when their memory is closed.
 Safety       the source holds numbers and names of ours, nothing of the input. `enabled = False` leaves all to Plan.run.
 Read next    launch.py
 """
@@ -48,16 +48,16 @@ def _source(kinds: str, in_context: bool, alone: bool) -> str:
     tests = "".join(f" and {_TESTS[kind].format(i)}" for i, kind in enumerate(kinds) if not (kind == "m" and alone))
     values = "".join(", " + _VALUES[kind].format(i) for i, kind in enumerate(kinds))
     return f"""
-def make(plan, pool, pack):
+def make(plan, pool, pack, call):
     sound = ()
     def launch({''.join(f'{name}=MISSING, ' for name in names)}{'/' if names else ''}):
         nonlocal sound
         try:
-            if sound and not listeners{tests}:
+            if sound{tests}:
                 entry = pool.pop()
-                storage, call = entry
+                storage, arguments = entry
                 pack(storage, 0{values})
-                code = {"plan._run(call)" if in_context else "call()"}
+                code = {"plan._run(arguments)" if in_context else "call(*arguments)"}
                 if code:
                     return failed(plan, entry, code)
                 pool.append(entry)
@@ -94,7 +94,7 @@ def _long_way(plan: Plan, arguments: "tuple[Any, ...]", sound: "list[bool]") -> 
 def _maker(*key: Any) -> Any:
     made = _makers.get(key)
     if made is None:
-        scope: "dict[str, Any]" = {"MISSING": _MISSING, "UNFIT": _UNFIT, "listeners": tracing.listeners, "failed": _failed, "long_way": _long_way}
+        scope: "dict[str, Any]" = {"MISSING": _MISSING, "UNFIT": _UNFIT, "failed": _failed, "long_way": _long_way}
         exec(_source(*key), scope)                       # nothing but what _source wrote
         if len(_makers) > 500:
             _makers.clear()
@@ -111,7 +111,7 @@ def _function(plan: Plan, kinds: str) -> Any:
     plan._kinds, packing = kinds, "".join(formats)
     if "f" in kinds or struct.calcsize(packing) != position:     # (native packing is the cheapest, but makes 1e300 infinite, and aligns)
         packing = "<" + packing
-    made = _maker(kinds, plan._needs_context, plan._alone)(plan, plan._pool, struct.Struct(packing).pack_into)
+    made = _maker(kinds, plan._needs_context, plan._alone)(plan, plan._pool, struct.Struct(packing).pack_into, plan._function)
     # what Python says who takes so many arguments
     made.__qualname__ = f"kernel {plan.kernel.name} has {plan.kernel._signature()}: launch"
     if sys.version_info < (3, 10):
@@ -123,7 +123,7 @@ def compiled(plan: Plan) -> "Callable[..., None]":
     """Return the function that launches, written for the plan if all of its parameters can be had so."""
     kinds = "".join(["m" if code == "Q" else "i" if code in _SIGNED else "f" if code in "efd" else "x" for code in plan._codes])
     if not enabled or "x" in kinds:
-        return plan.run
+        return lambda *arguments: plan.run(*arguments)
     plan._alone = count() == 1
     made = _function(plan, kinds)
     plan._written = ref(made)

@@ -7,23 +7,24 @@ Read next    ordering.py
 from __future__ import annotations
 
 import ctypes
-from functools import partial
+from _thread import get_ident
+from marshal import dumps
 from struct import unpack
 
 from . import driver
+from .context import AnyContext
 from .description import Description, Place, place
-from .device import AnyContext
 from .errors import CudaError, DriverNotFound, refusal
-from .protocols.cuda_array_interface import UNORDERED
+from .protocols.cuda_array_interface import UNORDERED, known, left
 from .protocols.dlpack import CudaSide
 from .stream import NO_SYNC, handle_of
-from .tracing import listeners
+from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-__all__ = ["LoadedSide", "check_label", "find_managed", "locate", "settle_description", "settle_stream", "spot"]
+__all__ = ["LoadedSide", "check_label", "describe_known", "find_managed", "locate", "settle_description", "settle_stream", "spot"]
 
 # CUpointer_attribute
 _MEMORY_TYPE, _ORDINAL, _IS_MANAGED = 2, 9, 8
@@ -46,18 +47,17 @@ def _attribute(address: int, which: int) -> "Optional[int]":
     return value.value & 0xFFFFFFFF
 
 
-# Three words to be filled in, the address to ask about, and the call that does; for one thread each.
+# The address to ask about, three words to be filled in, the call that does and its arguments; for one thread each.
 _askers: "list[tuple[Any, Any, Any, Any]]" = []
 
 
 def _asker() -> "tuple[Any, Any, Any, Any]":
-    loaded, words, cell = driver.current(), (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 1)()
+    loaded, words, cell = driver.current(), ctypes.create_string_buffer(24), ctypes.c_uint64()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
     pointers = (ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)
-    call = partial(loaded.raw("cuPointerGetAttributes"), ctypes.c_uint.from_param(3), ctypes.byref(which), ctypes.byref(pointers),
-                   ctypes.c_void_p.from_buffer(cell))
-    return memoryview(words).cast("B"), memoryview(cell).cast("B").cast("Q"), call, loaded.slow
+    arguments = ctypes.c_uint.from_param(3), ctypes.byref(which), ctypes.byref(pointers), ctypes.c_void_p.from_buffer(cell)
+    return cell, words, loaded.raw("cuPointerGetAttributes"), arguments
 
 
 def _read(answer: bytes) -> "Optional[tuple[str, int]]":
@@ -69,42 +69,76 @@ def _read(answer: bytes) -> "Optional[tuple[str, int]]":
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: "tuple[dict[bytes, Place], dict[bytes, Place]]" = {}, {}     # of writable memory, of read-only memory
+_spots: "dict[bytes, tuple[Place, Place]]" = {}           # of writable memory, and of read-only memory
 
 
-def spot(address: int, readonly: bool, askers: Any = _askers, spots: Any = _spots) -> "Optional[Place]":
-    """Ask all three things in one call and return the Place that the CUDA Array Interface gives such memory.
+def spot(address: int) -> "Optional[tuple[Place, Place]]":
+    """Ask all three things in one call and return the Places that the CUDA Array Interface gives such memory, writable and read-only.
 
     None where that does not tell: no context is current, it is nobody's memory, calls are traced.
     calls   cuPointerGetAttributes
     """
+    if careful:
+        return None
     try:
-        words, cell, call, slow = entry = askers.pop()
+        cell, words, call, arguments = entry = _askers.pop()
     except IndexError:                                   # every one is in use by some other thread
-        words, cell, call, slow = entry = _asker()
-    cell[0] = address
-    failed = slow or listeners or call()
-    answer = words.tobytes()
-    askers.append(entry)
+        cell, words, call, arguments = entry = _asker()
+    cell.value = address
+    failed, answer = call(*arguments), words.raw
+    _askers.append(entry)
     if failed:
         return None
     try:
-        return spots[readonly][answer]  # type: ignore[no-any-return]
+        return _spots[answer]
     except KeyError:
         where = _read(answer)
         if where is None:
             return None
-        if len(spots[readonly]) > 1000:
-            spots[readonly].clear()
-        made = spots[readonly][answer] = place(where, readonly, "cuda_array_interface")
+        if len(_spots) >= 1000:
+            _spots.clear()
+        made = _spots[answer] = place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface")
         return made
+
+
+def describe_known(exporter: Any, kind: "type[Description]", stream: Any = None) -> "Optional[Description]":
+    """Describe an object whose class offers the CUDA Array Interface, and no DLPack, the short way: None leaves it to the long one.
+
+    The dict has six entries, all but `data` as one that was checked before, a plain address and no stream.
+    stream   the stream that will use the memory, as given by the user
+    """
+    if getattr(exporter, "__dlpack__", None) is not None:
+        return None
+    try:
+        interface = exporter.__cuda_array_interface__
+    except (AttributeError, BufferError):
+        return None
+    try:
+        version, extents, typestr = interface["version"], interface["shape"], interface["typestr"]
+        shape, strides, dtype, low, high = known[typestr][dumps((extents, interface["strides"]), 2)]
+        address, readonly = interface["data"]
+        if (interface["stream"] is None and type(interface) is dict and len(interface) == 6 and type(version) is int and version > 2
+                and type(address) is int and low < address <= high and type(readonly) is bool):
+            where = spot(address)
+            if where is not None:
+                made = _new(kind)
+                made.ptr, made.shape, made.strides, made.dtype, made.place = address, shape, strides, dtype, where[readonly]
+                made.owner, made.stream = exporter, stream
+                return made
+    except (KeyError, ValueError, TypeError, AttributeError):    # not seen before, or with something that is no plain number
+        pass
+    left[get_ident()] = exporter, interface              # read once
+    return None
+
+
+_new = object.__new__
 
 
 def locate(address: int) -> "Optional[tuple[str, int]]":
     """Return the device record of an address, or None where the driver does not know it."""
-    known = spot(address, False)
-    if known is not None:
-        return known.device  # type: ignore[return-value]
+    places = spot(address)
+    if places is not None:
+        return places[0].device  # type: ignore[return-value]
     type_ = _attribute(address, _MEMORY_TYPE)
     if type_ is None:
         return None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from _weakref import ref
 from functools import partial
 
 from . import cuda_h, host_copy, layout, transfer
@@ -23,7 +22,7 @@ from .host_copy import Walk
 from .memory import Memory
 from .ordering import device_of, forget_closed, hold_back, settle, wait_between
 from .stream import Stream, handle_of, retain, work_handle
-from .tracing import listeners
+from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,21 +82,14 @@ def copy_again(target: StridedView, source: StridedView, stream: Any) -> bool:
     retained. Any failure is left to the long way, which does it all once more.
     calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2
     """
-    try:                                                 # just this was done before, and all of it is still open
-        other, queue, again, slow = target._again        # type: ignore[attr-defined]
-        if (other() is source and queue is stream._argument and target.stream is stream and (source.stream is None or source.stream is stream)
-                and target._ready and source._ready and not slow and not listeners and not again()):        # type: ignore[attr-defined]
-            return True
-    except AttributeError:
-        pass
     shape, strides = target.shape, target.strides
     plan = _plans.get((target.place, source.place, shape, strides, target.dtype.itemsize))
     if (plan is None or source.shape != shape or source.strides != strides or source.dtype is not target.dtype
-            or type(stream) is not Stream or listeners):
+            or type(stream) is not Stream or careful):
         return False
-    queue = stream._argument
+    queue = stream.prepared()
     primary, to, from_ = stream._primary, target.owner, source.owner
-    if (primary is None or queue is None or primary is not plan[2] or primary.slow or to.device.primary is not primary or from_.device.primary is not primary
+    if (primary is None or queue is None or primary is not plan[2] or to.device.primary is not primary or from_.device.primary is not primary
             or target.stream is not None and target.stream is not stream or source.stream is not None and source.stream is not stream):
         return False
     call, nbytes = plan[:2]
@@ -115,11 +107,13 @@ _last: "list[int]" = []
 
 
 def _prepare(target: Any, source: Any, stream: Stream, plan: Any) -> None:
-    """Bind a whole copy between two arrays, so that doing it again is one call; closing any of the three ends that."""
-    queue = stream._argument
+    """Bind a whole copy between two arrays, so that doing it again is one call of strided.copy(); closing any of the three ends that."""
+    queue = stream.prepared()
     if queue is not None and all(hasattr(view, "_ready") or view.owner.trust(view) for view in (target, source)):
-        call = partial(plan[2].raw(plan[3]), as_argument(target.start), as_argument(source.start), ctypes.c_size_t.from_param(plan[1]), queue)
-        target._again = ref(source), queue, call, plan[2].slow
+        arguments = as_argument(target.start), as_argument(source.start), ctypes.c_size_t.from_param(plan[1]), queue
+        if not hasattr(source, "_token"):                # (no other array ever has the same, as it might have the same id)
+            source._token = object()
+        target._again = source._token, queue, plan[2].raw(plan[3]), arguments
 
 
 def remember(target: StridedView, source: StridedView) -> None:

@@ -34,7 +34,6 @@ __all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "s
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
-plain = False                                       # True: no driver takes prepared calls
 WRONG_CONTEXT = (201, 400)                          # INVALID_CONTEXT, INVALID_HANDLE: none, or another, is current
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
 
@@ -91,7 +90,6 @@ class Driver:
     def __init__(self, library: "Library") -> None:
         self.libcuda = library
         self.forks: list[int] = []                   # not empty in a child of fork(); a list, which costs least to look at
-        self.slow: list[int] = [0] * plain           # not empty where every call is to be checked in full: there, too
         self._names: dict[int, tuple[str, str]] = {}
         self._cells: list[tuple[Any, Any]] = []      # what current_context() has written to, and the call that does
 
@@ -127,7 +125,7 @@ class Driver:
 
         calls   cuCtxGetCurrent
         """
-        if not self.slow and not tracing.listeners:
+        if not tracing.careful:
             cells = self._cells
             try:
                 cell, call = entry = cells.pop()         # two threads never share a cell
@@ -318,7 +316,7 @@ def _start() -> Driver:
 
 def _forked(driver: Driver) -> None:
     driver.forks.append(1)
-    driver.slow.append(1)
+    tracing.careful.append(driver)
     outdate()
 
 

@@ -77,23 +77,29 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     return _capsule(source, device, versioned, flags)
 
 
-# The layouts of writable host memory that were exported before: (shape, strides, dtype, place) -> what to copy the struct from.
+# The layouts of writable host memory that were exported before: (shape, strides, dtype's name, place) -> what to make the struct from.
 # `shortcuts = False` makes every export anew.
 shortcuts = True
 _templates: "dict[Any, Any]" = {}
+_asked: Any = ()                                         # the max_version that was checked last: most consumers keep theirs as one object
 
 
-def host_capsule(view: StridedView, major: Any, minor: Any) -> Any:
-    """Serve `__dlpack__(max_version=(major, minor))` of host memory the short way; None leaves it to dlpack_capsule()."""
-    if tracing.listeners or type(major) is not int or major < 1 or type(minor) is not int:
+def host_capsule(view: StridedView, max_version: Any) -> Any:
+    """Serve `__dlpack__(max_version=max_version)` of host memory the short way; None leaves it to dlpack_capsule()."""
+    global _asked
+    if max_version is not _asked:
+        if type(max_version) is not tuple or [type(n) for n in max_version] != [int, int] or max_version[0] < 1:
+            return None
+        _asked = max_version
+    if tracing.listeners:
         return None
-    key = view.shape, view.strides, view.dtype, view.place
+    key = view.shape, view.strides, view.dtype.name, view.place      # the name: a DType's own hash costs more
     template = _templates.get(key)
     if template is not None:
         return export_like(template, view.ptr, view)
     if not shortcuts or view.place.device != HOST or not view.size:
         return None
-    capsule = dlpack_capsule(view, None, (major, 0), None, None)
+    capsule = dlpack_capsule(view, None, max_version, None, None)
     if len(_templates) > 300:
         _templates.clear()
     _templates[key] = template_of(capsule)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from . import cuda_h
-from .device import release
+from .context import release
 from .errors import Closed, CudaError, ForkedAfterInit
 from .owned import Owned
 from .stream import Stream, capture_number, capturing, retain, sweep, work_handle
@@ -51,7 +51,7 @@ class Graph(Owned):
         self.stream, self._mode, self._state = stream, mode, "new"
         self._kept: list[Any] = []
         self._number = 0
-        self._handle = self._ticket = None
+        self._handle = self._release = None
 
     @property
     def handle(self) -> int:
@@ -95,10 +95,10 @@ class Graph(Owned):
         primary.driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, 0)
         primary.hold()
 
-        def destroy(late: bool, executable: cuda_h.CUgraphExec = executable) -> None:
+        def destroy(handle: int, late: bool) -> None:
             try:                                             # a launch that still runs keeps what it needs of it
                 with primary.current():
-                    release(primary.driver, "cuGraphExecDestroy", executable)
+                    release(primary.driver, "cuGraphExecDestroy", cuda_h.CUgraphExec(handle))
             except (CudaError, ForkedAfterInit):
                 pass
             primary.let_go()

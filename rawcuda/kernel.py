@@ -13,9 +13,10 @@ import os
 from . import cuda_h, driver, image, signature
 from .arguments import Declared, declared
 from .compiled_launch import compiled
-from .device import Device, release
+from .context import release
+from .device import Device
 from .errors import CompileFailed, CudaError, ForkedAfterInit, InvalidUse, NotFound, PtxError, a_kind, from_code
-from .launch import Launch, Plan, extents
+from .launch import Launch, Plan, as_launch, extents
 from .memory import Memory
 from .owned import Owned, drain, outdate
 from .signature import Parameter
@@ -67,7 +68,7 @@ class Module(Owned):
             primary.let_go()
             raise
 
-        def unload(late: bool) -> None:
+        def unload(handle: int, late: bool) -> None:
             try:
                 with primary.current(), Unnoticed(primary.driver):
                     finish(primary.driver, late)         # its kernels may still run
@@ -347,7 +348,7 @@ class Kernel:
         raises        ValueError, TypeError  a number that this kernel or device cannot have
         """
         plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
-        return Launch(plan, compiled(plan))
+        return as_launch(plan, compiled(plan))
 
     def launch(self, *args: Any, grid: Union[int, Sequence[int]], block: Union[int, Sequence[int]], shared_bytes: int = 0,
                stream: Any = None, cooperative: bool = False, cluster: Union[int, Sequence[int], None] = None) -> None:

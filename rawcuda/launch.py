@@ -2,8 +2,8 @@
 
 What it is   `Launch`, a callable made by Kernel.configure, and `Plan`, all that it knows: one pack_into and one foreign call.
 How          each launch in flight has a buffer of its own from a pool, so several threads may use one Launch: list.pop and
-             list.append are atomic. A buffer carries its foreign call, with every other argument bound already; the
-             binding has no argument types (they are what a ctypes call costs most), so all of them are ctypes objects.
+             list.append are atomic. A buffer comes with all arguments of the foreign call; its binding has no argument types
+             (they are what a ctypes call costs most), so all of them are ctypes objects.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    compiled_launch.py, arguments.py
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from functools import partial
 from operator import index
 
 from . import cuda_h, tracing
@@ -33,16 +32,21 @@ if TYPE_CHECKING:
 
     Extent = Union[int, Sequence[int]]
 
-__all__ = ["Launch", "Plan", "extents"]
+__all__ = ["Launch", "Plan", "as_launch", "extents"]
 
 _PER_THREAD = 2
 _CLUSTER_DIMENSION, _COOPERATIVE = 4, 2          # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
 
 
-class Launch(partial[None]):
+class _IsLaunch(type):
+    def __instancecheck__(cls, thing: object) -> bool:
+        return isinstance(getattr(thing, "_plan", None), Plan)
+
+
+class Launch(metaclass=_IsLaunch):
     """A kernel with its grid, block and stream; call it with the arguments. Any number of threads may.
 
-    It is a partial of nothing, which costs less to call than an object of ours; `func`, the plain function, costs least.
+    It is a plain function, which Python calls for less than any object; this class only tells what it has, and whether something is one.
 
     raises  TypeError   a wrong number or kind of arguments
             ValueError  a value that its parameter cannot hold, memory that the device cannot reach
@@ -50,30 +54,28 @@ class Launch(partial[None]):
             CudaError   the driver's refusal of the launch; what the kernel does wrong shows at the next synchronising call
     """
 
-    __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_plan")
-
     kernel: Kernel
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     stream: Any
     _plan: Plan
+    __call__: Callable[..., None]
 
-    def __new__(cls, plan: Plan, function: Callable[..., None]) -> Launch:
-        made = partial.__new__(cls, function)
-        made._plan = plan
-        made.kernel, made.grid, made.block, made.shared_bytes, made.stream = plan.kernel, plan.grid, plan.block, plan.shared_bytes, plan.stream
-        return made
 
-    def __repr__(self) -> str:
-        return f"<Launch of {self.kernel.name}, grid {self.grid}, block {self.block}>"
+def as_launch(plan: Plan, function: Any) -> Launch:
+    """Give a function that launches what a Launch has."""
+    function._plan = plan
+    for name in ("kernel", "grid", "block", "shared_bytes", "stream"):
+        setattr(function, name, getattr(plan, name))
+    return function  # type: ignore[no-any-return]
 
 
 class Plan:
     """What a launch was prepared with; it does not know its Launch, for a circle would wait for the garbage collector."""
 
     __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
-                 "_pack", "_size", "_offsets", "_config", "_symbol", "_tail", "_call", "_pool", "_driver", "_primary",
+                 "_pack", "_size", "_offsets", "_config", "_symbol", "_function", "_head", "_tail", "_pool", "_driver", "_primary",
                  "_codes", "_device", "_kinds", "_alone", "_written", "_ours", "_theirs", "_changes", "_strangers")
 
     def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
@@ -84,6 +86,8 @@ class Plan:
         self.shared_bytes = _check_shared(kernel, device, shared_bytes)
         self.stream = stream
         self._stream = work_handle(stream)
+        if isinstance(stream, Stream):
+            stream.prepared()                            # its close outdates what was prepared with it
         if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
             raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
         self._needs_context = self._stream <= _PER_THREAD
@@ -121,6 +125,7 @@ class Plan:
         calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
         """
         self._config: Any = None
+        self._head: tuple[Any, ...]                      # the arguments before those of the kernel, and after
         self._tail: tuple[None, ...]
         function, stream = as_argument(self.kernel.handle), as_argument(self._stream)
         attributes = []
@@ -136,21 +141,24 @@ class Plan:
             if attributes:
                 array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
                 config.attrs, config.numAttrs = array, len(attributes)
-            self._call = partial(self._driver.raw("cuLaunchKernelEx"), ctypes.byref(config), function)
-            self._symbol, self._config, self._tail = "cuLaunchKernelEx", config, (None,)
+            self._function, self._head, self._tail = self._driver.raw("cuLaunchKernelEx"), (ctypes.byref(config), function), (None,)
+            self._symbol, self._config = "cuLaunchKernelEx", config
             return
         name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
         numbers = [ctypes.c_uint.from_param(number) for number in (*self.grid, *self.block, self.shared_bytes)]
-        self._call = partial(self._driver.raw(name), function, *numbers, stream)
+        self._function, self._head = self._driver.raw(name), (function, *numbers, stream)
         self._symbol, self._tail = name, () if cooperative else (None,)
 
     def _buffer(self) -> tuple[Any, Any]:
-        """Make one launch's buffer: (where to pack, the foreign call that reads it). Packing into a memoryview costs least."""
+        """Make one launch's buffer: (where to pack, the arguments of the foreign call that reads it).
+
+        Packing into a memoryview costs least, and so does f(*arguments), which ctypes takes as they are; a partial copies them.
+        """
         storage = ctypes.create_string_buffer(max(self._size, 1))
         start = ctypes.addressof(storage)
         pointers: Any = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
         pointers.storage = storage                       # an address keeps nothing alive
-        return memoryview(storage).cast("B"), partial(self._call, ctypes.byref(pointers), *self._tail)
+        return memoryview(storage).cast("B"), (*self._head, ctypes.byref(pointers), *self._tail)
 
     def run(self, *arguments: Any) -> None:
         """Launch with these arguments; returns at once."""
@@ -186,7 +194,7 @@ class Plan:
         if self._driver.forked:
             self._driver.refuse_forked(self._symbol)
 
-    def _run(self, call: Any) -> int:
+    def _run(self, arguments: Any) -> int:
         """Make the foreign call, in our context where it matters; on "wrong context" push ours and try once more.
 
         A stream of our own knows its context, so nothing is pushed for it. The two default streams belong to whichever
@@ -195,21 +203,21 @@ class Plan:
         start = time.perf_counter_ns() if tracing.listeners else 0
         if self._needs_context:
             with self._primary.current():
-                code = call()
+                code = self._function(*arguments)
         else:
-            code = call()
+            code = self._function(*arguments)
             if code:
-                code = self._again(call, code)
+                code = self._again(arguments, code)
         if tracing.listeners:
             self._driver.tell(self._symbol, *self._shown(), code, time.perf_counter_ns() - start)
         return int(code)
 
-    def _again(self, call: Any, code: int) -> int:
+    def _again(self, arguments: Any, code: int) -> int:
         """Answer "wrong context" with ours, once; return any other code as it is."""
         if code not in WRONG_CONTEXT or self._needs_context:
             return code
         with self._primary.current():
-            return int(call())
+            return int(self._function(*arguments))
 
     def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
         facts = {"f": self.kernel, "gridDim": self.grid, "blockDim": self.block, "sharedMemBytes": self.shared_bytes,

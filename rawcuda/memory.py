@@ -11,13 +11,15 @@ import ctypes
 from _weakref import ref
 from functools import partial
 from operator import index
+from types import MethodType
 
 from . import cuda_h
-from .device import Device, PrimaryContext, release
+from .context import Calls, PrimaryContext, release
+from .device import Device
 from .errors import RawCudaError, a_kind, worded
-from .owned import Owned, Ticket, drain, dropped
+from .owned import Owned, drain, dropped
 from .stream import Stream, Unnoticed, finish, work_handle
-from .tracing import listeners
+from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from .strided import StridedView
 
-__all__ = ["Memory", "allocate"]
+__all__ = ["Memory", "allocate", "allocate_again"]
 
 _KINDS = ("device", "pinned", "managed")
 _PORTABLE_AND_MAPPED = 1 | 2                     # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
@@ -79,7 +81,7 @@ class Memory(Owned):
 
     def trust(self, view: Any) -> bool:
         """Give a view of this memory its `_ready`, an address that launches take unasked, until close(); tell whether it has it now."""
-        if self._ticket is None or len(self._trusted) > 200:     # somebody else's goes unseen; and nothing grows without end
+        if self.borrowed or len(self._trusted) > 200:     # somebody else's goes unseen; and nothing grows without end
             return False
         self._trusted.append(ref(view))
         view._ready = view.start
@@ -177,9 +179,6 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     raises  OutOfMemory  there is not so much
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
-    made = _allocate_in_order(device, nbytes, stream) if type(stream) is Stream and kind == "device" else None
-    if made is not None:
-        return made
     _check_kind(kind)
     nbytes = _whole("nbytes", nbytes)
     if not 0 <= nbytes < 2**63:
@@ -191,7 +190,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     memory = Memory.__new__(Memory)
     memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, kind, stream, None, []
     if nbytes == 0:
-        memory._own(0, lambda late: None)
+        memory._own(0, lambda handle, late: None)
         return memory
     device.context
     primary = device.primary
@@ -201,7 +200,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     except BaseException:
         primary.let_go()
         raise
-    memory._own(address, partial(_free, primary, address, kind, stream, number))
+    memory._own(address, partial(_free, primary, kind, stream, number))
     return memory
 
 
@@ -221,74 +220,83 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
     return where.value or 0
 
 
-# -- in the order of a stream of ours, by prepared calls: these know their context, and a release must do seven things
+# -- device memory by prepared calls
 
-class _Prepared:
-    """Calls with where their numbers go in and come out; one for each thread that is at it."""
+def allocate_again(device: Device, nbytes: Any, stream: Any, new: Any = object.__new__) -> Optional[Memory]:
+    """Allocate device memory the short way, on a stream of the device's own or on none; None leaves it to allocate().
 
-    __slots__ = ("words", "allocate", "exchange", "status", "where", "free")
-
-    def __init__(self, primary: PrimaryContext) -> None:
-        cells = (ctypes.c_uint64 * 4)()                  # address, bytes, capture mode, capture status
-        self.words = memoryview(cells).cast("B").cast("Q")
-        self.words[2] = 2                                # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
-        self.allocate = partial(primary.raw("cuMemAllocAsync"), ctypes.byref(cells), ctypes.c_uint64.from_buffer(cells, 8))
-        self.exchange = partial(primary.raw("cuThreadExchangeStreamCaptureMode"), ctypes.byref(cells, 16))
-        self.status, self.where = primary.raw("cuStreamIsCapturing"), ctypes.byref(cells, 24)
-        self.free = partial(primary.raw("cuMemFreeAsync"), ctypes.c_uint64.from_buffer(cells))
-
-
-def _allocate_in_order(device: Device, nbytes: Any, stream: Stream, new: Any = object.__new__) -> Optional[Memory]:
-    """Allocate on a stream of the device's own; None leaves it to allocate()."""
-    primary, queue = device.primary, stream._argument
-    if (stream._primary is not primary or queue is None or device._ticket is None or device._handle is None or type(nbytes) is not int
-            or not 0 < nbytes < 2**63 or listeners or primary.slow):
+    Nothing needs to be current for a stream of ours, which knows its context.
+    """
+    primary, queue = device._held, None
+    if primary is None or type(nbytes) is not int or not 0 < nbytes < 2**63 or careful:
         return None
+    if stream is not None:
+        if type(stream) is not Stream or stream._primary is not primary:
+            return None
+        queue = stream._argument or stream.prepared()
+        if queue is None:
+            return None
     if dropped:
         drain()
     primary.hold()
     try:
-        prepared = primary.prepared.pop()
+        calls = primary.pool.pop()
     except IndexError:
-        prepared = _Prepared(primary)
-    prepared.words[1] = nbytes
-    failed = prepared.allocate(queue)
-    address = prepared.words[0]
-    primary.prepared.append(prepared)
+        calls = Calls(primary)
+    calls.words[1] = nbytes
+    if queue is None:
+        failed = calls.in_context(calls.allocate, (calls.out, calls.size))
+    else:
+        failed = calls.allocate_in_order(calls.out, calls.size, queue)
+    address = calls.words[0]
+    primary.pool.append(calls)
     if failed:
         primary.let_go()
         return None
     memory: Memory = new(Memory)
     memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, "device", stream, None, []
-    memory._handle, memory._ticket = address, Ticket(partial(_free_in_order, primary, address, stream, stream._handle or 0))
+    memory._release = MethodType(_free_at_once, primary) if queue is None else MethodType(_free_in_order, stream)
+    memory._handle = address
     return memory
 
 
-def _free_in_order(primary: PrimaryContext, address: int, stream: Stream, number: int, late: bool) -> None:
-    """Free in the order of a stream of the context; what needs that to be current, or another way, is left to _free().
-
-    calls   cuThreadExchangeStreamCaptureMode, cuStreamIsCapturing, cuMemFreeAsync
-    """
-    queue = stream._argument
-    if queue is None or listeners or primary.slow:
-        return _free(primary, address, "device", stream, number, late)
+def _free_at_once(primary: PrimaryContext, address: int, late: bool) -> None:
+    """Free what was allocated without a stream, in no capture's way."""
+    if careful:
+        return _free(primary, "device", None, None, address, late)
     try:
-        prepared = primary.prepared.pop()
+        calls = primary.pool.pop()
     except IndexError:
-        prepared = _Prepared(primary)
-    words = prepared.words
-    words[0] = address
-    prepared.exchange()
-    failed = prepared.status(queue, prepared.where) or words[3] or prepared.free(queue)
-    prepared.exchange()
-    primary.prepared.append(prepared)
+        calls = Calls(primary)
+    calls.words[0] = address
+    calls.exchange(*calls.mode)
+    calls.in_context(calls.free, (calls.handle,))
+    calls.exchange(*calls.mode)
+    primary.pool.append(calls)
+    primary.let_go()
+
+
+def _free_in_order(stream: Stream, address: int, late: bool) -> None:
+    """Free in the order of the stream that it was allocated on; what needs another way is left to _free()."""
+    primary: Any = stream._primary
+    queue, failed = stream._argument, True
+    if queue is not None and not careful:
+        try:
+            calls = primary.pool.pop()
+        except IndexError:
+            calls = Calls(primary)
+        calls.words[0] = address
+        calls.exchange(*calls.mode)
+        failed = calls.is_capturing(queue, calls.capturing) or calls.words[3] or calls.free_in_order(calls.handle, queue)
+        calls.exchange(*calls.mode)
+        primary.pool.append(calls)
     if failed:
-        _free(primary, address, "device", stream, number, late)
+        _free(primary, "device", stream, stream._handle, address, late)
     else:
         primary.let_go()
 
 
-def _free(primary: PrimaryContext, address: int, kind: str, stream: Any, number: Optional[int], late: bool) -> None:
+def _free(primary: PrimaryContext, kind: str, stream: Any, number: Optional[int], address: int, late: bool) -> None:
     """Free by the call that matches; never raises.
 
     stream  what was given, kept alive until now, and its handle; None and None without one

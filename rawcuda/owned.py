@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from functools import partial
 
 from .errors import Closed
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Callable, Optional, TypeVar
 
-    Release = Callable[[bool], object]
+    Release = Callable[[int, bool], object]
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Owned", "Ticket", "drain", "dropped", "generation", "outdate"]
+__all__ = ["Owned", "drain", "dropped", "generation", "outdate"]
 
-dropped: "deque[tuple[int, Release]]" = deque()
+dropped: "deque[tuple[Release, int]]" = deque()
 
 
 # What prepared launches rest on (streams, modules, devices, the process) is looked at once, and then only this: the last list here,
@@ -55,69 +56,65 @@ def outdate() -> None:
             pass
 
 
-_process = 0                                # asked once in each process, since it costs as much as a foreign call; 0: not yet
+forked: "list[bool]" = []                   # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
+_watched: "list[bool]" = []
 
 
-def _note_process() -> int:
-    global _process
-    if not _process and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_note_process)
-    _process = os.getpid()
-    return _process
-
-
-class Ticket:
-    """The right to release something once; whoever takes it first has it, in any thread.
-
-    A dropped ticket hands its release to the deque; `__del__` does nothing else, for it may run anywhere.
-    """
-
-    __slots__ = ("_release", "_pid")
-
-    def __init__(self, release: "Release") -> None:
-        self._release = [release]           # a list, since list.pop is atomic: two closes at once release once
-        self._pid = _process or _note_process()
-
-    def take(self) -> "Optional[Release]":
-        """Return the release, the first time; None ever after, and in a child of fork()."""
-        try:
-            release = self._release.pop()
-        except IndexError:
-            return None
-        return release if self._pid == _process else None
-
-    def __del__(self, _append: "Any" = dropped.append) -> None:
-        if self._release:
-            _append((self._pid, self._release.pop()))
+def _watch_forks() -> None:
+    _watched.append(True)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(forked.append, True))
 
 
 def drain() -> None:
     """Release what was collected without a close; called where our own calls create or release something."""
     while dropped:
         try:
-            pid, release = dropped.popleft()
+            release, handle = dropped.popleft()
         except IndexError:                  # another thread was faster
             return
-        if pid == _process:
-            release(True)
+        if not forked:
+            release(handle, True)
 
 
 class Owned:
-    """Be something that has a handle, and is released once.
+    """Be something that has a handle, and is released once, by whoever takes `_release` from it first, in any thread.
 
-    A release is a function of one bool: whether it runs late, out of `drain`, and so must not disturb a stream capture.
-    It never raises.
+    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a
+    stream capture. It never raises. It does not know the owned thing, which would else never be collected.
     """
 
-    __slots__ = ("_handle", "_ticket", "__weakref__")
+    __slots__ = ("_handle", "_release", "__weakref__")
 
     _handle: "Optional[int]"
-    _ticket: "Optional[Ticket]"
+    _release: "Optional[Release]"           # None: borrowed; deleted when it was taken, since only one thread can do that
 
     def _own(self, handle: int, release: "Optional[Release]") -> None:
         """Take a handle; without a release it is borrowed."""
+        if release is not None and not _watched:
+            _watch_forks()
+        self._release = release
         self._handle = handle
-        self._ticket = Ticket(release) if release is not None else None
+
+    def _take(self) -> "Optional[Release]":
+        """Return the release, the first time; None ever after, for what is borrowed, and in a child of fork()."""
+        try:
+            release = self._release
+            if release is not None:
+                del self._release
+        except AttributeError:              # it was taken before
+            return None
+        return None if forked else release
+
+    def __del__(self, _append: "Any" = dropped.append) -> None:
+        # Only hands the release on, for it may run anywhere.
+        try:
+            handle = self._handle
+            if handle is not None and self._release is not None:
+                self._handle = None         # (whoever brings this back to life shall find it closed)
+                _append((self._release, handle))
+        except AttributeError:              # never finished
+            pass
 
     @property
     def handle(self) -> int:
@@ -135,15 +132,23 @@ class Owned:
     @property
     def borrowed(self) -> bool:
         """Tell whether the handle is somebody else's, so that close() releases nothing."""
-        return self._ticket is None
+        return getattr(self, "_release", 0) is None
 
     def close(self) -> None:
         """Release it now; a second close does nothing, and no close raises."""
-        release = self._ticket.take() if self._ticket is not None else None
+        handle = self._handle
+        if handle is None:
+            return
+        try:                                # as _take() does
+            release = self._release
+            if release is not None:
+                del self._release
+        except AttributeError:              # another thread was faster
+            release = None
         self._handle = None
         self._gone()
-        if release is not None:
-            release(False)
+        if release is not None and not forked:
+            release(handle, False)
         if dropped:
             drain()
 
@@ -153,7 +158,7 @@ class Owned:
         raises  Closed   after close() or detach()
         """
         handle = self.handle
-        if self._ticket is not None and self._ticket.take() is None:
+        if not self.borrowed and self._take() is None:
             raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
         self._handle = None
         self._gone()

@@ -14,11 +14,12 @@ from functools import partial
 from operator import index
 
 from . import cuda_h, driver
-from .device import AnyContext, Device, PrimaryContext, release
+from .context import EVENT, STREAM, TIMED_EVENT, AnyContext, PrimaryContext, release
+from .device import Device
 from .errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
-from .owned import Owned, Ticket, drain, dropped, outdate
+from .owned import Owned, drain, dropped, outdate
 from .protocols.cuda_stream import handle_from as _protocol_handle
-from .tracing import listeners
+from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = ["Stream", "Event", "NO_SYNC", "Unnoticed", "capture_number", "capturi
 
 NO_SYNC = -1
 _LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-_NON_BLOCKING, _DISABLE_TIMING = 1, 2            # CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING
+_NON_BLOCKING = 1                                # CU_STREAM_NON_BLOCKING
 
 
 def handle_of(stream: Any) -> int:
@@ -73,30 +74,22 @@ def work_handle(stream: Any) -> int:
 class _InContext(Owned):
     """Be an owned thing in a device's primary context, or a borrowed one in whichever context is current."""
 
-    __slots__ = ("device", "_primary", "_argument")
+    __slots__ = ("device", "_primary")
 
     device: Optional[Device]
     _primary: Optional[PrimaryContext]
-    _argument: Any                               # the handle as raw() functions take it, where it is ours
 
-    def _create(self, device: Device, create: str, destroy: str, kind: Any, *numbers: int) -> None:
+    def _create(self, device: Device, which: int, *numbers: int) -> None:
         if not isinstance(device, Device):
             raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         if dropped:
             drain()
-        if device._ticket is None or device._handle is None:
-            device.context
+        device.context
         primary = device.primary
-        primary.hold()
-        try:
-            handle = primary.make(create, kind, numbers)
-        except BaseException:
-            primary.let_go()
-            raise
-        self.device, self._primary, self._handle = device, primary, handle
-        self._argument = argument = driver.as_argument(handle)
+        handle = 0 if numbers else primary.make(which)
+        self.device, self._primary = device, primary
         # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
-        self._ticket = Ticket(partial(primary.destroy, destroy, kind, handle, argument))
+        self._own(handle or primary.make_checked(which, *numbers), primary.releases[which])
 
     def _driver(self) -> driver.Driver:
         return self._primary.driver if self._primary is not None else driver.current()
@@ -118,14 +111,19 @@ class Stream(_InContext):
     calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_argument", "_owner")
 
+    _argument: Any                               # the handle as raw() functions take it, once something was prepared with it
     _owner: Any
     legacy: ClassVar[Stream]
     per_thread: ClassVar[Stream]
 
     def __init__(self, device: Device, *, priority: int = 0) -> None:
-        self._create(device, "cuStreamCreateWithPriority", "cuStreamDestroy_v2", cuda_h.CUstream, _NON_BLOCKING, priority)
+        self._argument = None
+        if type(priority) is int and priority == 0:
+            self._create(device, STREAM)
+        else:
+            self._create(device, STREAM, _NON_BLOCKING, priority)
 
     @classmethod
     def from_handle(cls, handle: Any) -> Stream:
@@ -173,8 +171,8 @@ class Stream(_InContext):
         """
         # Done before, and both still open: they know their context, so nothing needs to be current. Any failure is left to the long way.
         try:
-            queue, again, slow = event._again            # type: ignore[union-attr]
-            if queue is self._argument and not slow and not listeners and not again():
+            queue, again, arguments = event._again       # type: ignore[union-attr]
+            if queue is self._argument and not careful and not again(*arguments):
                 return event                             # type: ignore[return-value]
         except AttributeError:                           # None, most likely
             pass
@@ -186,9 +184,11 @@ class Stream(_InContext):
             event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(self.handle))
         primary = self._primary
         if primary is not None and event._primary is primary and type(event) is Event:
-            event._again = self._argument, partial(primary.raw("cuEventRecord"), event._argument, self._argument), primary.slow
-            if event._handle is None or self._handle is None:        # closed just now
-                event._gone()
+            queue, point = self.prepared(), event._handle
+            if queue is not None and point is not None:
+                event._again = queue, primary.raw("cuEventRecord"), (driver.as_argument(point), queue)
+                if event._handle is None:                # closed just now
+                    event._gone()
         return event
 
     def wait(self, other: Any) -> None:
@@ -221,9 +221,19 @@ class Stream(_InContext):
         from .graph import Graph
         return Graph(self, mode)
 
+    def prepared(self) -> Any:
+        """Return the handle as an argument of raw() functions, always the same; None once this is closed."""
+        handle = self._handle
+        if self._argument is None and handle is not None:
+            self._argument = driver.as_argument(handle)
+            if self._handle is None:                     # closed just now
+                self._gone()
+        return self._argument
+
     def _gone(self) -> None:
-        self._argument = None                            # what was prepared with it knows by this that it is closed
-        outdate()
+        if self._argument is not None:
+            self._argument = None                        # what was prepared with it knows by this that it is closed
+            outdate()
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""
@@ -242,9 +252,15 @@ class Stream(_InContext):
 
 def create(device: Device, priority: int, new: Any = object.__new__) -> Stream:
     """Make a stream as Stream() does, for less."""
-    made: Stream = new(Stream)
-    made._create(device, "cuStreamCreateWithPriority", "cuStreamDestroy_v2", cuda_h.CUstream, _NON_BLOCKING, priority)
-    return made
+    primary, made = device._held, new(Stream)
+    if primary is not None and type(priority) is int and priority == 0 and not dropped:
+        handle = primary.make(STREAM)
+        if handle:
+            made.device, made._primary, made._argument, made._handle = device, primary, None, handle
+            made._release = primary.releases[STREAM]
+            return made  # type: ignore[no-any-return]
+    made.__init__(device, priority=priority)
+    return made  # type: ignore[no-any-return]
 
 
 def _default_stream(handle: int) -> Stream:
@@ -278,10 +294,12 @@ class Event(_InContext):
 
     __slots__ = ("timing", "_again")
 
+    _again: tuple[Any, Any, Any]                      # the stream of the last record, and the call that does it again
+
     def __init__(self, device: Device, *, timing: bool = False) -> None:
         self._gone()
         self.timing = timing
-        self._create(device, "cuEventCreate", "cuEventDestroy_v2", cuda_h.CUevent, 0 if timing else _DISABLE_TIMING)
+        self._create(device, TIMED_EVENT if timing else EVENT)
 
     def record(self, stream: Any = None) -> Event:
         """Mark the point that a stream has reached now, and return the event.
@@ -309,7 +327,7 @@ class Event(_InContext):
             return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
 
     def _gone(self) -> None:
-        self._again: tuple[Any, Any, Any] = (0, None, None)      # the stream of the last record, and the call that does it again
+        self._again = 0, None, ()
 
     def elapsed_ms(self, since: Event) -> float:
         """Return the milliseconds from another event's point to this one's.

@@ -9,13 +9,12 @@ Read next    exporting.py, copying.py
 from __future__ import annotations
 
 from . import layout
-from .choosing import describe, learn, shortcuts
+from .choosing import describe, learn, on_stream, shortcuts
 from .description import Description, place
 from .dtypes import DType, of
 from .errors import refusal
 from .protocols import buffer
-from .protocols.cuda_array_interface import describe_known
-from .tracing import listeners
+from .tracing import careful, listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
 
-_host_capsule: Any = None                                # exporting.host_capsule, once something was exported
+_exporting: Any = None                                   # exporting.py, once something was exported
 _copy_again: Any = None                                  # device_copy.copy_again, once there was such a copy
+
+
+def _begin_exporting() -> Any:
+    global _exporting
+    from . import exporting as _exporting
+    return _exporting
 
 
 class _Table:
@@ -287,20 +292,16 @@ class StridedView(Description):
         copy         True: always, False: never
         raises       ProtocolError   (a BufferError) whatever cannot be exported
         """
-        global _host_capsule
-        if stream is None and dl_device is None and copy is None and type(max_version) is tuple and len(max_version) == 2:
-            if _host_capsule is None:
-                from .exporting import host_capsule as _host_capsule
-            capsule = _host_capsule(self, *max_version)
+        exporting = _exporting or _begin_exporting()
+        if stream is None and dl_device is None and copy is None:
+            capsule = exporting.host_capsule(self, max_version)
             if capsule is not None:
                 return capsule
-        from .exporting import dlpack_capsule
-        return dlpack_capsule(self, stream, max_version, dl_device, copy)
+        return exporting.dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (device type, id)."""
-        from .exporting import dlpack_device
-        return dlpack_device(self)
+        return (_exporting or _begin_exporting()).dlpack_device(self)  # type: ignore[no-any-return]
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -336,7 +337,7 @@ class _MemoryView(StridedView):
     start   the same as ptr, for who has seen to it that the owner is open; _ready, as long as it is: see Memory.trust
     """
 
-    __slots__ = ("start", "_ready", "_again")
+    __slots__ = ("start", "_ready", "_again", "_token")
     __dlpack_c_exchange_api__ = _Table()
 
     @property
@@ -374,7 +375,7 @@ for _kind in (_MemoryView, _StreamedView):               # what an error message
 
 # -- view()
 
-def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
+def view(obj: Any, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
     """View any exporter's memory without a copy.
 
     obj       anything with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
@@ -387,16 +388,24 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
     raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
               TypeError       no exporter, or no stream
     """
-    made: Any
+    made: Any = None
     if stream is None and protocol is None and writable is None:
-        kind = type(obj)
-        if kind in shortcuts and not listeners:
-            made = shortcuts[kind](obj, StridedView)
-            if made is not None:
-                return made  # type: ignore[no-any-return]
+        try:
+            short = shortcuts[type(obj)]
+        except KeyError:
+            pass
+        else:
+            made = None if listeners else short(obj, StridedView)
+        if made is not None:
+            return made  # type: ignore[no-any-return]
     elif stream is not None:
-        short = shortcuts.get(type(obj)) is describe_known and protocol is None and writable is None and not listeners
-        made = describe_known(obj, StridedView, stream) if short and type(stream) is int and -1 <= stream < 2**63 and stream else None
+        try:
+            short = on_stream[type(obj)]
+        except KeyError:
+            pass
+        else:
+            if type(stream) is int and -1 <= stream < 2**63 and stream and protocol is None and writable is None and not listeners:
+                made = short(obj, StridedView, stream)
         if made is not None:
             return made  # type: ignore[no-any-return]
         from .stream import handle_of
@@ -405,7 +414,7 @@ def view(obj: Any, *, stream: Any = None, protocol: "Optional[str]" = None, writ
         made = _again(obj, stream)
     else:
         made = describe(obj, stream, protocol, writable is True, StridedView, _StreamedView)
-        learn(type(obj))
+        learn(obj)
     if writable is False and not made.readonly:
         made.place = place(made.place.device, True, made.place.protocol)
     elif writable is True and made.readonly:
@@ -438,6 +447,14 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
             ProtocolError   dst is read-only
     """
     global _copy_again
+    if type(dst) is _MemoryView:
+        try:                                             # just this was done before, and all of it is still open; see device_copy.py
+            token, queue, again, arguments = dst._again  # type: ignore[attr-defined]
+            if (src._token is token and queue is stream._argument and dst.stream is stream and (src.stream is None or src.stream is stream)
+                    and dst._ready and src._ready and not careful and not again(*arguments)):  # type: ignore[attr-defined]
+                return
+        except AttributeError:
+            pass
     ours = type(dst) is _MemoryView and type(src) is _MemoryView
     if ours and _copy_again is not None and _copy_again(dst, src, stream):
         return

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     Listener = Callable[[Event], object]
     Target = Union[Listener, TextIO, list[Event], str, os.PathLike[str], None]
 
-__all__ = ["Call", "Step", "Trace", "listeners", "emit"]
+__all__ = ["Call", "Step", "Trace", "careful", "listeners", "emit"]
 
 listeners: list[Listener] = []
+careful: list[object] = []                 # not empty while no driver call may go a short way: something listens, or this is a fork()ed child
 _telling = _thread._local()                # .now is there while this thread tells its listeners
 
 
@@ -105,13 +106,18 @@ class Trace:
             from .trace_forms import writer
             self._writer = writer(self._to, self._form)
             self._listener = self._writer.event
+        careful.append(self)
         listeners.append(self._listener)
+        owned = sys.modules.get(f"{__package__}.owned")          # (views alone do without)
+        if owned is not None:
+            owned.outdate()                # what was prepared looks only at that
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None:
         if self._listener is not None:
             listeners.remove(self._listener)
+            careful.remove(self)
             self._listener = None
             ending, self._writer = self._writer, None
             if ending is not None:

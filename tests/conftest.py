@@ -157,7 +157,7 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
         module("strided").learn = lambda kind: None
         module("protocols.buffer").peeking = False
         module("compiled_launch").enabled = False
-        module("driver").plain = True
+        module("tracing").careful.append("plain")
         for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
             module(room).shortcuts = False
 

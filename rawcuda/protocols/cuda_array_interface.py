@@ -15,7 +15,7 @@ from _thread import get_ident
 from marshal import dumps
 from operator import index
 
-from ..description import Description, Place, place
+from ..description import Description, place
 from ..errors import refusal
 from ..layout import extent
 from .array_interface import check_extent, read_attribute, read_layout, read_pointer
@@ -23,9 +23,9 @@ from .array_interface import check_extent, read_attribute, read_layout, read_poi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Callable, Optional
+    from typing import Any, Optional
 
-__all__ = ["NAME", "UNORDERED", "describe", "describe_known"]
+__all__ = ["NAME", "UNORDERED", "describe", "known", "left"]
 
 NAME = "cuda_array_interface"
 UNORDERED = 0                    # a Description's stream: the dict is too old to say what is pending; never a handle
@@ -38,7 +38,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows)
     raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
     """
-    interface = read_attribute(exporter, NAME, _left.pop(get_ident(), None))
+    interface = read_attribute(exporter, NAME, left.pop(get_ident(), None))
     if interface is None:
         return None
     shape, strides, dtype = read_layout(interface, NAME)
@@ -52,58 +52,20 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     return kind(address, shape, strides, dtype, place(None, readonly, NAME), exporter, stream)
 
 
-# Dicts whose layout was checked before: typestr -> shape and strides as bytes, which tell 1 from True and 1.0 -> what they mean.
-_layouts: "dict[str, dict[bytes, tuple[Any, Any, Any, int, int]]]" = {}
-_left: "dict[int, tuple[Any, Any]]" = {}                 # thread -> an exporter and the dict that was read and left to the long way: it is read once
-
-
-spot: "Callable[[int, bool], Optional[Place]]"            # cuda_side.spot, which needs a driver; set by who has one
-
-
-def describe_known(exporter: Any, kind: "type[Description]", stream: Any = None, new: Any = object.__new__, layouts: Any = _layouts,
-                   dumps: Any = dumps) -> "Optional[Description]":
-    """Describe an object whose class offers this protocol, and no DLPack, the short way: None leaves it to the long one.
-
-    The dict has six entries, a layout that was checked before, a plain address and no stream.
-    stream   the stream that will use the memory, as given by the user
-    """
-    if getattr(exporter, "__dlpack__", None) is not None:
-        return None
-    try:
-        interface = exporter.__cuda_array_interface__
-    except (AttributeError, BufferError):
-        return None
-    try:
-        version, extents, typestr = interface["version"], interface["shape"], interface["typestr"]
-        if (interface["stream"] is not None or len(interface) != 6 or type(interface) is not dict or type(version) is not int or version < 3):
-            return _leave(exporter, interface)
-        shape, strides, dtype, low, high = layouts[typestr][dumps((extents, interface["strides"]), 2)]
-        address, readonly = interface["data"]
-    except (KeyError, ValueError, TypeError, AttributeError):    # not seen before, or with something that is no plain number
-        return _leave(exporter, interface)
-    if type(address) is not int or type(readonly) is not bool or not low < address <= high:
-        return _leave(exporter, interface)
-    where = spot(address, readonly)
-    if where is None:
-        return _leave(exporter, interface)
-    made = new(kind)
-    made.ptr, made.shape, made.strides, made.dtype, made.place, made.owner, made.stream = address, shape, strides, dtype, where, exporter, stream
-    return made  # type: ignore[no-any-return]
-
-
-def _leave(exporter: Any, interface: Any) -> "Optional[Description]":
-    _left[get_ident()] = exporter, interface
-    return None
+# The short way is cuda_side.py's, for it asks the driver. This is what it looks up: typestr -> shape and strides as bytes, which tell 1 from
+# True and 1.0 -> what they mean, and what an address must be above, and at most, so that all has its place.
+known: "dict[str, dict[bytes, tuple[Any, Any, Any, int, int]]]" = {}
+left: "dict[int, tuple[Any, Any]]" = {}                  # thread -> an exporter and its dict, which is read once
 
 
 def _remember(interface: "Mapping[str, Any]", shape: Any, strides: Any, dtype: Any) -> None:
     if type(interface) is dict and type(interface["typestr"]) is str and interface.get("descr") is None and 0 not in shape and all(
             type(ns) is tuple and {int}.issuperset(map(type, ns)) for ns in (interface["shape"], interface.get("strides") or ())):
-        known = _layouts.setdefault(interface["typestr"], {})
-        if len(known) > 1000 or len(_layouts) > 100:
-            _layouts.clear()
-        low, high = extent(shape, strides, dtype.itemsize)       # what an address must be above, and at most, so that all has its place
-        known[dumps((interface["shape"], interface.get("strides")), 2)] = shape, strides, dtype, -low, 2**64 - high
+        layouts = known.setdefault(interface["typestr"], {})
+        if len(layouts) > 1000 or len(known) > 100:
+            known.clear()
+        low, high = extent(shape, strides, dtype.itemsize)
+        layouts[dumps((interface["shape"], interface.get("strides")), 2)] = shape, strides, dtype, -low, 2**64 - high
 
 
 def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":

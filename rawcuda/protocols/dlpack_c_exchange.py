@@ -16,29 +16,28 @@ import sys
 
 from .. import tracing
 from ..cpython import bind, reader
-from ..description import HOST, Description
+from ..description import Description
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
-from .dlpack import describe_fields, describe_tensor, remember
+from .dlpack import describe_fields, describe_tensor, meet, read_legacy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-    from .dlpack import Known
+    from .dlpack import Kind
 
 __all__ = ["NAME", "Table", "check_torch", "describe", "describe_host_tensor", "is_torch", "table_of"]
 
 NAME = "dlpack_c_exchange"
 _CAPSULE_NAME = b"dlpack_exchange_api"
-_CUDA, _CUDA_MANAGED, _LEGACY = 2, 13, 1
+_CUDA, _CUDA_MANAGED, _LEGACY, _COMPLEX = 2, 13, 1, 5
 
 _get_pointer = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _read_header = reader("IIQ")
 _read_functions = reader("16xQQQQQ")
-_read_tensor = reader("QQiIQQQ")
 _read_deleter = reader("16xQ")
-_ByObject = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+_ByObject = ctypes.PYFUNCTYPE(ctypes.c_int)              # of a py_object and an address: without declared types, a call costs less
 _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
 
@@ -157,32 +156,42 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     return made
 
 
-# What the short way has seen: DLDevice, ndim and DLDataType as 16 bytes -> a reader of as many int64 as bytes, and a table from
-# shape and strides, read so, to what they mean; the reader's first argument. (A tensor's shape and strides do not lie side by side, as NumPy's do.)
-_short: "dict[bytes, tuple[Any, dict[Any, Known], Any]]" = {}
-_read_short = reader("Q16sQQQ")                          # data, those 16 bytes, shape, strides, byte_offset
+_host: "dict[Any, Kind]" = {}                            # what the short way has seen
+_unpack, _window, _new, _by_value = read_legacy.func, read_legacy.args[0], object.__new__, ctypes.py_object
 
 
-def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description, new: Any = object.__new__, tables: Any = _tables,
-                         spare: Any = _spare, read: Any = _read_short.func, window: Any = _read_short.args[0], short: Any = _short) -> "Optional[Description]":
+def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
     """Describe one of torch's own tensors the short way; None leaves it to describe(), as it does CUDA tensors."""
-    if tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+    if tensor.requires_grad or tensor.is_neg():
         return None
     try:
-        struct = spare.pop()
-        borrow = tables[type(tensor)].borrow
-        borrow(tensor, struct[1])
-        data, what, shape, strides, offset = read(window, struct[0])
-        spare.append(struct)
-        numbers, known, sized = short[what]
-        made = new(kind)
-        made.shape, made.strides, made.dtype, made.place = known[numbers(sized, shape), numbers(sized, strides)]
-    except Exception:                                    # not seen before, not exportable, or every struct in use
+        struct = _spare.pop()
+        if _tables[type(tensor)].borrow(_by_value(tensor), struct[1]):  # type: ignore[union-attr, misc]
+            return None
+        data, what, shape, strides, offset = _unpack(_window, struct[0])
+        _spare.append(struct)
+        if what[12] == _COMPLEX and tensor.is_conj():    # only of complex numbers: torch's TensorImpl::_set_conj
+            return None
+        try:
+            apart, numbers, sized, known, work_out = _host[what]
+        except KeyError:
+            apart, numbers, sized, known, work_out = meet(_host, 0, what, NAME, strides - shape)
+        if strides - shape != apart:
+            return None
+        made = _new(kind)
+        seen = numbers(sized, shape)
+        try:
+            made.shape, made.strides, made.dtype, made.place = known[seen]
+        except KeyError:
+            made.shape, made.strides, made.dtype, made.place = work_out(seen)
+        if not data and 0 not in made.shape:
+            return None
+    except Exception:                                    # not exportable, not in host memory, or every struct in use
         return None
     made.ptr = data + offset
     made.owner = tensor.untyped_storage()
     made.stream = None
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Description:
@@ -193,12 +202,9 @@ def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Descriptio
     """
     owner = tensor.untyped_storage()
     address, struct = _struct()
-    if borrow(tensor, struct):
+    if borrow(_by_value(tensor), struct):
         raise refusal(NAME, "dltensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'")
-    data, device, ndim, word, shape, strides, offset = _read_tensor(address)
-    made = describe_fields(0, data, device, ndim, word, shape, strides, offset, owner, kind, NAME)
-    if made.shape and strides and made.place.device == HOST:
-        remember(_short, _read_short(address)[1], shape, strides, made)
+    made = describe_fields(owner, kind, NAME, 0, *read_legacy(address))
     if len(_spare) < 8:
         _spare.append((address, struct))
     return made
@@ -207,7 +213,7 @@ def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Descriptio
 def _owned(exporter: Any, table: Table, kind: "type[Description]") -> Description:
     """Describe an object by the call that gives a managed tensor, which is ours to delete."""
     out = ctypes.c_uint64()
-    if table.own(exporter, ctypes.addressof(out)) or not out.value:
+    if table.own(_by_value(exporter), ctypes.byref(out)) or not out.value:
         raise refusal(NAME, "managed_tensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'")
     owner = Consumed(out.value, _read_deleter(out.value)[0])
     return describe_tensor(out.value, True, owner, kind, protocol=NAME)

@@ -64,7 +64,7 @@ def _handles(library: Any) -> "dict[str, int]":
     """
     gc.collect()
     module("owned").drain()
-    for primary in module("device")._contexts.values():
+    for primary in module("context")._contexts.values():
         primary.forget()                             # kernels of our own that a context keeps
     counts = {} if library is None else dict(library.live_handles())
     counts.pop("context", None)

@@ -138,18 +138,24 @@ def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, 
     """A stream of ours knows its context, and so nothing is pushed at first; some drivers refuse that in another context."""
     with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
         launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
-        entry = launch._plan._pool[0]
-        contexts = []
+        plan, contexts = launch._plan, []
+        call = plan._function
 
-        def refusing():
+        def refusing(*arguments):
             contexts.append(current())
-            return code if len(contexts) == 1 else entry[1]()
+            return code if len(contexts) == 1 else call(*arguments)
 
-        launch._plan._pool[0] = entry[0], refusing
+        def put(function):                               # into the plan, and into the function that was written from it
+            plan._function = function
+            for name, cell in zip(launch.__code__.co_freevars, launch.__closure__):
+                if name == "call":
+                    cell.cell_contents = function
+
+        put(refusing)
         launch()
         assert contexts == [None, device.context] and current() is None
         contexts.clear()
-        launch._plan._pool[0] = entry[0], lambda: contexts.append(current()) or code
+        put(lambda *_: contexts.append(current()) or code)
         with pytest.raises(errors.InvalidUse):
             launch()
         assert contexts == [None, device.context] and current() is None

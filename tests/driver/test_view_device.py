@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import mmap
+import types
 import weakref
 
 import pytest
@@ -196,6 +197,39 @@ def test_5_1_the_attribute_is_read_once_also_when_the_class_is_known(device, cha
     w = None                                             # noqa: F841
     gc.collect()
     assert gone() is None                                # and nothing of it is kept
+
+
+@pytest.mark.parametrize("stream", [None, -1])
+def test_a_class_that_is_known_is_refused_as_a_new_one(device, stream):
+    v = device.upload(array.array("f", range(6)))
+    said = {"shape": (6,), "typestr": "<f4", "data": (v.ptr, False), "strides": (4,), "version": 3, "stream": None}
+
+    def outcome(kind, **changes):
+        cuda = {**said, **changes}
+        try:
+            w = view(kind(cuda=cuda.pop("mapping", dict)(cuda)), stream=stream)
+        except Exception as error:
+            return type(error), str(error)
+        return w.ptr, w.shape, w.strides, w.dtype, w.device, w.readonly, w.stream
+
+    class Text(str):
+        pass
+
+    with device.current():
+        Known, new = type("Known", (Shows,), {}), lambda: type("Known", (Shows,), {})
+        assert outcome(Known) == outcome(Known) == outcome(Known) == outcome(new())
+        for changes in [
+                {"shape": (True,)}, {"shape": (6.0,)}, {"shape": [6]}, {"shape": 6}, {"shape": (2**70,)}, {"shape": (-6,)}, {"shape": (6, 1)},
+                {"shape": None}, {"strides": (True,)}, {"strides": (4.0,)}, {"strides": (2**62,)}, {"strides": (1, 2)}, {"strides": None},
+                {"strides": (-4,)}, {"version": True}, {"version": 3.0}, {"version": 2}, {"version": -1}, {"version": None}, {"version": 4},
+                {"stream": 0}, {"stream": True}, {"stream": -1}, {"stream": "1"}, {"data": (True, False)}, {"data": (-1, False)}, {"data": (0, False)},
+                {"data": (2**64 - 4, False)}, {"data": (2**64, False)}, {"data": (v.ptr, 1)}, {"data": (v.ptr, None)}, {"data": (v.ptr, True)},
+                {"data": (float(v.ptr), False)}, {"data": [v.ptr, False]}, {"data": 7}, {"data": (16, False)}, {"typestr": "<x9"}, {"typestr": ["<f4"]},
+                {"typestr": Text("<f4")}, {"typestr": ">f4"}, {"mask": 1}, {"descr": [("a", "<f4")]}, {"mapping": types.MappingProxyType},
+                {"mapping": lambda cuda: list(cuda)}]:
+            for _ in range(2):
+                assert outcome(Known, **changes) == outcome(new(), **changes), changes
+            assert outcome(Known) == outcome(new())
 
 
 def test_5_5_no_elements_no_question(device):

@@ -1,12 +1,17 @@
 """Our destructors and deleters, called by C at the worst moment: rules 0.1, 0.2 and 2.4 of docs/protocols.md."""
 from __future__ import annotations
 
+import _thread
 import ctypes
+import functools
 import gc
+import operator
 import re
+import signal
 import sys
 import threading
 import traceback
+import weakref
 
 import pytest
 
@@ -206,6 +211,74 @@ def test_threads_collections_and_exceptions_at_once():
     assert len(dlpack.outstanding) == before
 
 
+def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monkeypatch):
+    """The handler runs at the first instruction of Python that is executed, be it our function's, and raises there."""
+    unraisable, got = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: unraisable.append(about.exc_type))
+
+    class Interrupted(BaseException):
+        pass
+
+    def handler(*_):
+        raise Interrupted
+
+    address = callback_module.callback(got.append)
+    was = signal.signal(signal.SIGINT, handler)
+    try:
+        for _ in range(20):
+            steps = [functools.partial(operator.neg, _bare(1, None, address)), _thread.interrupt_main]
+            with pytest.raises(TypeError, match="bad operand"):
+                list(map(operator.methodcaller("__call__"), iter(steps.pop, None)))       # no instruction of Python between the two
+    finally:
+        signal.signal(signal.SIGINT, was)
+    assert len(got) + len(unraisable) >= 20 and set(unraisable) <= {Interrupted}
+
+
+def test_collections_at_every_allocation(monkeypatch):
+    """What a collection runs may drop our tensors too, with exceptions of its own."""
+    makers = Makers()
+    before = len(dlpack.outstanding)
+    monkeypatch.setattr(gc, "callbacks", [lambda *_: outcome(chained, makers.ours)])
+    wanted = [outcome(function, makers.bare) for function in MATRIX]
+    threshold = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        got = [outcome(function, makers.ours) for function in MATRIX * 5]
+    finally:
+        gc.set_threshold(*threshold)
+    assert got == wanted * 5
+    gc.collect()
+    assert len(dlpack.outstanding) == before
+
+
+def test_nothing_of_a_pending_exception_is_kept_or_lost():
+    makers = Makers()
+
+    class Local(Exception):
+        pass
+
+    def drop(*arguments):
+        kept = makers.ours()
+        raise Local(*arguments, kept is None)
+
+    def one(*arguments):
+        try:
+            drop(*arguments)
+        except Local as error:
+            assert error.args == (*arguments, False) and error.__traceback__.tb_next.tb_frame.f_code is drop.__code__
+            return weakref.ref(error)
+
+    refs = [one(i) for i in range(3)]
+    before = sys.getrefcount(Local)
+    refs += [one(i) for i in range(100)]
+    gc.collect()
+    assert sys.getrefcount(Local) == before and not any(ref() for ref in refs)
+    kind = weakref.ref(Local)
+    del Local, one, drop                                 # their cells hold each other
+    gc.collect()
+    assert kind() is None
+
+
 def test_what_the_callback_raises_is_reported_and_not_propagated(monkeypatch):
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda about: seen.append(repr(about.exc_value)))
@@ -299,6 +372,7 @@ def swept(monkeypatch):
     monkeypatch.setattr(dlpack, "available", lambda: False)
     monkeypatch.setattr(dlpack, "_exports", None)
     monkeypatch.setattr(dlpack, "outstanding", {})
+    monkeypatch.setattr(module("exporting"), "_templates", {})
     import atexit
     yield
     atexit.unregister(dlpack._exports.end)

@@ -147,6 +147,7 @@ def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, b
         pack_into = __call__
 
     monkeypatch.setattr(dlpack, broken, Fails())
+    monkeypatch.setattr(dlpack, "_wrap", Fails())
     with pytest.raises(MemoryError):
         v.__dlpack__(max_version=(1, 0))
     gc.collect()
@@ -261,6 +262,30 @@ def test_1_21_strides_are_always_written():
         assert said["ndim"] == 0 and struct.unpack("QQ", ctypes.string_at(at + 24, 16)) == (0, 0)
     said = fields(view(bytearray(3)).broadcast_to((2, 3)).__dlpack__(max_version=(1, 0)))
     assert said["strides"] == (0, 1) and said["flags"] == 1
+
+
+@pytest.mark.parametrize("windows", [True, False])
+def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, windows):
+    if not windows:                                      # as where the place of a capsule's fields is not found
+        pointers, names = dlpack._open_windows(None)
+        monkeypatch.setattr(dlpack, "pointers", pointers)
+        monkeypatch.setattr(dlpack, "names", names)
+    monkeypatch.setattr(module("exporting"), "_templates", {})
+    arrays = [floats(2, 3, 4)[:, :n] for n in (2, 3)]
+    for _ in range(2):                                   # the second are copied from the first
+        capsules = [v.__dlpack__(max_version=(1, 0)) for v in arrays]
+    consumed = view(arrays[1].__dlpack__(max_version=(1, 0)))
+    module("exporting")._templates.clear()
+    gc.collect()
+    kept = [bytes(80) for _ in range(100)] + [ctypes.create_string_buffer(128) for _ in range(100)]
+    for v, capsule in zip(arrays, capsules):
+        said = fields(capsule)
+        assert (said["data"], said["shape"], said["strides"], said["deleter"]) == (v.ptr, v.shape, (12, 4, 1), dlpack._exports.deleter)
+        assert said["version"] == (1, 3) and said["flags"] == said["byte_offset"] == 0 and said["device"] == (1, 0)
+    assert consumed.tolist() == arrays[1].tolist() and kept
+    before = sys.getrefcount(arrays[0]), len(dlpack.outstanding)
+    del capsules, capsule
+    assert (sys.getrefcount(arrays[0]), len(dlpack.outstanding)) == (before[0] - 1, before[1] - 2)
 
 
 def test_1_15_1_17_padded_elements_are_flagged():

@@ -19,7 +19,7 @@ FLOORS = (
     "cuda_h cpython callback dlpack",
     "driver protocols.buffer protocols.pep3118 protocols.array_interface protocols.cuda_array_interface protocols.cuda_stream "
     "protocols.dlpack protocols.dlpack_c_exchange buffer_type host_copy",
-    "device stream memory transfer arguments launch compiled_launch kernel graph ordering cuda_side strided_kernel device_copy",
+    "context device stream memory transfer arguments launch compiled_launch kernel graph ordering cuda_side strided_kernel device_copy",
     "strided choosing exporting copying exchange_table",
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
@@ -39,13 +39,14 @@ SAME_FLOOR = {
     "protocols.buffer": {"protocols.pep3118": "a buffer's format is PEP 3118 text"},
     "protocols.dlpack_c_exchange": {"protocols.dlpack": "it describes the same tensors"},
     "protocols.cuda_array_interface": {"protocols.array_interface": "it is the same dictionary, with a few keys more"},
-    "stream": {"device": "a stream lives in a device's context"},
-    "memory": {"device": "memory lives in a device's context", "stream": "stream-ordered memory names its stream"},
+    "device": {"context": "a device has one, and shares it"},
+    "stream": {"context": "a stream lives in a device's context", "device": "it is made for a device"},
+    "memory": {"context": "memory lives in a device's context", "device": "a Memory knows its device", "stream": "stream-ordered memory names its stream"},
     "transfer": {"device": "a copy needs a context", "stream": "a copy has its place in a stream"},
     "arguments": {"device": "whose memory it is, is checked", "memory": "a Memory is passed by its address"},
     "launch": {"ordering": "a foreign stream waits for our use of its memory", "arguments": "arguments are converted", "device": "a launch needs a context", "stream": "it has its place in a stream"},
     "ordering": {"device": "which device's streams they are", "memory": "a Memory knows its device", "stream": "events are waited for"},
-    "cuda_side": {"device": "a context is needed to ask about an address", "ordering": "the using stream waits for the exporting one",
+    "cuda_side": {"context": "a context is needed to ask about an address", "device": "one that is named by its ordinal", "ordering": "the using stream waits for the exporting one",
                   "stream": "a stream given from outside is normalised"},
     "strided_kernel": {"device": "a kernel is loaded on one"},
     "device_copy": {"device": "a copy needs a context", "memory": "our own memory needs no retaining", "ordering": "streams wait for each other",
@@ -54,9 +55,9 @@ SAME_FLOOR = {
     "exchange_table": {"exporting": "a view is lent", "strided": "a tensor becomes a view", "copying": "host memory is allocated"},
     "exporting": {"copying": "copy=True"},
     "copying": {"strided": "a copy gives views"},
-    "graph": {"device": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
+    "graph": {"context": "what is released meanwhile must know of a recording", "stream": "a graph is what a stream recorded"},
     "compiled_launch": {"launch": "what it cannot do, it leaves to the plain launch", "device": "on the only device nothing lies elsewhere"},
-    "kernel": {"compiled_launch": "a launch is written out for its signature", "stream": "launches are kept by their stream's handle", "arguments": "parameters are declared", "device": "a module lives in a device's context",
+    "kernel": {"compiled_launch": "a launch is written out for its signature", "stream": "launches are kept by their stream's handle", "arguments": "parameters are declared", "context": "a module lives in one", "device": "it is loaded on a device",
                "launch": "Kernel.configure makes a Launch", "memory": "a module's variables are Memory"},
 }
 LATE = {

@@ -24,6 +24,15 @@ def floats(*shape):
     return view(array.array("f", range(size))).reshape(shape)
 
 
+def test_options_by_their_place():
+    v = view(bytearray(4), None, "buffer", False)
+    assert v.protocol == "buffer" and v.readonly and view(bytearray(4), 2).shape == (4,)
+    with pytest.raises(TypeError):
+        view(bytearray(4), "no stream")
+    with pytest.raises(errors.ProtocolError):
+        view(b"1234", -1, None, True)
+
+
 def test_indexing():
     v = floats(2, 3, 4)
     assert v[1].shape == (3, 4) and v[1, 2, 3].shape == () and v[1, 2, 3].tolist() == 23.0 and v[..., 0].shape == (2, 3)

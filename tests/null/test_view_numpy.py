@@ -17,15 +17,12 @@ view, ProtocolError = rawcuda.view, errors.ProtocolError
 VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0"
 
 
-@pytest.fixture(params=["short", "long", "called"])
+@pytest.fixture(params=["short", "long"])
 def way(request, monkeypatch):
-    """Take the short way, the long way, or the short way without the look into capsules."""
+    """Take the short way or the long way."""
     monkeypatch.setattr(choosing, "shortcuts", choosing.shortcuts)
     if request.param == "long":
         monkeypatch.setattr(module("strided"), "shortcuts", {})
-    elif request.param == "called":
-        plain = protocol.describe_ndarray
-        monkeypatch.setitem(choosing.shortcuts, numpy.ndarray, lambda array, kind: plain(array, kind, peek=dlpack._call_capsule))
     return request.param
 
 
@@ -189,9 +186,8 @@ def test_tables_do_not_grow_without_end():
     for n in range(3000):
         v = view(numpy.zeros((n % 1500 + 1, 2), "u1"))
         assert v.shape[0] == n % 1500 + 1
-    assert len(protocol._known) <= 2001
-    assert sum(len(known) for kinds in protocol._short.values() for _, _, known, _ in kinds.values()) <= 1001 * max(
-        sum(len(kinds) for kinds in protocol._short.values()), 1)
+    for kinds in (*protocol._kinds.values(), protocol._ndarrays):
+        assert len(kinds) <= 100 and all([len(kind[3]) <= 1000 for kind in kinds.values()])
 
 
 def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):

@@ -32,7 +32,7 @@ ONE_DRIVER = START + """
 END = """
     gc.collect()
     for copy in (one, two):
-        for primary in importlib.import_module(".device", copy.__name__)._contexts.values():
+        for primary in importlib.import_module(".context", copy.__name__)._contexts.values():
             primary.forget()                      # kernels of its own that a context keeps
         importlib.import_module(".owned", copy.__name__).drain()
     left = {kind: count for kind, count in emulator.live_handles().items() if count and kind != "context"}

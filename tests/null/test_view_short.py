@@ -1,0 +1,170 @@
+"""The short ways for arrays that come in capsules: they accept what the long way accepts, and refuse what it refuses, word for word."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import re
+import threading
+
+import pytest
+
+from tests.null.producers import Exporter, Tensor
+from tests.subject import module, rawcuda
+
+choosing, protocol, errors = (module(name) for name in ("choosing", "protocols.dlpack", "errors"))
+view = rawcuda.view
+
+@pytest.fixture(params=["describe_ndarray", "describe_jax"])
+def way(request, monkeypatch):
+    """A short way that has seen nothing."""
+    for name in ("_ndarrays", "_arrays", "_seen_names"):
+        getattr(protocol, name).clear()
+    monkeypatch.setattr(protocol, "_elsewhere", [])
+    return getattr(protocol, request.param)
+
+
+def side_by_side(extents, steps, **fields):
+    """Make a tensor whose strides lie right behind its extents, as NumPy's do."""
+    numbers = (ctypes.c_int64 * max(1, 2 * len(extents)))(*extents, *steps)
+    where = ctypes.addressof(numbers)
+    made = Tensor(**{"shape": where, "strides": where + 8 * len(extents), "ndim": len(extents), **fields})
+    made.numbers = numbers
+    return made
+
+
+class Array:
+    """Export a new tensor each time that it is asked; some Arrays go a short way."""
+
+    def __init__(self, make):
+        self.make, self.device, self.made = make, Exporter(make()).__dlpack_device__(), []
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **keywords):
+        self.made.append(self.make())
+        return self.made[-1].capsule()
+
+
+def outcome(array):
+    """What comes of a view, whatever it is; every tensor that was exported for it is freed."""
+    try:
+        v = view(array)
+        said = v.ptr - ctypes.addressof(array.made[-1].values), v.shape, v.strides, v.dtype, v.device, v.readonly, v.protocol, v.stream
+        del v
+    except errors.RawCudaError as error:
+        said = type(error), re.sub(r"0x\w{9,}|data \d{12,}", "somewhere", str(error))
+        del error
+    gc.collect()
+    assert [tensor.freed for tensor in array.made] == [1] * len(array.made) and array.made
+    return said
+
+
+CASES = [{}, {"flags": 1}, {"flags": 2}, {"flags": 4, "dtype": (1, 4, 1)}, {"flags": 1 << 40}, {"version": (1, 0)}, {"version": (2, 0)}, {"version": (0, 8)},
+         {"data": 0}, {"byte_offset": 4}, {"byte_offset": 2**64 - 1}, {"dtype": (99, 8, 1)}, {"dtype": (2, 33, 1)}, {"dtype": (1, 4, 1)},
+         {"dtype": (2, 32, 4)}, {"dtype": (2, 32, 0)}, {"ndim": 65}, {"ndim": -1}, {"ndim": 2**31 - 1}, {"device": (2, 0)}, {"device": (3, 0)},
+         {"device": (1, 7)}, {"device": (10, 0)}, {"device": (2, -1)}, {"device": (-1, 0)}]
+NUMBERS = [((2, 3), (3, 1)), ((3, 2), (1, 3)), ((), ()), ((0,), (1,)), ((0, 3), (2**40, 2**61)), ((2, -3), (3, 1)), ((-1,), (1,)), ((2**62,), (1,)),
+           ((2**31, 2**31, 2), (0, 0, 0)), ((2,), (2**61,)), ((2,), (-2**61,)), ((2,), (-2**63,)), ((2,), (2**60,)), ((3,), (-1,)), ((2**61 - 1,), (1,)),
+           ((2**61,), (1,)), ((1,) * 64, (1,) * 64), ((2, 0, -1), (1, 1, 1))]
+
+
+@pytest.mark.parametrize("fields", CASES, ids=str)
+def test_fields(way, fields):
+    for shape, strides in ((2, 3), (3, 1)), ((2, 2), (3, 1)):        # fields that were never seen, and extents that were not
+        tell_apart(way, lambda: side_by_side(shape, strides, **fields))
+
+
+@pytest.mark.parametrize("shape, strides", NUMBERS, ids=lambda numbers: str(numbers)[:40])
+def test_numbers(way, shape, strides):
+    dimensions = len(shape)
+    tell_apart(way, lambda: side_by_side((1,) * dimensions, (1,) * dimensions))
+    for _ in range(2):
+        tell_apart(way, lambda: side_by_side(shape, strides))
+
+
+@pytest.mark.parametrize("fields", [{"shape": 0, "strides": 0}, {"shape": 1, "strides": 0}, {"strides": 0}, {"strides": 1}, {"ndim": 0, "shape": 0, "strides": 0},
+                                    {"ndim": 0, "shape": 0, "strides": 7}], ids=str)
+def test_pointers(way, fields):
+    tell_apart(way, lambda: side_by_side((2, 3), (3, 1)))
+    tell_apart(way, lambda: side_by_side((2, 3), (3, 1), **fields))
+    tell_apart(way, lambda: Tensor(shape=(2, 3), strides=(3, 1)))    # apart
+
+
+def tell_apart(way, make):
+    """See that the short way comes to what the long way comes to, the first time and later."""
+    expected = outcome(Array(make))
+    short = type("Array", (Array,), {})
+    choosing.shortcuts[short] = way
+    try:
+        assert [outcome(short(make)) for _ in range(3)] == [expected] * 3
+    finally:
+        choosing.shortcuts.pop(short)
+
+
+@pytest.mark.parametrize("fields", [{}, {"strides": (1, 2)}, {"data": 0}, {"byte_offset": 4}, {"dtype": (1, 4, 1)}, {"shape": (2, -3)}, {"device": (2, 0)}], ids=str)
+@pytest.mark.parametrize("way", ["describe_jax"], indirect=True)
+def test_legacy_capsules(way, fields):
+    tell_apart(way, lambda: Tensor(version=None, **{"shape": (2, 3), **fields}))
+
+
+@pytest.fixture
+def short(way):
+    """An Array that goes the short way."""
+    kind = type("Array", (Array,), {})
+    choosing.shortcuts[kind] = way
+    yield kind
+    choosing.shortcuts.pop(kind)
+
+
+@pytest.mark.parametrize("way", ["describe_jax"], indirect=True)
+def test_what_is_no_capsule(short):
+    class Given(Exporter):
+        pass
+
+    choosing.shortcuts[Given] = protocol.describe_jax
+    try:
+        for given in (7, "capsule", object(), []):
+            with pytest.raises(errors.ProtocolError, match="no PyCapsule"):
+                view(Given(Tensor(), capsule=given))
+        used = Tensor().capsule()
+        kept = view(used)                                # consumed: the name says so
+        with pytest.raises(errors.ProtocolError, match="consumed already"):
+            view(Given(Tensor(), capsule=used))
+        del kept
+    finally:
+        choosing.shortcuts.pop(Given)
+
+
+def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
+    monkeypatch.setattr(module("strided"), "describe", None)
+    for extents, steps in ((2, 3), (3, 1)), ((4, 5), (1, 4)), ((4, 5), (1, 4)), ((6,), (2,)), ((), ()):
+        assert view(short(lambda extents=extents, steps=steps: side_by_side(extents, steps))).strides == tuple([4 * step for step in steps])
+
+
+def test_of_a_million_layouts_some_are_kept(short, way):
+    for n in range(2500):
+        assert view(short(lambda n=n: side_by_side((n, 2), (2, 1)))).shape == (n, 2)
+    kinds = protocol._ndarrays if way is protocol.describe_ndarray else protocol._arrays
+    assert [len(kind[3]) <= 1000 for kind in kinds.values()] == [True]
+    for lanes in range(1, 250):
+        assert view(short(lambda lanes=lanes: side_by_side((2,), (1,), dtype=(1, 8, lanes)))).itemsize == lanes
+    assert 1 < len(kinds) <= 100
+
+
+def test_threads_that_meet_layouts_together(short):
+    wrong = []
+
+    def work(seed):
+        for n in range(400):
+            shape = (n * 7 + seed) % 1300, n % 3 + 1
+            v = view(short(lambda shape=shape: side_by_side(shape, (shape[1], 1))))
+            if v.shape != shape or v.strides != (4 * shape[1], 4):
+                wrong.append((v.shape, shape))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
