@@ -5,19 +5,18 @@ Why so       ctypes itself can do neither. C code drops objects with an exceptio
              and lose it: the user would see "SystemError: error return without exception set".
 How          no Python code may run with an exception set, nor between putting one aside and putting it back: not even a function's
              first instruction, where a signal handler may raise. So what ctypes calls is an iterator, and all its steps are in C:
-             1. Its class says that `__call__` is a property, which is next(): so a call asks for the next item, and calls that.
+             1. Its class says that `__call__` is a property, which is next(): a call asks for the next item, and calls that.
              2. Items are next(pending, function): our function, unless the iterator `pending` has something. Nearly always it
-                has not; then our function was called like any other, and that is all.
-             3. `pending` begins with an object of a type whose slot for "next" is a function of the C API, which takes the
-                exception away (before 3.12 it only looks, and another takes). Where there is none it returns null, as iterators
-                do at their end; it is asked again next time.
-             4. A map makes of the exception a partial of a class. Called with the argument, that is an instance, a partial
-                again, which keeps the exception and the argument.
+                has not, and that is all.
+             3. `pending` begins with an object whose slot for "next" is a function of the C API that takes the exception away
+                (before 3.12 it only looks, and another takes). Null where there is none is how iterators end; it is asked again.
+                A slot, unlike a call, is not asked whether an exception is left, so that it can be the first to look.
+             4. A map makes of the exception a partial of a class. Called with the argument, that gives an instance, a partial
+                again, which keeps both.
              5. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class answers
                 by a slot that calls the instance, and that call, partial's own, sets the exception again.
              6. ctypes drops the instance. Its __del__ is where our function runs; CPython puts a pending exception aside
                 for the length of any __del__, and reports what is raised inside.
-             A slot, unlike a call, is not asked whether it left an exception behind; that is why 3 can be the first to look.
 To raise     a callback's exceptions are reported and lost. But ctypes drops what the function returned after it has made a C
              int of it, so an int whose death calls it (by a slot, once more) can raise then: `raising`.
 Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does without.

@@ -20,7 +20,7 @@ from struct import Struct
 
 from . import tracing
 from .callback import available, callback
-from .cpython import address_of, bind, bytes_at, c_string, immortal, reader
+from .cpython import address_of, bind, c_string, immortal, reader
 from .errors import refusal
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
     Ints = tuple[int, ...]
-    _Template = tuple[bytes, bytes, Any]                 # a struct's bytes before its data and behind, the numbers that they point to
+    _Template = tuple[list[Any], Any, bytes, bytes, bytes]       # spare blocks of its size, what packs one, a struct's bytes without the pointers
 
 __all__ = [
     "VERSION", "DEVICE_TYPES", "TYPE_CODES", "DLPACK_FLAG_BITMASK_READ_ONLY", "DLPACK_FLAG_BITMASK_IS_COPIED",
@@ -238,8 +238,8 @@ def _layout(versioned: bool, ndim: int) -> tuple[Any, int, Any]:
     return made
 
 
-# What is out: the struct's address -> (its bytes, owner, where in it the deleter is, the numbers that it points to if it has not got them
-# itself; or, where there is sweeping, the capsule).
+# What is out: the struct's address -> (its bytes, owner, where in it the deleter is, None; or where its
+# block goes; or, where there is sweeping, the capsule).
 # The entry is what keeps struct and memory alive; whoever takes it out first has freed them, so it is freed once.
 outstanding: dict[int, tuple[Any, Any, int, Any]] = {}
 
@@ -281,10 +281,15 @@ def _begin() -> _Exports:
     return _exports
 
 
-def _deleted(address: Any) -> None:
+def _deleted(address: Any, what: str = "", how: str = "called by the consumer") -> None:
     """Serve as the deleter of all our tensors."""
-    if outstanding.pop(address, None) is not None and tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", f"deleter({address:#x})", "called by the consumer", address))
+    entry = outstanding.pop(address, None)
+    if entry is not None:
+        spare = entry[3]
+        if spare is not None and len(spare) < 8:
+            spare.append(entry[0])
+        if tracing.listeners:
+            tracing.emit(tracing.Step("dlpack", what or f"deleter({address:#x})", how, address))
 
 
 def _dropped(capsule: Any) -> None:
@@ -295,9 +300,7 @@ def _dropped(capsule: Any) -> None:
             tracing.emit(tracing.Step("dlpack", "capsule dropped", f"it is {ctypes.string_at(name).decode('ascii', 'replace')}: the tensor has an "
                                       "owner, and stays", pointers[capsule >> 4]))
         return
-    address = pointers[capsule >> 4]
-    if outstanding.pop(address, None) is not None and tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", "capsule freed", "nobody had consumed it: the tensor went with it", address))
+    _deleted(pointers[capsule >> 4], "capsule freed", "nobody had consumed it: the tensor went with it")
 
 
 def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,
@@ -324,35 +327,44 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
     return capsule
 
 
-# -- the short way out: for a layout that was exported before, the struct is one pack() of what an earlier one has round its data
+# -- the short way out: for a layout that was exported before, the struct is one pack() of what an earlier one has round its pointers
 
-# A bytes object's bytes lie behind its head and never move, so the result of pack() is a struct that C can read. Its numbers, shape and
-# strides, are those of the template: consumers only read them. The call converts nothing: bytes are a pointer to ctypes.
-_pack, _HEAD = Struct("=32sQ40s").pack, bytes.__basicsize__ - 1
+# Blocks of structs that nobody has any more, by their size: where to pack, address, shape's and strides' addresses, what PyCapsule_New is
+# given. All of a block is written anew for each export.
+_spare: "dict[int, list[Any]]" = {}
 _wrap = bind("PyCapsule_New", ctypes.py_object)
 _wrap.argtypes = None
 
 
 def template_of(capsule: Any) -> "Optional[_Template]":
     """Return what a versioned tensor of ours can be copied from, given a capsule with one that is still out; None where nothing can."""
-    struct = outstanding[get_pointer(id(capsule), versioned_name)][0]
-    image = bytes(struct)
-    if _exports is None or _exports.sweeps or bytes_at(id(image) + _HEAD, len(image)) != image:
+    image = bytes(outstanding[get_pointer(id(capsule), versioned_name)][0])
+    if _exports is None or _exports.sweeps or len(image) == 80:          # (without dimensions both pointers are null)
         return None
-    return image[:32], image[40:80], struct
+    return _spare.setdefault(len(image), []), Struct(f"=32sQ16sQQ{len(image) - 72}s").pack_into, image[:32], image[40:56], image[72:]
+
+
+def _block(nbytes: int) -> Any:
+    storage, exports = ctypes.create_string_buffer(nbytes), _exports
+    address = ctypes.addressof(storage)
+    return (memoryview(storage).cast("B"), address, address + 80, address + 80 + (nbytes - 80) // 2,
+            (ctypes.byref(storage), versioned_name, exports and exports.drop))
 
 
 def export_like(template: _Template, data: int, owner: Any) -> Any:
     """Make a capsule like an earlier one, with other data."""
     exports: Any = _exports
-    before, behind, numbers = template
-    struct = _pack(before, data, behind)
-    address = id(struct) + _HEAD
-    entry = outstanding[address] = struct, owner, 16, numbers
+    spare, pack, before, what, behind = template
+    try:
+        storage, address, shape, strides, arguments = block = spare.pop()
+    except IndexError:
+        storage, address, shape, strides, arguments = block = _block(72 + len(behind))
+    pack(storage, 0, before, data, what, shape, strides, behind)
+    entry = outstanding[address] = block, owner, 16, spare
     try:
         if exports.ended:
             exports.silence(address, entry)
-        return _wrap(struct, versioned_name, exports.drop)
+        return _wrap(*arguments)
     except BaseException:
         outstanding.pop(address, None)
         raise

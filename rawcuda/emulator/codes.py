@@ -28,14 +28,19 @@ _TABLE = """
   1 INVALID_VALUE                invalid argument
   2 OUT_OF_MEMORY                out of memory
   3 NOT_INITIALIZED              initialization error
+  4 DEINITIALIZED                driver shutting down
+100 NO_DEVICE                    no CUDA-capable device is detected
 101 INVALID_DEVICE               invalid device ordinal
 200 INVALID_IMAGE                device kernel image is invalid
 201 INVALID_CONTEXT              invalid device context
+202 CONTEXT_ALREADY_CURRENT      context already current
 209 NO_BINARY_FOR_GPU            no kernel image is available for execution on the device
 215 UNSUPPORTED_LIMIT            limit is not supported on this architecture
+217 PEER_ACCESS_UNSUPPORTED      peer access is not supported between these two devices
 218 INVALID_PTX                  a PTX JIT compilation failed
 222 UNSUPPORTED_PTX_VERSION      the provided PTX was compiled with an unsupported toolchain.
 301 FILE_NOT_FOUND               file not found
+304 OPERATING_SYSTEM             OS call failed or operation not supported on this OS
 400 INVALID_HANDLE               invalid resource handle
 401 ILLEGAL_STATE                the operation cannot be performed in the present state
 500 NOT_FOUND                    named symbol not found
@@ -45,8 +50,10 @@ _TABLE = """
 702 LAUNCH_TIMEOUT               the launch timed out and was terminated
 704 PEER_ACCESS_ALREADY_ENABLED  peer access is already enabled
 705 PEER_ACCESS_NOT_ENABLED      peer access has not been enabled
+708 PRIMARY_CONTEXT_ACTIVE       cannot set while device is active in this process
 709 CONTEXT_IS_DESTROYED         context is destroyed
 710 ASSERT                       device-side assert triggered
+711 TOO_MANY_PEERS               peer mapping resources exhausted
 712 HOST_MEMORY_ALREADY_REGISTERED part or all of the requested memory range is already mapped
 713 HOST_MEMORY_NOT_REGISTERED   pointer does not correspond to a registered memory region
 714 HARDWARE_STACK_ERROR         hardware stack error

@@ -275,6 +275,12 @@ def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, window
     for _ in range(2):                                   # the second are copied from the first
         capsules = [v.__dlpack__(max_version=(1, 0)) for v in arrays]
     consumed = view(arrays[1].__dlpack__(max_version=(1, 0)))
+    other = arrays[0].__dlpack__(max_version=(1, 0))
+    at = pointer_of(other)
+    for pointer in struct.unpack("QQ", ctypes.string_at(at + 56, 16)):
+        assert at < pointer < at + 160
+        ctypes.memset(pointer, 7, 24)                    # who has a tensor may write into it
+    del other
     module("exporting")._templates.clear()
     gc.collect()
     kept = [bytes(80) for _ in range(100)] + [ctypes.create_string_buffer(128) for _ in range(100)]
