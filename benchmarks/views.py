@@ -38,8 +38,8 @@ class Fresh:
         return {"shape": (4, 5, 6), "typestr": "<f4", "data": self.data, "version": 3, "strides": (240, 24, 4), "stream": None}
 
 
-def by_dlpack(what: str, array: object, goal: float, more: "dict[str, object] | None" = None) -> None:
-    section = Section(f"view of {what}", CORE, {"rawcuda": goal})
+def by_dlpack(what: str, array: object, goal: "float | None", more: "dict[str, object] | None" = None) -> None:
+    section = Section(f"view of {what}", CORE, {"rawcuda": goal} if goal else {})
     if core:
         section.add(CORE, "v = f(a, -1)" + READ, f=core.StridedMemoryView.from_dlpack, a=array)
     section.add("rawcuda", "v = f(a)" + READ, f=view, a=array)
@@ -78,7 +78,7 @@ def main() -> None:
         by_dlpack("a JAX CPU array", jax.zeros((4, 5, 6), "float32"), 0.9)
     tvm = have("tvm_ffi")
     if tvm and numpy:
-        by_dlpack("a tvm-ffi tensor", tvm.from_dlpack(numpy.zeros((4, 5, 6), "float32")), 1.0)
+        by_dlpack("a tvm-ffi tensor", tvm.from_dlpack(numpy.zeros((4, 5, 6), "float32")), None)
     interface()
     buffers()
     exports()
