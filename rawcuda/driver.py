@@ -167,8 +167,8 @@ class Driver:
                 code = function(*arguments)
             except ctypes.ArgumentError as error:
                 _refuse_argument(error, name, names)
-            if listeners:
-                driver.tell(name, names, arguments, code, time.perf_counter_ns() - start)
+            if start:
+                driver.tell(name, names, arguments, code, start, time.perf_counter_ns() - start)
             if is_query and code in (0, _NOT_READY):
                 return bool(code == 0)
             if code:
@@ -204,11 +204,11 @@ class Driver:
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
         return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
 
-    def tell(self, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]", code: int, elapsed_ns: int) -> None:
+    def tell(self, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]", code: int, began_ns: int, elapsed_ns: int) -> None:
         """Tell the tracers of one call."""
         result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
-        tracing.emit(tracing.Call(name, shown, result, elapsed_ns))
+        tracing.emit(tracing.Call(name, shown, result, elapsed_ns, began_ns))
 
     def refuse_forked(self, name: str) -> "NoReturn":
         """Raise ForkedAfterInit for a call that was asked for in a child of fork()."""

@@ -208,8 +208,8 @@ class Plan:
             code = self._function(*arguments)
             if code:
                 code = self._again(arguments, code)
-        if tracing.listeners:
-            self._driver.tell(self._symbol, *self._shown(), code, time.perf_counter_ns() - start)
+        if start:
+            self._driver.tell(self._symbol, *self._shown(), code, start, time.perf_counter_ns() - start)
         return int(code)
 
     def _again(self, arguments: Any, code: int) -> int:

@@ -32,9 +32,9 @@ class Call:
 
     __slots__ = ("name", "arguments", "result", "elapsed_ns", "began_ns", "thread")
 
-    def __init__(self, name: str, arguments: Mapping[str, str], result: str, elapsed_ns: int) -> None:
+    def __init__(self, name: str, arguments: Mapping[str, str], result: str, elapsed_ns: int, began_ns: int = 0) -> None:
         self.name, self.arguments, self.result, self.elapsed_ns = name, arguments, result, elapsed_ns
-        self.began_ns, self.thread = perf_counter_ns() - elapsed_ns, _thread.get_ident()
+        self.began_ns, self.thread = began_ns or perf_counter_ns() - elapsed_ns, _thread.get_ident()
 
     def __str__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self.arguments.items())

@@ -1,8 +1,10 @@
 """Real traces: streams, events and copies as the driver was told of them, in each form."""
 from __future__ import annotations
 
+import ctypes
 import io
 import json
+import time
 import xml.etree.ElementTree as ElementTree
 from array import array
 from collections import Counter
@@ -48,6 +50,16 @@ def test_lanes_of_real_streams(heard):
     assert heights[0] != heights[1]
     dashes = [path.get("stroke-dasharray") for path in root.iter(SVG + "path") if path.get("marker-end")]
     assert dashes.count("none") == 1 and dashes.count("4 2") == texts["waits"]       # one event waited for; each wait of the program's
+
+
+def test_what_telling_takes_is_not_the_calls(device, monkeypatch):
+    shown, heard = module("driver").show, []
+    monkeypatch.setattr(module("driver"), "show", lambda value: time.sleep(0.01) or shown(value))
+    with rawcuda.trace(lambda call: heard.append((call.began_ns + call.elapsed_ns, time.perf_counter_ns()))):
+        began = time.perf_counter_ns()
+        rawcuda.cu.cuDriverGetVersion(ctypes.byref(ctypes.c_int()))
+    (ended, told), = heard
+    assert began < ended <= told - 10_000_000
 
 
 def test_a_real_chrome_trace(heard, tmp_path):
