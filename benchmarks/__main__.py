@@ -9,6 +9,7 @@ Without a GPU the driver is a stub of C functions that return at once (stub.c): 
 one, it is NVIDIA's driver, and what only a GPU can tell is added (gpu.py). Peers that cannot be installed or do not start are
 told by name. Absolute times are one machine's, on one day; the ratios, taken within interleaved rounds, are what to read.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -29,11 +30,27 @@ if TYPE_CHECKING:
     from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PEERS = ("numpy", "matplotlib", "cuda-core", "cuda-bindings", "jax", "cupy-cuda13x", "numba-cuda", "tinygrad", "warp-lang", "apache-tvm-ffi",
-         "mpi4py", "torch==2.13.0", "pycuda")
-PARTS = {"views": [["benchmarks.views"]],
-         "launches": [["benchmarks.launches", part] for part in ("4", "12", "exporter", "calls", "growth")],
-         "weight": [["benchmarks.weight"]], "gpu": [["benchmarks.gpu"]]}
+PEERS = (
+    "numpy",
+    "matplotlib",
+    "cuda-core",
+    "cuda-bindings",
+    "jax",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "tinygrad",
+    "warp-lang",
+    "apache-tvm-ffi",
+    "mpi4py",
+    "torch==2.13.0",
+    "pycuda",
+)
+PARTS = {
+    "views": [["benchmarks.views"]],
+    "launches": [["benchmarks.launches", part] for part in ("4", "12", "exporter", "calls", "growth")],
+    "weight": [["benchmarks.weight"]],
+    "gpu": [["benchmarks.gpu"]],
+}
 
 
 def has_gpu() -> bool:
@@ -57,7 +74,9 @@ def environment(folder: Path) -> Path:
             continue
         print(f"installing {peer} ...", flush=True)
         try:
-            done = subprocess.run([str(python), "-m", "pip", "install", "-q", peer], capture_output=True, text=True, timeout=900)
+            done = subprocess.run(
+                [str(python), "-m", "pip", "install", "-q", peer], capture_output=True, text=True, timeout=900
+            )
             why = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         except subprocess.TimeoutExpired:
             why = "15 minutes were not enough"
@@ -65,7 +84,7 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def measure(python: Path, parts: "list[str]", gpu: bool, folder: Path, rounds: int) -> "list[dict[str, Any]]":
+def measure(python: Path, parts: list[str], gpu: bool, folder: Path, rounds: int) -> list[dict[str, Any]]:
     """Run each part in a process of its own, and return the rows."""
     env = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": "1", "ROUNDS": str(rounds)}
     env.setdefault("BATCH_MS", "0.4")
@@ -77,11 +96,18 @@ def measure(python: Path, parts: "list[str]", gpu: bool, folder: Path, rounds: i
         else:
             env.update(RAWCUDA_DRIVER=str(made), LD_LIBRARY_PATH=str(made.parent))
         parts = [part for part in parts if part != "gpu"]
-    rows: "list[dict[str, Any]]" = []
+    rows: list[dict[str, Any]] = []
     for part in parts:
         for arguments in PARTS[part]:
             try:
-                done = subprocess.run([str(python), "-m", *arguments], env=env, capture_output=True, text=True, timeout=1800, cwd=HERE.parent)
+                done = subprocess.run(
+                    [str(python), "-m", *arguments],
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    timeout=1800,
+                    cwd=HERE.parent,
+                )
                 lines, code = done.stdout, done.returncode
             except subprocess.TimeoutExpired as late:
                 lines, code = (late.stdout or b"").decode(), -1
@@ -90,18 +116,24 @@ def measure(python: Path, parts: "list[str]", gpu: bool, folder: Path, rounds: i
                     rows.append(json.loads(line))
                     print(as_text(rows[-1]), flush=True)
             if code:
-                rows.append({"section": " ".join(arguments), "case": "the whole part", "left_out": f"ended with {code}"})
+                rows.append(
+                    {"section": " ".join(arguments), "case": "the whole part", "left_out": f"ended with {code}"}
+                )
                 print(as_text(rows[-1]), (done.stderr.strip().splitlines() or [""])[-1] if code > 0 else "")
     return rows
 
 
-def as_text(row: "dict[str, Any]") -> str:
+def as_text(row: dict[str, Any]) -> str:
     """Word a row for the screen."""
     head = f"{row['section'][:58]:58} {row['case'][:48]:48}"
     if "left_out" in row:
         return f"{head} left out: {row['left_out'][:90]}"
     if "value" in row:
-        met = "" if "goal" not in row else ("  goal met" if row["value"] <= row["goal"] else "  NOT MET") + f" (at most {row['goal']})"
+        met = (
+            ""
+            if "goal" not in row
+            else ("  goal met" if row["value"] <= row["goal"] else "  NOT MET") + f" (at most {row['goal']})"
+        )
         return f"{head} {row['value']:12.2f} {row.get('unit', '')}{met}"
     text = f"{head} {row['median_ns']:10.0f} ns [{row['low_ns']:.0f} .. {row['high_ns']:.0f}]"
     if "ratio" in row:
@@ -117,17 +149,36 @@ def main() -> None:
     parser.add_argument("--python", type=Path, help="an interpreter whose environment has the peers")
     parser.add_argument("--only", choices=list(PARTS), action="append")
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "benchmarks", help="for the environment, the stub and the results")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=HERE.parent / "build" / "benchmarks",
+        help="for the environment, the stub and the results",
+    )
     options = parser.parse_args()
     gpu = has_gpu()
     python = options.python or environment(options.folder / "environment-{}.{}".format(*sys.version_info[:2]))
-    rows = [{"section": "peers", "case": marker.stem, "left_out": "it could not be installed: " + marker.read_text()}
-            for marker in sorted(python.parent.parent.glob("*.tried")) if marker.read_text()]
+    rows = [
+        {"section": "peers", "case": marker.stem, "left_out": "it could not be installed: " + marker.read_text()}
+        for marker in sorted(python.parent.parent.glob("*.tried"))
+        if marker.read_text()
+    ]
     rows += measure(python, options.only or list(PARTS), gpu, options.folder, options.rounds)
-    facts = subprocess.run([str(python), "-c", "import sys; print(sys.version.split()[0])"], capture_output=True, text=True).stdout.strip()
-    versions = subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True).stdout.split()
-    result = {"date": date.today().isoformat(), "python": facts, "machine": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count(), "gpu": gpu,
-              "peers": versions, "rows": rows}
+    facts = subprocess.run(
+        [str(python), "-c", "import sys; print(sys.version.split()[0])"], capture_output=True, text=True
+    ).stdout.strip()
+    versions = subprocess.run(
+        [str(python), "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True
+    ).stdout.split()
+    result = {
+        "date": date.today().isoformat(),
+        "python": facts,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "gpu": gpu,
+        "peers": versions,
+        "rows": rows,
+    }
     options.folder.mkdir(parents=True, exist_ok=True)
     where = options.folder / f"results-{facts}{'-gpu' if gpu else ''}.json"
     where.write_text(json.dumps(result, indent=1))

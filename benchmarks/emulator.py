@@ -10,6 +10,7 @@ A thread-instruction is one PTX instruction that one thread executes; one run is
 has no instructions: it is compared by the time for the same work. Each number is the best of some runs, in processor time, as
 other programs may be running.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,7 +28,14 @@ from typing import Any, Callable
 
 HERE = Path(__file__).resolve().parent
 PTX = HERE / "emulator.ptx"
-GOALS = {"polynomial": 20e6, "add": 20e6, "product": 5e6, "reduce": 5e6, "mandelbrot": 5e6, "histogram": 5e6}     # a second, on a two-core machine
+GOALS = {
+    "polynomial": 20e6,
+    "add": 20e6,
+    "product": 5e6,
+    "reduce": 5e6,
+    "mandelbrot": 5e6,
+    "histogram": 5e6,
+}  # a second, on a two-core machine
 SECONDS = {"add": 0.100, "product": 0.250}
 
 
@@ -37,7 +45,7 @@ def floats(count: int) -> bytes:
 
 
 # kernel -> grid, block, arguments: bytes are device memory, the first is the result
-WORK: "dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]]" = {
+WORK: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]] = {
     "add": ((256,), (256,), (bytes(4 << 16), floats(1 << 16), floats(1 << 16), 1 << 16)),
     "polynomial": ((128,), (256,), (bytes(4 << 15), floats(1 << 15), 1 << 15)),
     "product": ((8, 8), (8, 8), (bytes(4 << 12), floats(1 << 12), floats(1 << 12), 64)),
@@ -57,8 +65,12 @@ def main() -> int:
     parser.add_argument("--unchecked", action="store_true")
     options = parser.parse_args()
     if options.pythons:
-        more = [f"--repeat={options.repeat}", *(["--json"] if options.json else []), *(["--unchecked"] if options.unchecked else []),
-                *(f"--only={name}" for name in options.only or ())]
+        more = [
+            f"--repeat={options.repeat}",
+            *(["--json"] if options.json else []),
+            *(["--unchecked"] if options.unchecked else []),
+            *(f"--only={name}" for name in options.only or ()),
+        ]
         return max(subprocess.call([python, str(Path(__file__).resolve()), *more]) for python in options.pythons)
     sys.path.insert(0, str(HERE.parent))
     checked = not options.unchecked
@@ -67,13 +79,14 @@ def main() -> int:
     return 0
 
 
-def package() -> "tuple[Any, Any]":
+def package() -> tuple[Any, Any]:
     """Give the loader and the space of the emulator."""
     from rawcuda.emulator import ptx, space
+
     return ptx, space
 
 
-def prepare(name: str, checked: bool = True) -> "tuple[Any, Callable[..., None]]":
+def prepare(name: str, checked: bool = True) -> tuple[Any, Callable[..., None]]:
     """Load the kernels; give one, and a function that runs it once."""
     ptx, space = package()
     memory = space.Space(watch=checked)
@@ -87,15 +100,16 @@ def prepare(name: str, checked: bool = True) -> "tuple[Any, Callable[..., None]]
             made.data[:] = value
             made.wrote(0, len(value))
             value = made.base
-        packed[offset:offset + size] = value.to_bytes(size, "little")
+        packed[offset : offset + size] = value.to_bytes(size, "little")
     three: Any = lambda size: (*size, 1, 1, 1)[:3]
 
-    def run(blocks: "tuple[int, ...]" = grid) -> None:
+    def run(blocks: tuple[int, ...] = grid) -> None:
         entry.run(three(blocks), three(block), 0, bytes(packed))
+
     return code, run
 
 
-def measure(name: str, repeat: int, checked: bool = True) -> "dict[str, Any]":
+def measure(name: str, repeat: int, checked: bool = True) -> dict[str, Any]:
     """Time one kernel here and, where it can be, in numba's simulator."""
     code, run = prepare(name, checked)
     grid, block, _ = WORK[name]
@@ -107,11 +121,19 @@ def measure(name: str, repeat: int, checked: bool = True) -> "dict[str, Any]":
     executed = count(code, run, threads)
     seconds = best(run, repeat)
     numba = simulated(name) if os.environ.get("BENCHMARK_NUMBA") != "0" else None
-    return {"kernel": name, "threads": blocks * threads, "instructions": executed, "seconds": seconds, "a_second": executed / seconds,
-            "numba_seconds": numba, "goal": GOALS[name], "limit_seconds": SECONDS.get(name)}
+    return {
+        "kernel": name,
+        "threads": blocks * threads,
+        "instructions": executed,
+        "seconds": seconds,
+        "a_second": executed / seconds,
+        "numba_seconds": numba,
+        "goal": GOALS[name],
+        "limit_seconds": SECONDS.get(name),
+    }
 
 
-def best(function: "Callable[[], None]", repeat: int) -> float:
+def best(function: Callable[[], None], repeat: int) -> float:
     """Time the fastest of some runs."""
     found = float("inf")
     for _ in range(repeat):
@@ -121,10 +143,10 @@ def best(function: "Callable[[], None]", repeat: int) -> float:
     return found
 
 
-def count(code: Any, run: "Callable[[], None]", threads: int) -> int:
+def count(code: Any, run: Callable[[], None], threads: int) -> int:
     """Count the PTX instructions that all threads execute, from the lines of Python that are run for them."""
     total = 0
-    last: "dict[int, int]" = {}
+    last: dict[int, int] = {}
     lines = [(line.line, line.text.startswith("def ")) for line in code.lines]
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:
@@ -133,7 +155,7 @@ def count(code: Any, run: "Callable[[], None]", threads: int) -> int:
             number = lines[frame.f_lineno - 1][0]
             if last.get(id(frame)) != number:
                 last[id(frame)] = number
-                total += threads if frame.f_code.co_name != "thread" else 1       # what is the same for all is computed once
+                total += threads if frame.f_code.co_name != "thread" else 1  # what is the same for all is computed once
         return local
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -151,13 +173,20 @@ def count(code: Any, run: "Callable[[], None]", threads: int) -> int:
     return total
 
 
-def overheads(repeat: int, checked: bool = True) -> "dict[str, float]":
+def overheads(repeat: int, checked: bool = True) -> dict[str, float]:
     """Give the milliseconds to load a typical kernel, and the microseconds of a launch of one block and of an entry point."""
     ptx, space = package()
     texts = re.split(r"(?m)^(?=\.visible \.entry )", PTX.read_text())
-    load = [best(lambda text=text: ptx.load((texts[0] + text).encode(), space.Space(watch=checked)), repeat) for text in texts[1:]]       # type: ignore[misc]
+    load = [
+        best(lambda text=text: ptx.load((texts[0] + text).encode(), space.Space(watch=checked)), repeat)
+        for text in texts[1:]
+    ]  # type: ignore[misc]
     _, run = prepare("add", checked)
-    return {"load_ms": sum(load) / len(load) * 1e3, "smallest_launch_us": best(lambda: run((1,)), 4 * repeat) * 1e6, "entry_us": entry_us()}
+    return {
+        "load_ms": sum(load) / len(load) * 1e3,
+        "smallest_launch_us": best(lambda: run((1,)), 4 * repeat) * 1e6,
+        "entry_us": entry_us(),
+    }
 
 
 def entry_us() -> float:
@@ -165,6 +194,7 @@ def entry_us() -> float:
     import ctypes
 
     from rawcuda.emulator import Emulator
+
     emulator = Emulator()
     initialise = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(emulator.address("cuInit"))
     assert initialise(0) == 0
@@ -175,6 +205,7 @@ def entry_us() -> float:
     def calls() -> None:
         for _ in range(2000):
             function(address)
+
     return best(calls, 5) / 2000 * 1e6
 
 
@@ -275,16 +306,22 @@ print((time.process_time() - started) * part)
 """
 
 
-def simulated(name: str) -> "float | None":
+def simulated(name: str) -> float | None:
     """Time the simulator, which needs a process of its own; None without numba. Where all blocks do the same, some are enough."""
     grid, block, arguments = WORK[name]
     part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
-    done = subprocess.run([sys.executable, "-c", SIMULATED], input=repr((name, grid, block, part, *arguments)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATED],
+        input=repr((name, grid, block, part, *arguments)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
+    )
     return float(done.stdout) if done.returncode == 0 else None
 
 
-def print_rows(rows: "list[dict[str, Any]]", rest: "dict[str, float]", as_json: bool) -> None:
+def print_rows(rows: list[dict[str, Any]], rest: dict[str, float], as_json: bool) -> None:
     """Print a table, or a line of JSON each."""
     if as_json:
         for row in rows:
@@ -292,12 +329,20 @@ def print_rows(rows: "list[dict[str, Any]]", rest: "dict[str, float]", as_json: 
         print(json.dumps({"python": platform.python_version(), **rest}))
         return
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
-    print(f"{'kernel':12}{'threads':>9}{'instructions':>14}{'ms':>9}{'M a second':>12}{'goal':>7}{'numba ms':>11}{'times':>8}")
+    print(
+        f"{'kernel':12}{'threads':>9}{'instructions':>14}{'ms':>9}{'M a second':>12}{'goal':>7}{'numba ms':>11}{'times':>8}"
+    )
     for row in rows:
         numba = row["numba_seconds"]
         beside = f"{numba * 1e3:>11.0f}{numba / row['seconds']:>8.0f}" if numba else f"{'-':>11}{'-':>8}"
-        print(f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{row['seconds'] * 1e3:>9.1f}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}")
-    print("a kernel loads in {load_ms:.1f} ms; one block of 256 threads takes {smallest_launch_us:.0f} us; an entry point {entry_us:.1f} us\n".format(**rest))
+        print(
+            f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{row['seconds'] * 1e3:>9.1f}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}"
+        )
+    print(
+        "a kernel loads in {load_ms:.1f} ms; one block of 256 threads takes {smallest_launch_us:.0f} us; an entry point {entry_us:.1f} us\n".format(
+            **rest
+        )
+    )
 
 
 if __name__ == "__main__":

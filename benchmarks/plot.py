@@ -1,4 +1,5 @@
 """Draw the goals and what was measured: python plot.py RESULTS.json writes RESULTS.svg."""
+
 from __future__ import annotations
 
 import json
@@ -9,8 +10,10 @@ from pathlib import Path
 def main(path: Path) -> None:
     """Draw one bar a goal: the ratio measured over the ratio wanted."""
     import matplotlib
+
     matplotlib.use("svg")
     from matplotlib import pyplot
+
     result = json.loads(path.read_text())
     rows = [row for row in result["rows"] if "goal" in row and ("ratio" in row or "value" in row)]
     names = [row["section"] for row in rows]

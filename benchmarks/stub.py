@@ -3,6 +3,7 @@
 The names are those of the package's own table and, where a cuda.h is at hand, of that header: some peers link against
 functions that the table leaves out.
 """
+
 from __future__ import annotations
 
 import re
@@ -14,36 +15,58 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-def names() -> "list[str]":
+def names() -> list[str]:
     """Return every symbol that a peer may look for."""
     sys.path.insert(0, str(HERE.parent))
     from rawcuda import cuda_h
+
     found = set(cuda_h.prototypes())
-    for header in [*Path("/usr/local").glob("cuda*/include/cuda.h"), *Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/include/cuda.h")]:
+    for header in [
+        *Path("/usr/local").glob("cuda*/include/cuda.h"),
+        *Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/include/cuda.h"),
+    ]:
         text = header.read_text(errors="replace")
         found |= set(re.findall(r"\bCUresult\s+CUDAAPI\s+(cu[A-Z]\w+)\s*\(", text))
         found |= set(re.findall(r"^#define\s+cu[A-Z]\w+\s+(cu[A-Z]\w+)\s*$", text, re.M))
-    return sorted(found | {"cuProfilerStart", "cuProfilerStop", "cuProfilerInitialize", "cuGLInit", "cuGraphicsGLRegisterBuffer",
-                           "cuGraphicsGLRegisterImage", "cuGLGetDevices_v2"})
+    return sorted(
+        found
+        | {
+            "cuProfilerStart",
+            "cuProfilerStop",
+            "cuProfilerInitialize",
+            "cuGLInit",
+            "cuGraphicsGLRegisterBuffer",
+            "cuGraphicsGLRegisterImage",
+            "cuGLGetDevices_v2",
+        }
+    )
 
 
-def build(folder: Path) -> "Path | None":
+def build(folder: Path) -> Path | None:
     """Return the path of a new libcuda.so.1 in a folder; None where there is no C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     generic = folder / "generic.c"
-    generic.write_text("/* written by stub.py */\n" + "".join(f"__attribute__((weak)) int {name}(void) {{ return 0; }}\n" for name in names()))
+    generic.write_text(
+        "/* written by stub.py */\n"
+        + "".join(f"__attribute__((weak)) int {name}(void) {{ return 0; }}\n" for name in names())
+    )
     made = folder / "libcuda.so.1"
     objects = []
     for source in (HERE / "stub.c", generic):
         target = folder / (source.stem + ".o")
-        subprocess.run([compiler, "-O2", "-fPIC", "-Wall", "-Wno-unused-parameter", "-c", str(source), "-o", str(target)], check=True)
+        subprocess.run(
+            [compiler, "-O2", "-fPIC", "-Wall", "-Wno-unused-parameter", "-c", str(source), "-o", str(target)],
+            check=True,
+        )
         objects.append(str(target))
     subprocess.run([compiler, "-shared", "-Wl,-soname,libcuda.so.1", "-o", str(made), *objects, "-ldl"], check=True)
     floor = folder / "libfloor.so"
-    subprocess.run([compiler, "-O2", "-fPIC", "-shared", "-Wall", "-o", str(floor), str(HERE / "floor.c"), "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-O2", "-fPIC", "-shared", "-Wall", "-o", str(floor), str(HERE / "floor.c"), "-ldl"], check=True
+    )
     return made
 
 

@@ -3,6 +3,7 @@
 Every round times each case once, in an order that turns by one each round, so that a slow stretch of the machine falls on all
 alike. A ratio is taken within each round; what is told is its median over the rounds, with the middle half of the times.
 """
+
 from __future__ import annotations
 
 import json
@@ -13,7 +14,7 @@ import timeit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
 ROUNDS, BATCH_MS = int(os.environ.get("ROUNDS", "40")), float(os.environ.get("BATCH_MS", "2"))
 
@@ -25,10 +26,10 @@ class Section:
     goals  {case: the largest ratio that is wanted}
     """
 
-    def __init__(self, title: str, base: "Optional[str]" = None, goals: "Optional[dict[str, float]]" = None) -> None:
+    def __init__(self, title: str, base: str | None = None, goals: dict[str, float] | None = None) -> None:
         self.title, self.base, self.goals = title, base, goals or {}
-        self.cases: "list[tuple[str, timeit.Timer, int, list[float]]]" = []
-        self.left_out: "dict[str, str]" = {}
+        self.cases: list[tuple[str, timeit.Timer, int, list[float]]] = []
+        self.left_out: dict[str, str] = {}
 
     def add(self, name: str, statement: str, per: int = 1, **names: Any) -> None:
         """Enter a statement; one that fails is left out, and named with its reason."""
@@ -47,14 +48,14 @@ class Section:
     def run(self, rounds: int = ROUNDS, batch_ms: float = BATCH_MS) -> None:
         """Time all cases, and write a line of JSON for each."""
         loops = []
-        for _, timer, per, _ in self.cases:
+        for _, timer, per, _ in self.cases:  # noqa: B007
             n = 1
             while timer.timeit(n) < batch_ms / 4000 and n < 10**7:
                 n *= 2
             loops.append(max(1, int(n * batch_ms / 1000 / max(timer.timeit(n), 1e-9))))
         for turn in range(rounds):
             order = list(range(len(self.cases)))
-            for i in order[turn % len(order):] + order[:turn % len(order)]:
+            for i in order[turn % len(order) :] + order[: turn % len(order)]:
                 _, timer, per, times = self.cases[i]
                 times.append(timer.timeit(loops[i]) / loops[i] / per * 1e9)
         base = next((times for name, _, _, times in self.cases if name == self.base), None)
@@ -69,7 +70,7 @@ class Section:
             tell({"section": self.title, "case": name, "left_out": why})
 
 
-def quartiles(numbers: "list[float]") -> "tuple[float, float, float]":
+def quartiles(numbers: list[float]) -> tuple[float, float, float]:
     """Return the first quartile, the median, the third quartile."""
     if len(numbers) < 2:
         return (numbers[0],) * 3
@@ -77,7 +78,7 @@ def quartiles(numbers: "list[float]") -> "tuple[float, float, float]":
     return low, middle, high
 
 
-def tell(row: "dict[str, Any]", goal: "Optional[float]" = None) -> None:
+def tell(row: dict[str, Any], goal: float | None = None) -> None:
     """Write one result for whoever started this process."""
     if goal is not None:
         row["goal"] = goal

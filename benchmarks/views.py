@@ -1,4 +1,5 @@
 """What views cost, beside cuda.core: made, and `ptr shape strides dtype` read. Run by __main__.py, in the environment of the peers."""
+
 from __future__ import annotations
 
 import ctypes
@@ -35,10 +36,17 @@ class Fresh:
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        return {"shape": (4, 5, 6), "typestr": "<f4", "data": self.data, "version": 3, "strides": (240, 24, 4), "stream": None}
+        return {
+            "shape": (4, 5, 6),
+            "typestr": "<f4",
+            "data": self.data,
+            "version": 3,
+            "strides": (240, 24, 4),
+            "stream": None,
+        }
 
 
-def by_dlpack(what: str, array: object, goal: "float | None", more: "dict[str, object] | None" = None) -> None:
+def by_dlpack(what: str, array: object, goal: float | None, more: dict[str, object] | None = None) -> None:
     section = Section(f"view of {what}", CORE, {"rawcuda": goal} if goal else {})
     if core:
         section.add(CORE, "v = f(a, -1)" + READ, f=core.StridedMemoryView.from_dlpack, a=array)
@@ -53,6 +61,7 @@ def by_dlpack(what: str, array: object, goal: "float | None", more: "dict[str, o
 def torch_floor(tensor: object) -> object:
     """Return what any view of a real torch tensor must do: ask two things, call the exchange table, and hold the storage."""
     from rawcuda.protocols.dlpack_c_exchange import table_of
+
     table, struct = table_of(type(tensor)), ctypes.create_string_buffer(48)
     argument = ctypes.c_void_p.from_param(struct)
 
@@ -60,6 +69,7 @@ def torch_floor(tensor: object) -> object:
         tensor.requires_grad, tensor.is_neg()
         table.borrow(ctypes.py_object(tensor), argument)
         return tensor.untyped_storage()
+
     return ask
 
 
@@ -72,7 +82,12 @@ def main() -> None:
     if torch:
         tensor = torch.zeros((4, 5, 6))
         view(tensor)
-        by_dlpack("a torch CPU tensor", tensor, 0.25, {"floor: the table's call, and what it does not check": torch_floor(tensor)})
+        by_dlpack(
+            "a torch CPU tensor",
+            tensor,
+            0.25,
+            {"floor: the table's call, and what it does not check": torch_floor(tensor)},
+        )
     jax = have("jax.numpy")
     if jax:
         by_dlpack("a JAX CPU array", jax.zeros((4, 5, 6), "float32"), 0.9)
@@ -99,7 +114,14 @@ def interface() -> None:
     section.add("the dict alone", "a.__cuda_array_interface__", a=exporter)
     view(exporter)
     from rawcuda.cuda_side import spot
-    section.add("floor: the dict, and the question to the driver", "a.__cuda_array_interface__; f(p)", f=spot, p=memory.ptr, a=exporter)
+
+    section.add(
+        "floor: the dict, and the question to the driver",
+        "a.__cuda_array_interface__; f(p)",
+        f=spot,
+        p=memory.ptr,
+        a=exporter,
+    )
     with device.current():
         section.run()
 
@@ -108,8 +130,13 @@ def buffers() -> None:
     floor = "memoryview + ctypes.from_buffer"
     section = Section("view of a bytearray", floor, {"rawcuda": 3.0})
     a = bytearray(480)
-    section.add(floor, "v = memoryview(a); v.shape; v.strides; v.format; addressof(array.from_buffer(a))", a=a,
-                addressof=ctypes.addressof, array=ctypes.c_char * 480)
+    section.add(
+        floor,
+        "v = memoryview(a); v.shape; v.strides; v.format; addressof(array.from_buffer(a))",
+        a=a,
+        addressof=ctypes.addressof,
+        array=ctypes.c_char * 480,
+    )
     section.add("rawcuda", "v = f(a)" + READ, f=view, a=a)
     section.run()
 
@@ -119,6 +146,7 @@ def least(exported: object) -> object:
     from rawcuda.callback import callback
     from rawcuda.cpython import bind
     from rawcuda.dlpack import identify, versioned_name
+
     capsule = exported.__dlpack__(max_version=(1, 0))
     nothing = callback(lambda address: None)
     image = ctypes.string_at(identify(capsule)[0], 80)
@@ -127,9 +155,11 @@ def least(exported: object) -> object:
     new.argtypes = None
 
     class Least:
-        owner = capsule                                  # the struct points to shape and strides in its tensor
+        owner = capsule  # the struct points to shape and strides in its tensor
 
-        def __dlpack__(self, *, stream: object = None, max_version: object = None, dl_device: object = None, copy: object = None) -> object:
+        def __dlpack__(
+            self, *, stream: object = None, max_version: object = None, dl_device: object = None, copy: object = None
+        ) -> object:
             return new(struct, versioned_name, destructor)
 
     return Least()
@@ -148,8 +178,11 @@ def exports() -> None:
     section.add("rawcuda's __dlpack__ alone", "v.__dlpack__(max_version=(1, 3))", v=view(a))
     section.add("np.asarray of rawcuda's view", "f(v)", f=numpy.asarray, v=view(a))
     section.add("of a NumPy array", "f(v)", f=numpy.from_dlpack, v=a)
-    section.add("floor: NumPy's part, a capsule, two callbacks that do nothing", "f(v)", f=numpy.from_dlpack, v=least(view(a)))
+    section.add(
+        "floor: NumPy's part, a capsule, two callbacks that do nothing", "f(v)", f=numpy.from_dlpack, v=least(view(a))
+    )
     from rawcuda.callback import callback
+
     keeping = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback(lambda address: None))
     section.add("two callbacks that keep a pending exception", "f(1); f(1)", f=keeping)
     section.run()
@@ -177,7 +210,9 @@ def growth() -> None:
     many = [whole[:n] for n in range(5000)]
     section = Section("growth: 5000 arrays of 5000 shapes", CORE)
     if core:
-        section.add(CORE, "for a in many:\n    v = f(a, -1)" + READ, per=5000, f=core.StridedMemoryView.from_dlpack, many=many)
+        section.add(
+            CORE, "for a in many:\n    v = f(a, -1)" + READ, per=5000, f=core.StridedMemoryView.from_dlpack, many=many
+        )
     section.add("rawcuda", "for a in many:\n    v = f(a)" + READ, per=5000, f=view, many=many)
     section.run(rounds=7, batch_ms=1)
     section = Section("growth: view of a NumPy array, traced", "not traced")
@@ -196,13 +231,29 @@ def kept() -> None:
     view(a)
     gc.collect()
     import tracemalloc
+
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     views = [view(a) for _ in range(10_000)]
     traced = (tracemalloc.get_traced_memory()[0] - before - sys.getsizeof(views)) / len(views)
     tracemalloc.stop()
-    tell({"section": "weight: a kept view", "case": "StridedView object", "value": sys.getsizeof(views[0]), "unit": "bytes"}, 200)
-    tell({"section": "weight: a kept view", "case": "with NumPy's capsule, as tracemalloc counts", "value": traced, "unit": "bytes"})
+    tell(
+        {
+            "section": "weight: a kept view",
+            "case": "StridedView object",
+            "value": sys.getsizeof(views[0]),
+            "unit": "bytes",
+        },
+        200,
+    )
+    tell(
+        {
+            "section": "weight: a kept view",
+            "case": "with NumPy's capsule, as tracemalloc counts",
+            "value": traced,
+            "unit": "bytes",
+        }
+    )
     del views
     sizes = []
     for _ in range(2):
@@ -212,8 +263,15 @@ def kept() -> None:
             views.append([view(a) for _ in range(100_000)])
             sizes.append((resident() - at) / 100_000)
         del views
-    tell({"section": "weight: a kept view", "case": "growth of the process a view, first to last 100,000 of a million",
-          "value": sizes[0], "last": sizes[9], "unit": "bytes"})
+    tell(
+        {
+            "section": "weight: a kept view",
+            "case": "growth of the process a view, first to last 100,000 of a million",
+            "value": sizes[0],
+            "last": sizes[9],
+            "unit": "bytes",
+        }
+    )
 
 
 def resident() -> int:

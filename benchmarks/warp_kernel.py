@@ -1,4 +1,5 @@
 """A kernel for Warp, which reads its source from a file."""
+
 from __future__ import annotations
 
 import warp as wp
@@ -11,7 +12,7 @@ def nothing(a: wp.array(dtype=wp.float32), n: wp.int32):  # type: ignore[valid-t
         a[i] = 0.0
 
 
-def prepare() -> "tuple[object, list[object]]":
+def prepare() -> tuple[object, list[object]]:
     """Return the kernel and its arguments, on the first GPU."""
     wp.init()
     return nothing, [wp.zeros(120, dtype=wp.float32, device="cuda:0"), 0]

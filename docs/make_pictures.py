@@ -3,6 +3,7 @@
 A layout's picture is the same each time. A trace has other addresses and times each time; so those are drawn again only when the
 drawing has changed.
 """
+
 import array
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def traces():
         rawcuda.copy(target.view(), source.view(), stream=stream)
         copied = stream.record()
         other.wait(copied)
-        rawcuda.copy(back.view(), target.view(), stream=other)   # new views: they know of no stream yet
+        rawcuda.copy(back.view(), target.view(), stream=other)  # new views: they know of no stream yet
         other.synchronize()
     v = rawcuda.view(array.array("f", [1, 2, 3]))
     life = []
@@ -39,7 +40,10 @@ def traces():
         taken = rawcuda.view(capsule)
         del capsule
         del taken
-    return {"lanes": trace_picture([event for event in lanes if isinstance(event, Call)]), "capsule": trace_picture(life)}
+    return {
+        "lanes": trace_picture([event for event in lanes if isinstance(event, Call)]),
+        "capsule": trace_picture(life),
+    }
 
 
 if __name__ == "__main__":

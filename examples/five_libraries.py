@@ -3,6 +3,7 @@
 From the checkout:            PYTHONPATH=. python3 examples/five_libraries.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/five_libraries.py
 """
+
 import importlib
 import mmap
 import struct
@@ -22,7 +23,10 @@ def mapped():
 
 # a library: the module it needs, and how to make an array of 32-bit floats with it
 LIBRARIES = {
-    "torch": ("torch", lambda torch: torch.arange(N, dtype=torch.float32, device="cuda" if torch.cuda.is_available() else "cpu")),
+    "torch": (
+        "torch",
+        lambda torch: torch.arange(N, dtype=torch.float32, device="cuda" if torch.cuda.is_available() else "cpu"),
+    ),
     "cupy": ("cupy", lambda cupy: cupy.arange(N, dtype="float32")),
     "jax": ("jax", lambda jax: jax.numpy.arange(N, dtype="float32")),
     "numpy": ("numpy", lambda numpy: numpy.arange(N, dtype="float32")),
@@ -35,17 +39,20 @@ LIBRARIES = {
 }
 
 # sum5(out, a, b, c, d, e, n): out[i] = a[i] + b[i] + c[i] + d[i] + e[i]
-ADDING = "".join(f"""
+ADDING = "".join(
+    f"""
     ld.param.u64        %rd3, [{name}];
     add.s64             %rd3, %rd3, %rd1;
     ld.f32              %f2, [%rd3];
-    add.f32             %f1, %f1, %f2;""" for name in "abcde")
+    add.f32             %f1, %f1, %f2;"""
+    for name in "abcde"
+)
 PTX = f"""
 .version 6.3
 .target sm_50
 .address_size 64
 
-.visible .entry sum5(.param .u64 out, {', '.join(f'.param .u64 {name}' for name in 'abcde')}, .param .u32 n)
+.visible .entry sum5(.param .u64 out, {", ".join(f".param .u64 {name}" for name in "abcde")}, .param .u32 n)
 {{
     .reg .pred %p<2>;
     .reg .b32  %r<6>;
@@ -77,7 +84,7 @@ def available():
             break
         try:
             found[name] = make(importlib.import_module(module))
-        except Exception as error:                                  # not installed, or it needs a GPU that is not there
+        except Exception as error:  # not installed, or it needs a GPU that is not there
             print(f"without {name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return found
 

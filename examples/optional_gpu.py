@@ -7,11 +7,12 @@ The pattern: look for a device once, when it is first wanted, never at import; d
 and nothing else, for an error in the GPU's path must not become a slow success. Where rawcuda is copied into the package
 (`python3 -m rawcuda vendor mypackage/_vendor/rawcuda`), the import cannot fail at all.
 """
+
 import math
 from array import array
-from functools import lru_cache
+from functools import cache
 
-WORTH_IT = 1000                     # elements; below, the copies take longer than the work: measure yours
+WORTH_IT = 1000  # elements; below, the copies take longer than the work: measure yours
 
 PTX = """
 .version 6.3
@@ -54,7 +55,7 @@ PTX = """
 """
 
 
-@lru_cache(maxsize=None)
+@cache
 def gpu():
     """Return (package, device, kernel), or None where there is no GPU; looked for once, when it is first wanted."""
     try:
@@ -63,7 +64,7 @@ def gpu():
         return None
     try:
         device = rawcuda.Device(0)
-    except (rawcuda.DriverNotFound, rawcuda.SymbolNotFound, rawcuda.CudaError):      # no driver, a very old one, no device
+    except (rawcuda.DriverNotFound, rawcuda.SymbolNotFound, rawcuda.CudaError):  # no driver, a very old one, no device
         return None
     return rawcuda, device, device.load(PTX)["smooth"]
 
@@ -86,7 +87,7 @@ def smooth_there(data, package, device, kernel):
     out = device.empty(n, "float32")
     kernel.launch(out, package.In(device.upload(data)), n, grid=-(-n // 256), block=256)
     result = array("f", bytes(4 * n))
-    out.copy_to(result)                             # waits for the kernel
+    out.copy_to(result)  # waits for the kernel
     return result
 
 

@@ -7,6 +7,7 @@ Data comes in pieces. While one piece is computed, the next is copied in and the
 before computed, computed before returned) is made by events, for which streams wait and Python does not. There is memory for two
 pieces; Python waits only where it is about to use the same memory again.
 """
+
 import sys
 from contextlib import nullcontext
 
@@ -60,7 +61,7 @@ class Slot:
         self.source, self.target = (floats(device.allocate(4 * PIECE, kind="pinned")) for _ in range(2))
         self.there = floats(device.allocate(4 * PIECE))
         self.copied, self.computed, self.returned = (device.event() for _ in range(3))
-        self.number = None                          # the piece that is in it
+        self.number = None  # the piece that is in it
 
     def start(self, number):
         """Put a piece on its way: nothing here waits, but the streams wait for each other."""
@@ -86,7 +87,7 @@ slots, results = [Slot() for _ in range(SLOTS)], {}
 with rawcuda.trace(sys.argv[1]) if len(sys.argv) > 1 else nullcontext():
     for number in range(PIECES):
         slot = slots[number % SLOTS]
-        slot.collect(results)                       # also: its pinned memory may be filled again
+        slot.collect(results)  # also: its pinned memory may be filled again
         slot.source.fill(number + 1)
         slot.start(number)
     for slot in slots:

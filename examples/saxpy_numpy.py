@@ -6,6 +6,7 @@ drivers take; it uses nothing newer than 6.3, so that this is what it says now.
 From the checkout:            PYTHONPATH=. python3 examples/saxpy_numpy.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/saxpy_numpy.py
 """
+
 from pathlib import Path
 
 import numpy
@@ -14,14 +15,14 @@ import rawcuda
 
 device = rawcuda.Device(0)
 module = device.load(Path(__file__).with_name("saxpy.ptx"))
-saxpy = module["saxpy"].configure(grid=16, block=256)       # checked once, launched often
+saxpy = module["saxpy"].configure(grid=16, block=256)  # checked once, launched often
 
 x = numpy.linspace(0, 1, 4096, dtype=numpy.float32)
 y = numpy.ones(4096, dtype=numpy.float32)
 
 x_there, y_there = device.upload(x), device.upload(y)
 for _ in range(3):
-    saxpy(len(x), 0.5, x_there, y_there)                    # y = 0.5 * x + y, on the device
+    saxpy(len(x), 0.5, x_there, y_there)  # y = 0.5 * x + y, on the device
 result = numpy.empty_like(y)
 y_there.copy_to(result)
 

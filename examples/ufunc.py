@@ -6,6 +6,7 @@ on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examp
 Broadcasting is nothing but strides of 0: the kernel turns its thread's number into an index, and the index into an offset in each
 array, by the strides that it is given. So no array is copied to be repeated, transposed or stepped over.
 """
+
 import array
 
 import rawcuda
@@ -20,12 +21,16 @@ def kernel_text(name, inputs, body):
     parameters += [f".param .s64 {each}_stride{axis}" for each in arrays for axis in range(DIMENSIONS)]
     parameters += [f".param .u32 extent{axis}" for axis in range(DIMENSIONS)] + [".param .u32 count"]
     lines = []
-    for axis in reversed(range(DIMENSIONS)):            # the last index runs fastest
+    for axis in reversed(range(DIMENSIONS)):  # the last index runs fastest
         lines += [f"ld.param.u32 %r2, [extent{axis}];", f"rem.u32 %i{axis}, %r1, %r2;", "div.u32 %r1, %r1, %r2;"]
     for number, each in enumerate(arrays):
         lines += [f"ld.param.u64 %a{number}, [{each}];"]
         for axis in range(DIMENSIONS):
-            lines += [f"ld.param.s64 %d1, [{each}_stride{axis}];", f"cvt.u64.u32 %d2, %i{axis};", f"mad.lo.s64 %a{number}, %d1, %d2, %a{number};"]
+            lines += [
+                f"ld.param.s64 %d1, [{each}_stride{axis}];",
+                f"cvt.u64.u32 %d2, %i{axis};",
+                f"mad.lo.s64 %a{number}, %d1, %d2, %a{number};",
+            ]
         if number:
             lines += [f"ld.f32 %f{number - 1}, [%a{number}];"]
     inner = "\n    ".join(lines)
@@ -34,7 +39,7 @@ def kernel_text(name, inputs, body):
 .target sm_50
 .address_size 64
 
-.visible .entry {name}({', '.join(parameters)})
+.visible .entry {name}({", ".join(parameters)})
 {{
     .reg .pred %p;
     .reg .b32 %r<5>, %i<{DIMENSIONS}>;
@@ -60,7 +65,9 @@ def broadcast_shape(shapes):
     """Return the shape that all shapes can be repeated to."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(max(extents) if 0 not in extents else 0 for extents in zip(*padded))       # broadcast_to() refuses what does not fit
+    return tuple(
+        max(extents) if 0 not in extents else 0 for extents in zip(*padded)
+    )  # broadcast_to() refuses what does not fit
 
 
 class Ufunc:
@@ -73,7 +80,7 @@ class Ufunc:
         if len(arrays) != self.inputs:
             raise TypeError(f"{self.name} takes {self.inputs} arrays, not {len(arrays)}")
         device = device or rawcuda.Device(0)
-        if device.ordinal not in self.kernels:                       # loaded once for each device
+        if device.ordinal not in self.kernels:  # loaded once for each device
             self.kernels[device.ordinal] = device.load(self.text)[self.name]
         views = [self.there(each, device) for each in arrays]
         shape = broadcast_shape([view.shape for view in views])
@@ -84,11 +91,18 @@ class Ufunc:
         if result.size:
             operands = [result.reshape(full), *(view.broadcast_to(shape).reshape(full) for view in views)]
             strides = [stride for operand in operands for stride in operand.strides]
-            self.kernels[device.ordinal].launch(operands[0], *map(rawcuda.In, operands[1:]), *strides, *full, result.size,
-                                                grid=-(-result.size // 128), block=128)
+            self.kernels[device.ordinal].launch(
+                operands[0],
+                *map(rawcuda.In, operands[1:]),
+                *strides,
+                *full,
+                result.size,
+                grid=-(-result.size // 128),
+                block=128,
+            )
         if out is None:
             return result
-        rawcuda.copy(out, result)                                    # also to the host, and into any strides
+        rawcuda.copy(out, result)  # also to the host, and into any strides
         return out
 
     @staticmethod
@@ -98,7 +112,9 @@ class Ufunc:
             return device.empty((), "float32").fill(given)
         view = rawcuda.view(given)
         if str(view.dtype) != "float32":
-            raise TypeError(f"an array of {view.dtype}: only float32 is computed with, and nothing is converted silently")
+            raise TypeError(
+                f"an array of {view.dtype}: only float32 is computed with, and nothing is converted silently"
+            )
         return view if view.is_device_accessible else device.upload(view)
 
 
@@ -106,13 +122,17 @@ hypot = Ufunc("hypot", 2, "mul.f32 %f0, %f0, %f0; fma.rn.f32 %f0, %f1, %f1, %f0;
 
 column = rawcuda.view(array.array("f", [3, 5, 8])).reshape(3, 1)
 row = rawcuda.view(array.array("f", [4, 12, 15]))
-table = hypot(column, row)                                           # (3, 1) with (3,): (3, 3)
+table = hypot(column, row)  # (3, 1) with (3,): (3, 3)
 assert table.shape == (3, 3) and table[0, 0].item() == 5 and table[1, 1].item() == 13 and table[2, 2].item() == 17
 
 out = array.array("f", bytes(12))
 assert hypot(table[::-1, 0], 0, out=out) is out and out.tolist() == table[::-1, 0].tolist()
 
-for wrong in (lambda: hypot(row), lambda: hypot(row, array.array("f", [1, 2])), lambda: hypot(row, array.array("d", [1, 2, 3]))):
+for wrong in (
+    lambda: hypot(row),
+    lambda: hypot(row, array.array("f", [1, 2])),
+    lambda: hypot(row, array.array("d", [1, 2, 3])),
+):
     try:
         wrong()
     except (TypeError, ValueError) as error:

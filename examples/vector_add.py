@@ -3,6 +3,7 @@
 From the checkout:            PYTHONPATH=. python3 examples/vector_add.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/vector_add.py
 """
+
 from array import array
 
 import rawcuda
@@ -49,10 +50,10 @@ c = array("f", bytes(4 * n))
 device = rawcuda.Device(0)
 kernel = device.load(PTX)["vector_add"]
 
-a_there, b_there = device.upload(a), device.upload(b)       # anything with a buffer can be uploaded
+a_there, b_there = device.upload(a), device.upload(b)  # anything with a buffer can be uploaded
 c_there = device.empty(n, "float32")
 kernel.launch(a_there, b_there, c_there, n, grid=-(-n // 256), block=256)
-c_there.copy_to(c)                                          # waits for the kernel
+c_there.copy_to(c)  # waits for the kernel
 
 assert c == array("f", [x + 2.5 for x in range(n)])
 print(f"{device.name}: {n} sums are right, the last is {c[-1]}")

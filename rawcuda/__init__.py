@@ -4,59 +4,101 @@ What it is   the façade: every public name, imported when it is first used (PEP
 What not     importing it loads no library, reads no environment and changes nothing.
 Read next    cuda_h.py (the driver's functions, as C has them), driver.py (the call)
 """
+
 from __future__ import annotations
 
 __version__ = "0.1.0"
 
 # public name: the module that has it
 _HOMES = {
-    "Device": "device", "devices": "device", "synchronize": "device",
-    "Stream": "stream", "Event": "stream", "NO_SYNC": "stream",
-    "Memory": "memory", "Graph": "graph",
-    "Module": "kernel", "Kernel": "kernel", "Launch": "launch", "In": "arguments",
-    "view": "strided", "copy": "strided", "StridedView": "strided", "explain": "explaining",
-    "RawCudaError": "errors", "DriverNotFound": "errors", "SymbolNotFound": "errors", "CudaError": "errors",
-    "OutOfMemory": "errors", "InvalidUse": "errors", "NotFound": "errors", "Unsupported": "errors", "CompileFailed": "errors",
-    "ContextLost": "errors", "ForkedAfterInit": "errors", "Closed": "errors", "ProtocolError": "errors", "PtxError": "errors",
+    "Device": "device",
+    "devices": "device",
+    "synchronize": "device",
+    "Stream": "stream",
+    "Event": "stream",
+    "NO_SYNC": "stream",
+    "Memory": "memory",
+    "Graph": "graph",
+    "Module": "kernel",
+    "Kernel": "kernel",
+    "Launch": "launch",
+    "In": "arguments",
+    "view": "strided",
+    "copy": "strided",
+    "StridedView": "strided",
+    "explain": "explaining",
+    "RawCudaError": "errors",
+    "DriverNotFound": "errors",
+    "SymbolNotFound": "errors",
+    "CudaError": "errors",
+    "OutOfMemory": "errors",
+    "InvalidUse": "errors",
+    "NotFound": "errors",
+    "Unsupported": "errors",
+    "CompileFailed": "errors",
+    "ContextLost": "errors",
+    "ForkedAfterInit": "errors",
+    "Closed": "errors",
+    "ProtocolError": "errors",
+    "PtxError": "errors",
 }
 
 __all__ = [*_HOMES, "cu", "trace", "use"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Union
+    from typing import Any
 
     from .arguments import In as In
-    from .device import Device as Device, devices as devices, synchronize as synchronize
+    from .device import Device as Device
+    from .device import devices as devices
+    from .device import synchronize as synchronize
     from .driver import Driver, Library
-    from .errors import (Closed as Closed, CompileFailed as CompileFailed, ContextLost as ContextLost, CudaError as CudaError,
-                         DriverNotFound as DriverNotFound, ForkedAfterInit as ForkedAfterInit, InvalidUse as InvalidUse,
-                         NotFound as NotFound, OutOfMemory as OutOfMemory, ProtocolError as ProtocolError, PtxError as PtxError,
-                         RawCudaError as RawCudaError, SymbolNotFound as SymbolNotFound, Unsupported as Unsupported)
+    from .errors import Closed as Closed
+    from .errors import CompileFailed as CompileFailed
+    from .errors import ContextLost as ContextLost
+    from .errors import CudaError as CudaError
+    from .errors import DriverNotFound as DriverNotFound
+    from .errors import ForkedAfterInit as ForkedAfterInit
+    from .errors import InvalidUse as InvalidUse
+    from .errors import NotFound as NotFound
+    from .errors import OutOfMemory as OutOfMemory
+    from .errors import ProtocolError as ProtocolError
+    from .errors import PtxError as PtxError
+    from .errors import RawCudaError as RawCudaError
+    from .errors import SymbolNotFound as SymbolNotFound
+    from .errors import Unsupported as Unsupported
     from .explaining import explain as explain
     from .graph import Graph as Graph
-    from .kernel import Kernel as Kernel, Module as Module
+    from .kernel import Kernel as Kernel
+    from .kernel import Module as Module
     from .launch import Launch as Launch
     from .memory import Memory as Memory
-    from .stream import NO_SYNC as NO_SYNC, Event as Event, Stream as Stream
-    from .strided import StridedView as StridedView, copy as copy, view as view
+    from .stream import NO_SYNC as NO_SYNC
+    from .stream import Event as Event
+    from .stream import Stream as Stream
+    from .strided import StridedView as StridedView
+    from .strided import copy as copy
+    from .strided import view as view
     from .tracing import Trace
 
     cu: Driver
 
 
-def use(driver: Union[str, Library]) -> None:
+def use(driver: str | Library) -> None:
     """Choose the driver, before the first call.
 
     driver  "nvidia" (the default), "emulator", an absolute path, or a library object with address(symbol)
     raises  RuntimeError  a driver is in use already
             ValueError    a name that is none of these
     """
-    from .driver import is_loaded, use as choose
+    from .driver import is_loaded
+    from .driver import use as choose
+
     choose(open_emulator() if driver == "emulator" and not is_loaded() else driver)
 
 
-def trace(to: Any = None, *, form: Optional[str] = None) -> Trace:
+def trace(to: Any = None, *, form: str | None = None) -> Trace:
     """Listen to each driver call and protocol step, in a with block.
 
     to    None for standard error; a text file; a path; a list, which gets the events; or a function of one event
@@ -64,12 +106,14 @@ def trace(to: Any = None, *, form: Optional[str] = None) -> Trace:
           "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
     """
     from .tracing import Trace
+
     return Trace(to, form=form)
 
 
 def open_emulator() -> Library:
     """Make the emulator that the environment describes, else a plain one."""
     from .emulator import Emulator
+
     emulator: Library = Emulator.from_environment()
     return emulator
 
@@ -77,9 +121,11 @@ def open_emulator() -> Library:
 def __getattr__(name: str) -> Any:
     if name == "cu":
         from .driver import InUse
+
         value: Any = InUse()
     elif name in _HOMES:
         from importlib import import_module
+
         value = getattr(import_module("." + _HOMES[name], __name__), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

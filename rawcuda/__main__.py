@@ -5,6 +5,7 @@ What it is   it finds the command, runs it, and turns what it raises into an exi
 What not     the commands themselves: one module each in commands/.
 Read next    commands/console.py
 """
+
 from __future__ import annotations
 
 import os
@@ -12,7 +13,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    pass
 
 __all__ = ["main"]
 
@@ -25,15 +26,15 @@ _COMMANDS = {
 }
 
 
-def main(arguments: Optional[list[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):      # a device's name or a path must not stop us
+    for stream in (sys.stdout, sys.stderr):  # a device's name or a path must not stop us
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _dispatch(words)
-        print(end="", flush=True)                # a broken pipe shows here, not after we have gone
+        print(end="", flush=True)  # a broken pipe shows here, not after we have gone
         return status
     except KeyboardInterrupt:
         return 130
@@ -41,7 +42,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         # The interpreter flushes stdout once more at exit: let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except SystemExit as leaving:                # argparse, after --help
+    except SystemExit as leaving:  # argparse, after --help
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
         if "--debug" in words:
@@ -51,18 +52,23 @@ def main(arguments: Optional[list[str]] = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     from .commands.console import PACKAGE, PROGRAM, Refusal
+
     first = words[0] if words else "--help"
     if first in _COMMANDS:
         from importlib import import_module
+
         status: int = import_module(f".commands.{first}", __package__).main(words[1:])
         return status
     if first in ("-h", "--help", "help"):
         listed = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
-        print(f"usage: {PROGRAM} COMMAND ...\n\nThe CUDA driver from plain Python.\n\n{listed}\n\n"
-              f"  COMMAND --help tells more; --version tells which this is")
+        print(
+            f"usage: {PROGRAM} COMMAND ...\n\nThe CUDA driver from plain Python.\n\n{listed}\n\n"
+            f"  COMMAND --help tells more; --version tells which this is"
+        )
         return 0
     if first in ("-V", "--version"):
         from . import __version__
+
         print(f"{PACKAGE} {__version__}")
         return 0
     raise Refusal(f"{first!r} is no command: there are {', '.join(_COMMANDS)}; see {PROGRAM} --help")
@@ -72,6 +78,7 @@ def _tell(error: Exception) -> int:
     """Say what went wrong, without a traceback; return the exit status."""
     from .commands.console import Refusal
     from .errors import RawCudaError
+
     expected = isinstance(error, (Refusal, RawCudaError, OSError, ValueError, TypeError, MemoryError))
     text = str(error) or type(error).__name__
     if not expected:

@@ -9,6 +9,7 @@ The rules    an integer parameter takes any integer that its width holds, signed
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
 Read next    launch.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +24,7 @@ from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn, Optional
+    from typing import Any, Callable, NoReturn
 
     Convert = Callable[[Any, list[Any]], Any]
 
@@ -52,9 +53,24 @@ class Declared:
 
 
 # what NumPy calls a type: what PTX calls it
-_NAMES = {"bool": "u8", "bool_": "u8", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16", "int32": "s32",
-          "uint32": "u32", "int64": "s64", "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
-          "float64": "f64", "complex64": "c64", "complex128": "c128"}
+_NAMES = {
+    "bool": "u8",
+    "bool_": "u8",
+    "int8": "s8",
+    "uint8": "u8",
+    "int16": "s16",
+    "uint16": "u16",
+    "int32": "s32",
+    "uint32": "u32",
+    "int64": "s64",
+    "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
 _STRUCT = {"f16": "e", "f32": "f", "f64": "d"}
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite one.
@@ -83,7 +99,9 @@ def declared(what: Any) -> Declared:
         size = _size(ptx)
         return Declared(ptx, size, size // 2 if ptx[0] == "c" else size)
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name, "")
-    raise TypeError(f"{what!r} declares no parameter{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}")
+    raise TypeError(
+        f"{what!r} declares no parameter{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}"
+    )
 
 
 def _ctypes_kind(kind: Any) -> str:
@@ -94,8 +112,9 @@ def _ctypes_kind(kind: Any) -> str:
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
 
 
-def converter(kernel: str, parameter: Parameter, wanted: Optional[Declared], device: Device,
-              stream: int) -> tuple[str, Convert]:
+def converter(
+    kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, stream: int
+) -> tuple[str, Convert]:
     """Make what one parameter of one launch needs.
 
     wanted   what was declared of it, if anything
@@ -117,19 +136,24 @@ def converter(kernel: str, parameter: Parameter, wanted: Optional[Declared], dev
 class _Maker:
     """The conversions for one parameter of one launch."""
 
-    def __init__(self, kernel: str, parameter: Parameter, wanted: Optional[Declared], device: Device, stream: int) -> None:
+    def __init__(self, kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, stream: int) -> None:
         self.kernel, self.parameter, self.wanted, self.device, self.stream = kernel, parameter, wanted, device, stream
         self.reads = wanted is not None and wanted.reads
         self.type = wanted.type if wanted is not None else parameter.type
 
     def _refuse(self, kind: type[Exception], argument: Any, why: str) -> NoReturn:
-        shown = f".{self.type}" if self.type and self.type != "pointer" else self.type or f"{self.parameter.size} bytes without a type"
+        shown = (
+            f".{self.type}"
+            if self.type and self.type != "pointer"
+            else self.type or f"{self.parameter.size} bytes without a type"
+        )
         raise kind(f"{self._place()} is {shown}: {_worded(argument)} {why}")
 
     def _place(self) -> str:
         parameter = self.parameter
-        return f"kernel {self.kernel}: " + (f"parameter {parameter.name!r}" if parameter.name else
-                                            f"the parameter at byte {parameter.offset}")
+        return f"kernel {self.kernel}: " + (
+            f"parameter {parameter.name!r}" if parameter.name else f"the parameter at byte {parameter.offset}"
+        )
 
     # -- integers
 
@@ -147,7 +171,7 @@ class _Maker:
         return convert
 
     def _integer(self, argument: Any, kept: list[Any], low: int, high: int) -> int:
-        if self.parameter.size == 8 and isinstance(argument, (Memory, Description)):     # our own arrays, on the fast path
+        if self.parameter.size == 8 and isinstance(argument, (Memory, Description)):  # our own arrays, on the fast path
             return self.address(argument, kept)
         plain = self._plain(argument)
         if isinstance(plain, bytes):
@@ -157,9 +181,15 @@ class _Maker:
                 return self.address(plain, kept)
             self._refuse(TypeError, argument, "cannot go into an integer: give a number" + _item_hint(plain))
         if not hasattr(type(plain), "__index__"):
-            self._refuse(TypeError, argument, "cannot go into an integer" + (
-                ": round it yourself, or is the parameter another one?" if hasattr(type(plain), "__float__") else ""))
-        number = int.__index__(index(plain))             # a plain int, whatever a subclass makes of its operators
+            self._refuse(
+                TypeError,
+                argument,
+                "cannot go into an integer"
+                + (
+                    ": round it yourself, or is the parameter another one?" if hasattr(type(plain), "__float__") else ""
+                ),
+            )
+        number = int.__index__(index(plain))  # a plain int, whatever a subclass makes of its operators
         if not low <= number <= high:
             self._refuse(ValueError, argument, f"does not fit: it holds {low} .. {high}")
         return number & high
@@ -181,17 +211,26 @@ class _Maker:
         plain = self._plain(argument)
         if isinstance(plain, bytes):
             import struct
-            return struct.unpack("<" + _STRUCT[self.type], plain)[0]      # type: ignore[no-any-return]
+
+            return struct.unpack("<" + _STRUCT[self.type], plain)[0]  # type: ignore[no-any-return]
         if plain is None or isinstance(plain, str) or _is_exporter(plain):
             self._refuse(TypeError, argument, "cannot go into a float: give a number" + _item_hint(plain))
-        if isinstance(plain, complex) or not hasattr(type(plain), "__float__") and not hasattr(type(plain), "__index__"):
+        if (
+            isinstance(plain, complex)
+            or not hasattr(type(plain), "__float__")
+            and not hasattr(type(plain), "__index__")
+        ):
             self._refuse(TypeError, argument, "cannot go into a float")
         try:
             number = float(plain)
         except OverflowError:
             number = limit
         if limit <= abs(number) and not (isinstance(plain, float) and abs(number) == float("inf")):
-            self._refuse(ValueError, argument, f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}")
+            self._refuse(
+                ValueError,
+                argument,
+                f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}",
+            )
         return number
 
     # -- addresses
@@ -200,7 +239,7 @@ class _Maker:
         """Return the address behind an array, a Memory or None, seen to be one that the device may use."""
         try:
             return self._address(argument, kept)
-        except (Closed, ProtocolError) as error:         # theirs say nothing of the parameter
+        except (Closed, ProtocolError) as error:  # theirs say nothing of the parameter
             error.args = (f"{self._place()}: {error}",)
             raise
 
@@ -215,7 +254,7 @@ class _Maker:
             if argument.kind == "device" and not reaches(self.device.ordinal, argument.device.ordinal):
                 self._refuse_place(argument, ("cuda", argument.device.ordinal))
             return argument.ptr
-        if not isinstance(argument, Description):        # (a StridedView is one)
+        if not isinstance(argument, Description):  # (a StridedView is one)
             plain = self._plain(argument)
             if isinstance(plain, bytes):
                 return int.from_bytes(plain, "little")
@@ -224,8 +263,13 @@ class _Maker:
                     return self._integer(plain, kept, -(1 << 63), (1 << 64) - 1)
                 self._refuse(TypeError, argument, "is neither an array nor an address")
             if isinstance(plain, ctypes._Pointer):
-                self._refuse(TypeError, argument, "points to host memory: give the array; to pass an address, give an int or a c_void_p")
-            from .strided import view                    # arrays are a floor above
+                self._refuse(
+                    TypeError,
+                    argument,
+                    "points to host memory: give the array; to pass an address, give an int or a c_void_p",
+                )
+            from .strided import view  # arrays are a floor above
+
             argument = view(plain, stream=self.stream)
             kept.append(argument)
         kind, ordinal = argument.device
@@ -240,11 +284,19 @@ class _Maker:
         device = self.device
         if where[0] == "cpu":
             if device.attribute("PAGEABLE_MEMORY_ACCESS"):
-                return                                   # this device reads all host memory (HMM, Grace)
-            self._refuse(ValueError, argument, f"lies in host memory, which device {device.ordinal} cannot reach: "
-                                               "device.upload(it), or allocate it as \"pinned\" or \"managed\"")
-        self._refuse(ValueError, argument, f"lies on device {where[1]}, which device {device.ordinal} was not given access "
-                                           f"to: Device({device.ordinal}).enable_peer_access(Device({where[1]})), or copy it")
+                return  # this device reads all host memory (HMM, Grace)
+            self._refuse(
+                ValueError,
+                argument,
+                f"lies in host memory, which device {device.ordinal} cannot reach: "
+                'device.upload(it), or allocate it as "pinned" or "managed"',
+            )
+        self._refuse(
+            ValueError,
+            argument,
+            f"lies on device {where[1]}, which device {device.ordinal} was not given access "
+            f"to: Device({device.ordinal}).enable_peer_access(Device({where[1]})), or copy it",
+        )
 
     # -- bytes
 
@@ -258,19 +310,30 @@ class _Maker:
         if self.parameter.size == 8 and (plain is None or isinstance(plain, (In, Memory)) or _is_exporter(plain)):
             return self.address(plain, kept).to_bytes(8, "little")
         if isinstance(plain, (int, float, complex)):
-            self._refuse(TypeError, argument, "could mean several things there: declare the type, "
-                                              f"module.kernel({self.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar")
-        self._refuse(TypeError, argument, f"cannot go there: give bytes, or a ctypes or NumPy value, of {self.parameter.size} bytes")
+            self._refuse(
+                TypeError,
+                argument,
+                "could mean several things there: declare the type, "
+                f"module.kernel({self.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
+            )
+        self._refuse(
+            TypeError,
+            argument,
+            f"cannot go there: give bytes, or a ctypes or NumPy value, of {self.parameter.size} bytes",
+        )
 
     def _declared_bytes(self, argument: Any) -> bytes:
         import struct
+
         if self.type == "bf16":
             return _bfloat16(self._real(argument, _TOO_LARGE["bf16"]))
         try:
             pair = complex(argument)
             return struct.pack("<ff" if self.type == "c64" else "<dd", pair.real, pair.imag)
         except (TypeError, OverflowError) as error:
-            self._refuse(ValueError if isinstance(error, OverflowError) else TypeError, argument, f"cannot go there: {error}")
+            self._refuse(
+                ValueError if isinstance(error, OverflowError) else TypeError, argument, f"cannot go there: {error}"
+            )
 
     # -- what every conversion does first
 
@@ -285,24 +348,28 @@ class _Maker:
             if len(argument) != size:
                 self._refuse(ValueError, argument, f"has {len(argument)} bytes, not {size}")
             return argument
-        if isinstance(argument, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)) or raw and isinstance(argument, ctypes.Array):
+        if (
+            isinstance(argument, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union))
+            or raw
+            and isinstance(argument, ctypes.Array)
+        ):
             have, kind = ctypes.sizeof(argument), _ctypes_kind(type(argument))
             if have != size:
                 if raw and isinstance(argument, ctypes.Array) and size == 8:
-                    return argument                      # not by value, then: an array in host memory
+                    return argument  # not by value, then: an array in host memory
                 self._refuse(ValueError, argument, f"has {have} bytes, not {size}")
             if not raw and ("f" in (kind, self.type[:1]) and kind != self.type[:1] or not kind):
                 self._refuse(TypeError, argument, "is of another kind")
             return bytes(argument)
-        numpy = sys.modules.get("numpy")                 # a NumPy scalar exists only where NumPy was imported
+        numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
         if numpy is not None and isinstance(argument, numpy.generic) and not isinstance(argument, str):
             if raw and not (self.wanted is not None and self.type):
                 if argument.nbytes != size:
                     self._refuse(ValueError, argument, f"has {argument.nbytes} bytes, not {size}")
                 return argument.tobytes()
-            if argument.dtype.kind not in "biufc":       # a date's item() may be a bare count, a void's its bytes
+            if argument.dtype.kind not in "biufc":  # a date's item() may be a bare count, a void's its bytes
                 self._refuse(TypeError, argument, f"({argument.dtype}) is no number")
-            return float(argument) if argument.dtype.kind == "f" else argument.item()      # a longdouble's item() is itself
+            return float(argument) if argument.dtype.kind == "f" else argument.item()  # a longdouble's item() is itself
         return argument
 
 
@@ -310,18 +377,21 @@ def _bfloat16(number: float) -> bytes:
     """Round to bfloat16, to nearest and ties to even, once: by way of float32 it would be twice."""
     from math import frexp, ldexp
     from struct import pack
-    if number - number == 0 and number != 0:             # finite: keep 8 bits, fewer below the least normal number
+
+    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the least normal number
         exponent = max(frexp(number)[1], -125)
         number = ldexp(round(ldexp(number, 8 - exponent)), exponent - 8)
-    return pack("<f", number)[2:]                        # exact now: its upper half
+    return pack("<f", number)[2:]  # exact now: its upper half
 
 
 def _is_exporter(value: Any) -> bool:
     """Tell whether something is an array rather than a number (a torch tensor has __index__ and __float__, too)."""
     if isinstance(value, (int, float, complex, str)):
         return False
-    if isinstance(value, (Memory, In)) or any(hasattr(type(value), name) for name in (
-            "__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")):
+    if isinstance(value, (Memory, In)) or any(
+        hasattr(type(value), name)
+        for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
+    ):
         return True
     try:
         memoryview(value).release()

@@ -9,6 +9,7 @@ Why so       PyMemoryView_FromBuffer makes a memoryview of any layout, but witho
 Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases
 Read next    strided.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["exporter_of"]
 
-_BF_GETBUFFER, _FLAGS = 1, 1 << 18                       # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
+_BF_GETBUFFER, _FLAGS = 1, 1 << 18  # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
 _retain = bind("Py_IncRef", None, ctypes.py_object)
 _type: Any = None
 
@@ -38,12 +39,17 @@ def exporter_of(owner: Any, struct: Py_buffer) -> Any:
 
 
 def _make_type() -> Any:
-    class Slot(ctypes.Structure):                        # PyType_Slot
+    class Slot(ctypes.Structure):  # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
 
-    class Spec(ctypes.Structure):                        # PyType_Spec
-        _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
-                    ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot))]
+    class Spec(ctypes.Structure):  # PyType_Spec
+        _fields_ = [
+            ("name", ctypes.c_char_p),
+            ("basicsize", ctypes.c_int),
+            ("itemsize", ctypes.c_int),
+            ("flags", ctypes.c_uint),
+            ("slots", ctypes.POINTER(Slot)),
+        ]
 
     class Holder:
         __slots__ = ("owner", "struct")
@@ -59,6 +65,6 @@ def _make_type() -> Any:
 def _fill(exporter: Any, address: int, flags: int) -> int:
     """Fill a caller's Py_buffer; the flags are not looked at, since only a memoryview ever asks, for everything."""
     ctypes.memmove(address, ctypes.addressof(exporter.struct), ctypes.sizeof(Py_buffer))
-    _retain(exporter)                                    # PyBuffer_Release takes it back
+    _retain(exporter)  # PyBuffer_Release takes it back
     Py_buffer.from_address(address).obj = id(exporter)
     return 0

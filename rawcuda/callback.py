@@ -24,6 +24,7 @@ Not known    CPython 3.14 and later, free-threaded and debug builds: `available(
 Source       Python/C API Reference Manual: Exception Handling, PyType_FromSpec, PyCapsule_Destructor
 Read next    dlpack.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -41,20 +42,24 @@ if TYPE_CHECKING:
 
 __all__ = ["available", "callback", "raising"]
 
-_NB_BOOL, _TP_ITER, _TP_ITERNEXT, _TP_FINALIZE = 9, 62, 63, 80       # Py_nb_bool and so on
-_FLAGS = 1 << 18 | 1 << 10                               # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
+_NB_BOOL, _TP_ITER, _TP_ITERNEXT, _TP_FINALIZE = 9, 62, 63, 80  # Py_nb_bool and so on
+_FLAGS = 1 << 18 | 1 << 10  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
 _SINCE_3_12 = sys.version_info >= (3, 12)
-_kinds: dict[str, Any] = {}                              # what is made once, when the first callback is
+_kinds: dict[str, Any] = {}  # what is made once, when the first callback is
 
 
 def available() -> bool:
     """Tell whether this interpreter is one on which the chain was seen to hold: a release build of CPython 3.9 to 3.13."""
-    return (sys.implementation.name == "cpython" and (3, 9) <= sys.version_info[:2] <= (3, 13)
-            and ctypes.sizeof(ctypes.c_void_p) == 8 and not hasattr(sys, "gettotalrefcount")
-            and getattr(sys, "_is_gil_enabled", lambda: True)())
+    return (
+        sys.implementation.name == "cpython"
+        and (3, 9) <= sys.version_info[:2] <= (3, 13)
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+        and not hasattr(sys, "gettotalrefcount")
+        and getattr(sys, "_is_gil_enabled", lambda: True)()
+    )
 
 
-def callback(function: "Callable[[int | None], object]") -> int:
+def callback(function: Callable[[int | None], object]) -> int:
     """Return the address of a C function that calls `function(argument)`, from any thread; it exists for good.
 
     What `function` raises is reported to sys.unraisablehook, what it returns is dropped.
@@ -70,7 +75,7 @@ def callback(function: "Callable[[int | None], object]") -> int:
 
     truth: Any = _kinds["partial"]
 
-    class Served(truth):                                 # type: ignore[misc]
+    class Served(truth):  # type: ignore[misc]
         def __del__(self, function: Any = function) -> None:
             function(self.args[-1])
 
@@ -111,7 +116,7 @@ def _failure_kind() -> Any:
     """Make the int -1 that raises when it dies: what it is called with is found and called by C functions alone."""
     base: Any = _kind(int, (_TP_FINALIZE, "PyObject_CallNoArgs"))
 
-    class Failure(base):                                 # type: ignore[misc]
+    class Failure(base):  # type: ignore[misc]
         def __new__(cls, put: Any) -> Any:
             made = base.__new__(cls, -1)
             made.put = put
@@ -122,18 +127,24 @@ def _failure_kind() -> Any:
     return Failure
 
 
-def _kind(base: type, *answers: "tuple[int, str]") -> Any:
+def _kind(base: type, *answers: tuple[int, str]) -> Any:
     """Make a subclass whose slots are functions of the C API, without Python code in between."""
-    class Slot(ctypes.Structure):                        # PyType_Slot
+
+    class Slot(ctypes.Structure):  # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
 
-    class Spec(ctypes.Structure):                        # PyType_Spec
-        _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
-                    ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot))]
+    class Spec(ctypes.Structure):  # PyType_Spec
+        _fields_ = [
+            ("name", ctypes.c_char_p),
+            ("basicsize", ctypes.c_int),
+            ("itemsize", ctypes.c_int),
+            ("flags", ctypes.c_uint),
+            ("slots", ctypes.POINTER(Slot)),
+        ]
 
     slots = (Slot * (len(answers) + 1))(*[Slot(slot, address_of(name)) for slot, name in answers])
     spec = Spec(f"{__name__}.Calling".encode(), 0, 0, _FLAGS, slots)
-    immortal((slots, spec))                              # some versions keep pointers into both
+    immortal((slots, spec))  # some versions keep pointers into both
     return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (base,))
 
 
@@ -149,8 +160,10 @@ def _pending_before_3_12(served: Any, first: Any) -> Any:
     # allocation that could start a collection. So: next() over C iterators.
     words = (ctypes.c_void_p * 3)()
     copies = map(Struct("3P").unpack, iter(memoryview(words).tobytes, None))
-    take = bind("PyErr_Fetch", type("Copied", (ctypes._SimpleCData,), {"_type_": "b", "_check_retval_": partial(next, copies)}))
-    take.argtypes = None                                 # converting arguments with an exception set could fail for that alone
+    take = bind(
+        "PyErr_Fetch", type("Copied", (ctypes._SimpleCData,), {"_type_": "b", "_check_retval_": partial(next, copies)})
+    )
+    take.argtypes = None  # converting arguments with an exception set could fail for that alone
     taken = map(take, *[repeat(ctypes.byref(words, i * ctypes.sizeof(ctypes.c_void_p))) for i in range(3)])
     put = bind("PyErr_Restore", None, _retained(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
     # called (type, (type, value, traceback), argument); the first is there for the garbage collector to see, and C gets (put, (...))

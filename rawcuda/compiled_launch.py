@@ -12,6 +12,7 @@ Closing      when something goes that a launch may rest on (a module, device, st
 Safety       the source holds numbers and names of ours, nothing of the input. `enabled = False` leaves all to Plan.run.
 Read next    launch.py
 """
+
 from __future__ import annotations
 
 import struct
@@ -32,13 +33,18 @@ __all__ = ["compiled", "enabled"]
 
 enabled = True
 
-_MOST_CHANGES = 4                                        # a launch given other kinds of arguments each time stays as it is
-_MOST_STRANGERS = 8                                      # so many launches with new arrays, and new ones are expected
+_MOST_CHANGES = 4  # a launch given other kinds of arguments each time stays as it is
+_MOST_STRANGERS = 8  # so many launches with new arrays, and new ones are expected
 _SIGNED = {"B": "b", "H": "h", "I": "i", "Q": "q"}
-_TESTS = {"m": "a{0}.place is plan._ours", "o": "a{0}.place is plan._ours and a{0}.owner._handle is not None",
-          "v": "a{0}.place is plan._theirs", "i": "type(a{0}) is int", "f": "type(a{0}) is float"}
+_TESTS = {
+    "m": "a{0}.place is plan._ours",
+    "o": "a{0}.place is plan._ours and a{0}.owner._handle is not None",
+    "v": "a{0}.place is plan._theirs",
+    "i": "type(a{0}) is int",
+    "f": "type(a{0}) is float",
+}
 _VALUES = {"m": "a{0}._ready", "o": "a{0}.start", "v": "a{0}.ptr", "i": "a{0}", "f": "a{0}"}
-_makers: "dict[tuple[str, bool, bool], Any]" = {}
+_makers: dict[tuple[str, bool, bool], Any] = {}
 _MISSING = object()
 
 
@@ -50,7 +56,7 @@ def _source(kinds: str, in_context: bool, alone: bool) -> str:
     return f"""
 def make(plan, pool, pack, call):
     sound = ()
-    def launch({''.join(f'{name}=MISSING, ' for name in names)}{'/' if names else ''}):
+    def launch({"".join(f"{name}=MISSING, " for name in names)}{"/" if names else ""}):
         nonlocal sound
         try:
             if sound{tests}:
@@ -64,7 +70,7 @@ def make(plan, pool, pack, call):
                 return
         except UNFIT:
             pass
-        sound = long_way(plan, ({''.join(name + ', ' for name in names)}), sound)
+        sound = long_way(plan, ({"".join(name + ", " for name in names)}), sound)
     return launch
 """
 
@@ -73,14 +79,14 @@ def make(plan, pool, pack, call):
 _UNFIT = (AttributeError, IndexError, OverflowError, struct.error)
 
 
-def _failed(plan: Plan, entry: "tuple[Any, Any]", code: int) -> None:
+def _failed(plan: Plan, entry: tuple[Any, Any], code: int) -> None:
     code = plan._again(entry[1], code)
     plan._pool.append(entry)
     if code:
         raise plan._error(code)
 
 
-def _long_way(plan: Plan, arguments: "tuple[Any, ...]", sound: "list[bool]") -> "list[bool]":
+def _long_way(plan: Plan, arguments: tuple[Any, ...], sound: list[bool]) -> list[bool]:
     """Launch with every check, and return what is true as long as those hold that were not about the arguments."""
     given, now = tuple([argument for argument in arguments if argument is not _MISSING]), generation()
     plan.run(*given)
@@ -94,8 +100,8 @@ def _long_way(plan: Plan, arguments: "tuple[Any, ...]", sound: "list[bool]") -> 
 def _maker(*key: Any) -> Any:
     made = _makers.get(key)
     if made is None:
-        scope: "dict[str, Any]" = {"MISSING": _MISSING, "UNFIT": _UNFIT, "failed": _failed, "long_way": _long_way}
-        exec(_source(*key), scope)                       # nothing but what _source wrote
+        scope: dict[str, Any] = {"MISSING": _MISSING, "UNFIT": _UNFIT, "failed": _failed, "long_way": _long_way}
+        exec(_source(*key), scope)  # nothing but what _source wrote
         if len(_makers) > 500:
             _makers.clear()
         made = _makers[key] = scope["make"]
@@ -109,9 +115,13 @@ def _function(plan: Plan, kinds: str) -> Any:
         formats.append(f"{offset - position}x{code}")
         position = offset + struct.calcsize(code)
     plan._kinds, packing = kinds, "".join(formats)
-    if "f" in kinds or struct.calcsize(packing) != position:     # (native packing is the cheapest, but makes 1e300 infinite, and aligns)
+    if (
+        "f" in kinds or struct.calcsize(packing) != position
+    ):  # (native packing is the cheapest, but makes 1e300 infinite, and aligns)
         packing = "<" + packing
-    made = _maker(kinds, plan._needs_context, plan._alone)(plan, plan._pool, struct.Struct(packing).pack_into, plan._function)
+    made = _maker(kinds, plan._needs_context, plan._alone)(
+        plan, plan._pool, struct.Struct(packing).pack_into, plan._function
+    )
     # what Python says who takes so many arguments
     made.__qualname__ = f"kernel {plan.kernel.name} has {plan.kernel._signature()}: launch"
     if sys.version_info < (3, 10):
@@ -119,9 +129,11 @@ def _function(plan: Plan, kinds: str) -> Any:
     return made
 
 
-def compiled(plan: Plan) -> "Callable[..., None]":
+def compiled(plan: Plan) -> Callable[..., None]:
     """Return the function that launches, written for the plan if all of its parameters can be had so."""
-    kinds = "".join(["m" if code == "Q" else "i" if code in _SIGNED else "f" if code in "efd" else "x" for code in plan._codes])
+    kinds = "".join(
+        ["m" if code == "Q" else "i" if code in _SIGNED else "f" if code in "efd" else "x" for code in plan._codes]
+    )
     if not enabled or "x" in kinds:
         return lambda *arguments: plan.run(*arguments)
     plan._alone = count() == 1
@@ -130,18 +142,22 @@ def compiled(plan: Plan) -> "Callable[..., None]":
     return made  # type: ignore[no-any-return]
 
 
-def _take_kinds(plan: Plan, given: "tuple[Any, ...]") -> None:
+def _take_kinds(plan: Plan, given: tuple[Any, ...]) -> None:
     """Note what arguments of a launch that succeeded were, and expect the like from now on."""
     kinds, before, strange = "", (plan._ours, plan._theirs), False
     for code, argument, kind in zip(plan._codes, given, plan._kinds):
         if isinstance(argument, Description) and code == "Q" and _suits(plan, argument.place):
             ours: Any = argument
-            if not hasattr(ours, "start"):               # (only views of Memory have one)
+            if not hasattr(ours, "start"):  # (only views of Memory have one)
                 kind, plan._theirs = "v", argument.place
             else:
                 new = not hasattr(ours, "_ready")
                 strange = strange or new
-                kind = "o" if kind == "o" or plan._strangers >= _MOST_STRANGERS or new and not ours.owner.trust(ours) else "m"
+                kind = (
+                    "o"
+                    if kind == "o" or plan._strangers >= _MOST_STRANGERS or new and not ours.owner.trust(ours)
+                    else "m"
+                )
                 if kind == "o" or not plan._alone:
                     plan._ours = argument.place
         else:
@@ -151,7 +167,7 @@ def _take_kinds(plan: Plan, given: "tuple[Any, ...]") -> None:
     if kinds != plan._kinds or before != (plan._ours, plan._theirs):
         plan._changes += 1
         written: Any = plan._written()
-        if written is not None:                          # (somebody is calling it: it is)
+        if written is not None:  # (somebody is calling it: it is)
             made = _function(plan, kinds)
             for old, new in zip(written.__closure__, made.__closure__):
                 if old.cell_contents is not new.cell_contents:
@@ -162,5 +178,8 @@ def _take_kinds(plan: Plan, given: "tuple[Any, ...]") -> None:
 def _suits(plan: Plan, place: Place) -> bool:
     """Tell whether memory at this place may always be used by the launch, without asking anything of it again."""
     where = place.device
-    return where is not None and not place.readonly and (where[0] in ("cuda_host", "cuda_managed")
-                                                         or where == ("cuda", plan._device.ordinal))
+    return (
+        where is not None
+        and not place.readonly
+        and (where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", plan._device.ordinal))
+    )

@@ -7,9 +7,10 @@ How          it is retained when something first needs it, and stays so (making 
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
 Read next    device.py
 """
+
 from __future__ import annotations
 
-import _thread                                           # (threading takes 1 ms to import)
+import _thread  # (threading takes 1 ms to import)
 import ctypes
 from functools import partial
 
@@ -21,15 +22,27 @@ from .tracing import careful
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Callable, Optional
+    from typing import Any, Callable
 
-__all__ = ["EVENT", "STREAM", "TIMED_EVENT", "AnyContext", "Calls", "Current", "PrimaryContext", "context_of", "held_contexts", "peers", "release"]
+__all__ = [
+    "EVENT",
+    "STREAM",
+    "TIMED_EVENT",
+    "AnyContext",
+    "Calls",
+    "Current",
+    "PrimaryContext",
+    "context_of",
+    "held_contexts",
+    "peers",
+    "release",
+]
 
 # What a context makes by prepared calls: what makes it, with which numbers, and what releases it.
 STREAM, EVENT, TIMED_EVENT = 0, 1, 2
-_MADE: "tuple[tuple[str, tuple[int, ...], str, Any], ...]" = (
-    ("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2", cuda_h.CUstream),        # CU_STREAM_NON_BLOCKING, priority 0
-    ("cuEventCreate", (2,), "cuEventDestroy_v2", cuda_h.CUevent),                         # CU_EVENT_DISABLE_TIMING
+_MADE: tuple[tuple[str, tuple[int, ...], str, Any], ...] = (
+    ("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2", cuda_h.CUstream),  # CU_STREAM_NON_BLOCKING, priority 0
+    ("cuEventCreate", (2,), "cuEventDestroy_v2", cuda_h.CUevent),  # CU_EVENT_DISABLE_TIMING
     ("cuEventCreate", (0,), "cuEventDestroy_v2", cuda_h.CUevent),
 )
 
@@ -45,18 +58,34 @@ class Calls:
             cuThreadExchangeStreamCaptureMode
     """
 
-    __slots__ = ("words", "context", "ask", "now", "make", "allocate", "allocate_in_order", "out", "size", "free", "free_in_order",
-                 "handle", "exchange", "mode", "is_capturing", "capturing")
+    __slots__ = (
+        "words",
+        "context",
+        "ask",
+        "now",
+        "make",
+        "allocate",
+        "allocate_in_order",
+        "out",
+        "size",
+        "free",
+        "free_in_order",
+        "handle",
+        "exchange",
+        "mode",
+        "is_capturing",
+        "capturing",
+    )
 
     def __init__(self, context: PrimaryContext) -> None:
         cells = (ctypes.c_uint64 * 5)()
         self.words, self.context = memoryview(cells).cast("B").cast("Q"), context
-        self.words[2] = 2                                # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
+        self.words[2] = 2  # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
         self.out, _, mode, self.capturing, now = [ctypes.byref(cells, 8 * i) for i in range(5)]
         self.handle, self.size = ctypes.c_uint64.from_buffer(cells), ctypes.c_uint64.from_buffer(cells, 8)
         self.now, self.mode = (now,), (mode,)
 
-        def call(name: str) -> Any:                      # what an old driver does not have fails, and so is left to checked calls
+        def call(name: str) -> Any:  # what an old driver does not have fails, and so is left to checked calls
             return context.raw(name) if context.driver.has(name) else lambda *_: 1
 
         self.ask = call("cuCtxGetCurrent")
@@ -86,7 +115,20 @@ class PrimaryContext:
     our one retain: other libraries have theirs.
     """
 
-    __slots__ = ("ordinal", "driver", "kept", "releases", "pool", "_handle", "_users", "_closing", "_lock", "_raw", "_push", "_pop")
+    __slots__ = (
+        "ordinal",
+        "driver",
+        "kept",
+        "releases",
+        "pool",
+        "_handle",
+        "_users",
+        "_closing",
+        "_lock",
+        "_raw",
+        "_push",
+        "_pop",
+    )
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
@@ -95,11 +137,11 @@ class PrimaryContext:
         self.releases = tuple([self._releaser(which) for which in range(len(_MADE))])
         self._push: Any = None
         self._pop = partial(self.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p()))
-        self._handle: Optional[int] = None
-        self._users: list[None] = []       # one for each; list.append and pop are atomic
+        self._handle: int | None = None
+        self._users: list[None] = []  # one for each; list.append and pop are atomic
         self._closing = False
-        self.kept: dict[Any, Owned] = {}   # modules of our own, loaded once: they hold this context, and go with it
-        self._lock = _thread.RLock()       # a collection inside it may come back here
+        self.kept: dict[Any, Owned] = {}  # modules of our own, loaded once: they hold this context, and go with it
+        self._lock = _thread.RLock()  # a collection inside it may come back here
 
     def hold(self) -> int:
         """Count one more user and return the context's handle, retaining it if need be.
@@ -112,7 +154,7 @@ class PrimaryContext:
         if handle is not None and not self._closing and not careful:
             return handle
         self._users.pop()
-        if self.driver.forked:                           # the lock may have been taken in the parent, for good
+        if self.driver.forked:  # the lock may have been taken in the parent, for good
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
             if self._handle is None:
@@ -194,7 +236,7 @@ class PrimaryContext:
 
     def make(self, which: int) -> int:
         """Make a stream or an event, and hold this context for it. Where that is not done at once, return 0: make_checked() tells why."""
-        self._users.append(None)                         # as hold() does
+        self._users.append(None)  # as hold() does
         if not careful and not self._closing and self._handle is not None:
             try:
                 calls = self.pool.pop()
@@ -228,11 +270,11 @@ class PrimaryContext:
         prepared, wrong = self.raw(call), driver.WRONG_CONTEXT
 
         def destroy(handle: int, late: bool, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> None:
-            if careful or prepared(byref(at(handle))) in wrong:      # (as driver.as_argument makes it)
+            if careful or prepared(byref(at(handle))) in wrong:  # (as driver.as_argument makes it)
                 try:
                     with self.current():
                         release(self.driver, call, kind(handle))
-                except (CudaError, ForkedAfterInit):     # the context is lost, or this is a forked child
+                except (CudaError, ForkedAfterInit):  # the context is lost, or this is a forked child
                     pass
             self.let_go()
 
@@ -253,8 +295,9 @@ class Current:
     def __enter__(self) -> None:
         self._pushed = self._context.enter()
 
-    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
-                 traceback: "Optional[TracebackType]") -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._pushed:
             self._pushed = False
             self._context.leave()
@@ -280,10 +323,12 @@ class AnyContext(Current):
     def __enter__(self) -> None:
         if self._context.driver.current_context() is None:
             if self._unclear:
-                raise ValueError("a default stream belongs to the context that is current, and none is: name the device, "
-                                 "with device.current(): ..., or use device.synchronize()")
+                raise ValueError(
+                    "a default stream belongs to the context that is current, and none is: name the device, "
+                    "with device.current(): ..., or use device.synchronize()"
+                )
             if self._context._handle is None:
-                self._context.hold()                     # kept: what asks for addresses will soon use them
+                self._context.hold()  # kept: what asks for addresses will soon use them
             super().__enter__()
 
 
@@ -297,7 +342,7 @@ def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
 
 
 _contexts: dict[int, PrimaryContext] = {}
-peers: set[tuple[int, int]] = set()              # (who reaches, whose memory), switched on through us
+peers: set[tuple[int, int]] = set()  # (who reaches, whose memory), switched on through us
 
 
 def context_of(ordinal: int) -> PrimaryContext:

@@ -6,6 +6,7 @@ What not     it calls no cu* function itself: transfer.py, kernel.py and host_co
 Order        done on return where pageable memory takes part; else in stream order.
 Read next    transfer.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -20,7 +21,7 @@ from .strided import StridedView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
     from .memory import Memory
 
@@ -31,7 +32,7 @@ __all__ = ["check_labels", "copy", "download", "duplicate", "fill", "memory_devi
 _KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
-def memory_device(memory: Memory) -> "tuple[str, Optional[int]]":
+def memory_device(memory: Memory) -> tuple[str, int | None]:
     """Return the device record of a Memory: what every view of it, and every export, says."""
     if memory.kind == "pinned":
         return "cuda_host", 0
@@ -40,11 +41,18 @@ def memory_device(memory: Memory) -> "tuple[str, Optional[int]]":
 
 def _check_target(target: StridedView) -> None:
     if target.readonly:
-        raise refusal(target.protocol, "readonly", True, "the memory must not be written; copy into another array, or "
-                                                         "view(obj, writable=True) where the exporter only cannot say that it may be")
+        raise refusal(
+            target.protocol,
+            "readonly",
+            True,
+            "the memory must not be written; copy into another array, or "
+            "view(obj, writable=True) where the exporter only cannot say that it may be",
+        )
     if layout.repeats(target.shape, target.strides, target.dtype.itemsize):
-        raise ValueError(f"strides {target.strides} let elements of shape {target.shape} share bytes, so what a copy would leave there "
-                         "is undefined")
+        raise ValueError(
+            f"strides {target.strides} let elements of shape {target.shape} share bytes, so what a copy would leave there "
+            "is undefined"
+        )
 
 
 def check_labels(*views: StridedView) -> None:
@@ -52,6 +60,7 @@ def check_labels(*views: StridedView) -> None:
     for view in views:
         if view.protocol.startswith("dlpack") and sys.modules.get(f"{__package__}.driver") is not None:
             from .cuda_side import check_label
+
             check_label(view)
 
 
@@ -59,8 +68,10 @@ def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
     """Copy elements between two views; see strided.copy."""
     _check_target(target)
     if target.dtype is not source.dtype and target.dtype != source.dtype:
-        raise TypeError(f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() one, or "
-                        "convert first")
+        raise TypeError(
+            f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() one, or "
+            "convert first"
+        )
     if source.shape != target.shape:
         try:
             strides = layout.broadcast(source.shape, source.strides, target.shape)
@@ -73,6 +84,7 @@ def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
     check_labels(target, source)
     if target.is_device_accessible or source.is_device_accessible:
         from .device_copy import copy_on_device
+
         copy_on_device(target, source, walk, stream)
     else:
         host_copy.copy(walk)
@@ -87,26 +99,30 @@ def fill(target: StridedView, value: Any, stream: Any = None) -> None:
     check_labels(target)
     if target.is_device_accessible:
         from .device_copy import fill_on_device
+
         fill_on_device(target, pattern, stream)
     else:
         host_copy.fill(target, pattern)
 
 
 _new_bytearray: Any = None
-_ALIGNMENT = 64                                          # what JAX wants in order not to copy
+_ALIGNMENT = 64  # what JAX wants in order not to copy
 
 
 def empty_host(shape: Ints, dtype: Any) -> StridedView:
     """Make an array in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
     from .cpython import bind
     from .protocols.buffer import Held, address_of
+
     global _new_bytearray
-    if _new_bytearray is None:                           # unlike bytearray(n), this does not write zeros first
+    if _new_bytearray is None:  # unlike bytearray(n), this does not write zeros first
         _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
     nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
     address = address_of(whole)
-    return StridedView._over(Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST)
+    return StridedView._over(
+        Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST
+    )
 
 
 def download(source: StridedView, stream: Any = None) -> StridedView:
@@ -119,10 +135,12 @@ def download(source: StridedView, stream: Any = None) -> StridedView:
 def duplicate(source: StridedView, stream: Any = None) -> StridedView:
     """Copy a view of device-accessible memory into new memory of the same kind, in C order, on a stream."""
     from .ordering import device_of
+
     device = device_of(source)
-    if device is None:                                   # pinned memory of somebody else's
+    if device is None:  # pinned memory of somebody else's
         return download(source, stream)
     from .strided import empty
+
     target = empty(device, source.shape, source.dtype, _KINDS[source.device[0]])
     copy(target, source, stream)
     return target
@@ -139,9 +157,9 @@ def tolist(source: StridedView) -> Any:
     for n in plain.shape[:0:-1]:
         if n == 0:
             return _nested_empty(plain.shape)
-        values = [values[i:i + n] for i in range(0, len(values), n)]
+        values = [values[i : i + n] for i in range(0, len(values), n)]
     return values
 
 
-def _nested_empty(shape: Ints) -> "list[Any]":
+def _nested_empty(shape: Ints) -> list[Any]:
     return [_nested_empty(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else []

@@ -6,6 +6,7 @@ What not     nothing here writes to memory, and nobody else's binding is touched
 Source       Python/C API Reference Manual; ctypes, "PyDLL"
 Read next    callback.py, dlpack.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["address_of", "bind", "bytes_at", "c_string", "immortal", "reader"]
 
-_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=getattr(sys, "dllhandle"))
+_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
 
 
 def bind(name: str, result: Any, *arguments: Any) -> Any:
     """Return a function of the C API, called with the GIL held; what it raises is raised."""
-    function = _api[name]                                # a new object each time, unlike attribute access
+    function = _api[name]  # a new object each time, unlike attribute access
     function.restype, function.argtypes = result, arguments
     return function
 
@@ -50,7 +51,7 @@ def c_string(text: bytes) -> Any:
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. No copy is made
 # and nothing is touched until an offset is read; the window is read-only.
-def _open_window() -> "memoryview | None":
+def _open_window() -> memoryview | None:
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
         probe = ctypes.c_uint64(0x0123456789ABCDEF)
@@ -64,7 +65,7 @@ def _open_window() -> "memoryview | None":
 _window = _open_window()
 
 
-def reader(layout: str) -> "partial[tuple[Any, ...]]":
+def reader(layout: str) -> partial[tuple[Any, ...]]:
     """Return a function that reads a struct, given as for the struct module, at an address.
 
     It is a partial of one argument, so that who is in a hurry may call .func(.args[0], address) himself.
@@ -77,7 +78,7 @@ def reader(layout: str) -> "partial[tuple[Any, ...]]":
     return partial(_read_copied, struct)
 
 
-def _read_copied(struct: Struct, address: int) -> "tuple[Any, ...]":
+def _read_copied(struct: Struct, address: int) -> tuple[Any, ...]:
     return struct.unpack(ctypes.string_at(address, struct.size))
 
 

@@ -20,20 +20,52 @@ symbol first (drivers from 11.4 on are supported), then what it does. Every func
 else it has to give through pointers. Sizes and pitches are bytes. In ENUMS a version is that of the first header with the
 constant, where that is later than 11.7.
 """
+
 from __future__ import annotations
 
 import ctypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = [
-    "PROTOTYPES", "ENUMS", "Prototype", "prototypes", "enum", "defines", "results", "Integer", "CUdevice", "CUdeviceptr",
-    "Handle", "CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "CUmemoryPool", "CUarray", "CUgraph", "CUgraphExec",
-    "CUgraphDeviceNode", "CUhostFn", "CUoccupancyB2DSize", "CUuuid", "CUmemLocation", "CUmemAccessDesc", "CUmemPoolProps",
-    "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS", "CUDA_MEMCPY2D", "CUDA_MEMCPY3D", "CUDA_MEMCPY3D_PEER",
-    "CUaccessPolicyWindow", "CUlaunchMemSyncDomainMap", "CUlaunchAttributeValue", "CUlaunchAttribute", "CUlaunchConfig",
+    "PROTOTYPES",
+    "ENUMS",
+    "Prototype",
+    "prototypes",
+    "enum",
+    "defines",
+    "results",
+    "Integer",
+    "CUdevice",
+    "CUdeviceptr",
+    "Handle",
+    "CUcontext",
+    "CUstream",
+    "CUevent",
+    "CUmodule",
+    "CUfunction",
+    "CUmemoryPool",
+    "CUarray",
+    "CUgraph",
+    "CUgraphExec",
+    "CUgraphDeviceNode",
+    "CUhostFn",
+    "CUoccupancyB2DSize",
+    "CUuuid",
+    "CUmemLocation",
+    "CUmemAccessDesc",
+    "CUmemPoolProps",
+    "CUDA_POINTER_ATTRIBUTE_P2P_TOKENS",
+    "CUDA_MEMCPY2D",
+    "CUDA_MEMCPY3D",
+    "CUDA_MEMCPY3D_PEER",
+    "CUaccessPolicyWindow",
+    "CUlaunchMemSyncDomainMap",
+    "CUlaunchAttributeValue",
+    "CUlaunchAttribute",
+    "CUlaunchConfig",
 ]
 
 PROTOTYPES = r"""
@@ -917,18 +949,18 @@ enum CUgraphInstantiate_flags {
 # Types. ctypes calls a parameter type's from_param() on each argument: there what does not fit is refused.
 
 
-_BOOLEANS = ("bool", "bool_")                            # Python's, and what NumPy calls its own; both have an __index__
+_BOOLEANS = ("bool", "bool_")  # Python's, and what NumPy calls its own; both have an __index__
 
 
 class Integer:
     """An integer parameter: what its C type cannot hold is refused, where ctypes would silently cut it."""
 
     c_name = ""
-    machine: "Any" = ctypes.c_int                        # the plain ctypes type of the same width and sign
+    machine: Any = ctypes.c_int  # the plain ctypes type of the same width and sign
     low, high = 0, 0
 
     @classmethod
-    def from_param(cls, value: "Any") -> "Any":
+    def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
         raises  TypeError   not an integer; True and False are none
@@ -941,13 +973,16 @@ class Integer:
         raise ValueError(f"{_shown(value)} does not fit: {cls.c_name} holds {cls.low} to {cls.high}")
 
     @classmethod
-    def _number(cls, value: "Any") -> int:
+    def _number(cls, value: Any) -> int:
         """Return the int in whatever else counts as one: __index__, or a ctypes integer of the same width."""
         kind = type(value)
         if hasattr(kind, "__index__") and kind.__name__ not in _BOOLEANS:
             return int(kind.__index__(value))
-        if (isinstance(value, ctypes._SimpleCData) and kind._type_ in "bBhHiIlLqQ"
-                and ctypes.sizeof(value) == ctypes.sizeof(cls.machine)):
+        if (
+            isinstance(value, ctypes._SimpleCData)
+            and kind._type_ in "bBhHiIlLqQ"
+            and ctypes.sizeof(value) == ctypes.sizeof(cls.machine)
+        ):
             return int(value.value)
         raise TypeError(f"{cls.c_name} wants an integer, not {_article(value)}")
 
@@ -957,7 +992,7 @@ def _shown(value: int) -> str:
     return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
-def _article(value: "Any") -> str:
+def _article(value: Any) -> str:
     """Word what an argument is, for an error."""
     if value is None or isinstance(value, (bool, float)):
         return repr(value)
@@ -967,7 +1002,7 @@ def _article(value: "Any") -> str:
 
 
 class _Int(Integer, ctypes.c_int):
-    c_name, machine, low, high = "int", ctypes.c_int, -2**31, 2**31 - 1
+    c_name, machine, low, high = "int", ctypes.c_int, -(2**31), 2**31 - 1
 
 
 class _UnsignedInt(Integer, ctypes.c_uint):
@@ -991,7 +1026,7 @@ class _UnsignedShort(Integer, ctypes.c_ushort):
 
 
 class _Enumerator(Integer, ctypes.c_uint):
-    c_name, machine, high = "an enum", ctypes.c_uint, 2**32 - 1     # a newer driver's values are welcome
+    c_name, machine, high = "an enum", ctypes.c_uint, 2**32 - 1  # a newer driver's values are welcome
 
 
 class CUdevice(_Int):
@@ -1010,7 +1045,7 @@ class Handle(ctypes.c_void_p):
     """A pointer to something of the driver's own. Each kind is a type, and a parameter takes its own kind or None (NULL)."""
 
     @classmethod
-    def from_param(cls, value: "Any") -> "Any":
+    def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
         raises  TypeError  anything but this kind of handle or None
@@ -1070,7 +1105,7 @@ class _VoidPointer(ctypes.c_void_p):
     wanted, takes_bytes = "an address, None, or a ctypes array, pointer or byref()", False
 
     @classmethod
-    def from_param(cls, value: "Any") -> "Any":
+    def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
         raises  TypeError   a handle, or something that has no address
@@ -1079,8 +1114,11 @@ class _VoidPointer(ctypes.c_void_p):
         if value is None:
             return None
         kind = type(value)
-        if kind is int or (hasattr(kind, "__index__") and not hasattr(kind, "__len__")     # arrays have both
-                           and kind.__name__ not in _BOOLEANS):
+        if kind is int or (
+            hasattr(kind, "__index__")
+            and not hasattr(kind, "__len__")  # arrays have both
+            and kind.__name__ not in _BOOLEANS
+        ):
             address = kind.__index__(value)
             if 0 <= address < 2**64:
                 return ctypes.c_void_p(address)
@@ -1105,7 +1143,7 @@ class _String(ctypes.c_char_p):
     """const char *: bytes, None, or an array of char."""
 
     @classmethod
-    def from_param(cls, value: "Any") -> "Any":
+    def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
         raises  TypeError   not bytes; a str must be encoded
@@ -1118,7 +1156,7 @@ class _String(ctypes.c_char_p):
         return ctypes.c_char_p.from_param(value)
 
 
-CUhostFn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)                  # void (*)(void *userData)
+CUhostFn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # void (*)(void *userData)
 CUoccupancyB2DSize = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)  # size_t (*)(int blockSize): dynamic shared bytes
 
 
@@ -1128,7 +1166,7 @@ class _Callback(ctypes.c_void_p):
     c_name, function = "CUhostFn", CUhostFn
 
     @classmethod
-    def from_param(cls, value: "Any") -> "Any":
+    def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
         raises  TypeError   a function of another type, or a Python function: nobody would keep its ctypes function alive
@@ -1175,13 +1213,13 @@ class CUmemPoolProps(ctypes.Structure):
     """How a pool is to be. What later headers named was reserved, and 0, in earlier ones."""
 
     _fields_ = [
-        ("allocType", ctypes.c_uint),                    # a CUmemAllocationType
-        ("handleTypes", ctypes.c_uint),                  # bits of CUmemAllocationHandleType
+        ("allocType", ctypes.c_uint),  # a CUmemAllocationType
+        ("handleTypes", ctypes.c_uint),  # bits of CUmemAllocationHandleType
         ("location", CUmemLocation),
         ("win32SecurityAttributes", ctypes.c_void_p),
-        ("maxSize", ctypes.c_size_t),                    # 12.2  bytes, 0: as the driver sees fit
-        ("usage", ctypes.c_ushort),                      # 12.6  CU_MEM_POOL_CREATE_USAGE_*
-        ("gpuDirectRDMACapable", ctypes.c_ubyte),        # 13.4
+        ("maxSize", ctypes.c_size_t),  # 12.2  bytes, 0: as the driver sees fit
+        ("usage", ctypes.c_ushort),  # 12.6  CU_MEM_POOL_CREATE_USAGE_*
+        ("gpuDirectRDMACapable", ctypes.c_ubyte),  # 13.4
         ("reserved", ctypes.c_ubyte * 53),
     ]
 
@@ -1196,13 +1234,22 @@ class CUDA_MEMCPY2D(ctypes.Structure):
     """A rectangle to copy. Of Host, Device and Array only the one counts that MemoryType, a CUmemorytype, says."""
 
     _fields_ = [
-        ("srcXInBytes", ctypes.c_size_t), ("srcY", ctypes.c_size_t),
-        ("srcMemoryType", ctypes.c_uint), ("srcHost", ctypes.c_void_p), ("srcDevice", ctypes.c_ulonglong),
-        ("srcArray", CUarray), ("srcPitch", ctypes.c_size_t),
-        ("dstXInBytes", ctypes.c_size_t), ("dstY", ctypes.c_size_t),
-        ("dstMemoryType", ctypes.c_uint), ("dstHost", ctypes.c_void_p), ("dstDevice", ctypes.c_ulonglong),
-        ("dstArray", CUarray), ("dstPitch", ctypes.c_size_t),
-        ("WidthInBytes", ctypes.c_size_t), ("Height", ctypes.c_size_t),
+        ("srcXInBytes", ctypes.c_size_t),
+        ("srcY", ctypes.c_size_t),
+        ("srcMemoryType", ctypes.c_uint),
+        ("srcHost", ctypes.c_void_p),
+        ("srcDevice", ctypes.c_ulonglong),
+        ("srcArray", CUarray),
+        ("srcPitch", ctypes.c_size_t),
+        ("dstXInBytes", ctypes.c_size_t),
+        ("dstY", ctypes.c_size_t),
+        ("dstMemoryType", ctypes.c_uint),
+        ("dstHost", ctypes.c_void_p),
+        ("dstDevice", ctypes.c_ulonglong),
+        ("dstArray", CUarray),
+        ("dstPitch", ctypes.c_size_t),
+        ("WidthInBytes", ctypes.c_size_t),
+        ("Height", ctypes.c_size_t),
     ]
 
 
@@ -1210,13 +1257,31 @@ class CUDA_MEMCPY3D(ctypes.Structure):
     """A box to copy. Pitch is from row to row in bytes, Height from plane to plane in rows."""
 
     _fields_ = [
-        ("srcXInBytes", ctypes.c_size_t), ("srcY", ctypes.c_size_t), ("srcZ", ctypes.c_size_t), ("srcLOD", ctypes.c_size_t),
-        ("srcMemoryType", ctypes.c_uint), ("srcHost", ctypes.c_void_p), ("srcDevice", ctypes.c_ulonglong),
-        ("srcArray", CUarray), ("reserved0", ctypes.c_void_p), ("srcPitch", ctypes.c_size_t), ("srcHeight", ctypes.c_size_t),
-        ("dstXInBytes", ctypes.c_size_t), ("dstY", ctypes.c_size_t), ("dstZ", ctypes.c_size_t), ("dstLOD", ctypes.c_size_t),
-        ("dstMemoryType", ctypes.c_uint), ("dstHost", ctypes.c_void_p), ("dstDevice", ctypes.c_ulonglong),
-        ("dstArray", CUarray), ("reserved1", ctypes.c_void_p), ("dstPitch", ctypes.c_size_t), ("dstHeight", ctypes.c_size_t),
-        ("WidthInBytes", ctypes.c_size_t), ("Height", ctypes.c_size_t), ("Depth", ctypes.c_size_t),
+        ("srcXInBytes", ctypes.c_size_t),
+        ("srcY", ctypes.c_size_t),
+        ("srcZ", ctypes.c_size_t),
+        ("srcLOD", ctypes.c_size_t),
+        ("srcMemoryType", ctypes.c_uint),
+        ("srcHost", ctypes.c_void_p),
+        ("srcDevice", ctypes.c_ulonglong),
+        ("srcArray", CUarray),
+        ("reserved0", ctypes.c_void_p),
+        ("srcPitch", ctypes.c_size_t),
+        ("srcHeight", ctypes.c_size_t),
+        ("dstXInBytes", ctypes.c_size_t),
+        ("dstY", ctypes.c_size_t),
+        ("dstZ", ctypes.c_size_t),
+        ("dstLOD", ctypes.c_size_t),
+        ("dstMemoryType", ctypes.c_uint),
+        ("dstHost", ctypes.c_void_p),
+        ("dstDevice", ctypes.c_ulonglong),
+        ("dstArray", CUarray),
+        ("reserved1", ctypes.c_void_p),
+        ("dstPitch", ctypes.c_size_t),
+        ("dstHeight", ctypes.c_size_t),
+        ("WidthInBytes", ctypes.c_size_t),
+        ("Height", ctypes.c_size_t),
+        ("Depth", ctypes.c_size_t),
     ]
 
 
@@ -1224,21 +1289,44 @@ class CUDA_MEMCPY3D_PEER(ctypes.Structure):
     """A box to copy between two contexts."""
 
     _fields_ = [
-        ("srcXInBytes", ctypes.c_size_t), ("srcY", ctypes.c_size_t), ("srcZ", ctypes.c_size_t), ("srcLOD", ctypes.c_size_t),
-        ("srcMemoryType", ctypes.c_uint), ("srcHost", ctypes.c_void_p), ("srcDevice", ctypes.c_ulonglong),
-        ("srcArray", CUarray), ("srcContext", CUcontext), ("srcPitch", ctypes.c_size_t), ("srcHeight", ctypes.c_size_t),
-        ("dstXInBytes", ctypes.c_size_t), ("dstY", ctypes.c_size_t), ("dstZ", ctypes.c_size_t), ("dstLOD", ctypes.c_size_t),
-        ("dstMemoryType", ctypes.c_uint), ("dstHost", ctypes.c_void_p), ("dstDevice", ctypes.c_ulonglong),
-        ("dstArray", CUarray), ("dstContext", CUcontext), ("dstPitch", ctypes.c_size_t), ("dstHeight", ctypes.c_size_t),
-        ("WidthInBytes", ctypes.c_size_t), ("Height", ctypes.c_size_t), ("Depth", ctypes.c_size_t),
+        ("srcXInBytes", ctypes.c_size_t),
+        ("srcY", ctypes.c_size_t),
+        ("srcZ", ctypes.c_size_t),
+        ("srcLOD", ctypes.c_size_t),
+        ("srcMemoryType", ctypes.c_uint),
+        ("srcHost", ctypes.c_void_p),
+        ("srcDevice", ctypes.c_ulonglong),
+        ("srcArray", CUarray),
+        ("srcContext", CUcontext),
+        ("srcPitch", ctypes.c_size_t),
+        ("srcHeight", ctypes.c_size_t),
+        ("dstXInBytes", ctypes.c_size_t),
+        ("dstY", ctypes.c_size_t),
+        ("dstZ", ctypes.c_size_t),
+        ("dstLOD", ctypes.c_size_t),
+        ("dstMemoryType", ctypes.c_uint),
+        ("dstHost", ctypes.c_void_p),
+        ("dstDevice", ctypes.c_ulonglong),
+        ("dstArray", CUarray),
+        ("dstContext", CUcontext),
+        ("dstPitch", ctypes.c_size_t),
+        ("dstHeight", ctypes.c_size_t),
+        ("WidthInBytes", ctypes.c_size_t),
+        ("Height", ctypes.c_size_t),
+        ("Depth", ctypes.c_size_t),
     ]
 
 
 class CUaccessPolicyWindow(ctypes.Structure):
     """A range of addresses, and how the L2 cache is to treat it: hitProp for hitRatio of it, missProp for the rest."""
 
-    _fields_ = [("base_ptr", ctypes.c_void_p), ("num_bytes", ctypes.c_size_t), ("hitRatio", ctypes.c_float),
-                ("hitProp", ctypes.c_uint), ("missProp", ctypes.c_uint)]
+    _fields_ = [
+        ("base_ptr", ctypes.c_void_p),
+        ("num_bytes", ctypes.c_size_t),
+        ("hitRatio", ctypes.c_float),
+        ("hitProp", ctypes.c_uint),
+        ("missProp", ctypes.c_uint),
+    ]
 
 
 class CUlaunchMemSyncDomainMap(ctypes.Structure):
@@ -1270,21 +1358,21 @@ class CUlaunchAttributeValue(ctypes.Union):
         ("pad", ctypes.c_ubyte * 64),
         ("accessPolicyWindow", CUaccessPolicyWindow),
         ("cooperative", ctypes.c_int),
-        ("syncPolicy", ctypes.c_uint),                   # a CUsynchronizationPolicy
+        ("syncPolicy", ctypes.c_uint),  # a CUsynchronizationPolicy
         ("clusterDim", _Dimensions),
         ("clusterSchedulingPolicyPreference", ctypes.c_uint),
         ("programmaticStreamSerializationAllowed", ctypes.c_int),
         ("programmaticEvent", _ProgrammaticEvent),
-        ("launchCompletionEvent", _LaunchCompletionEvent),              # 12.3
+        ("launchCompletionEvent", _LaunchCompletionEvent),  # 12.3
         ("priority", ctypes.c_int),
-        ("memSyncDomainMap", CUlaunchMemSyncDomainMap),                 # 12.0
-        ("memSyncDomain", ctypes.c_uint),                               # 12.0
-        ("preferredClusterDim", _Dimensions),                           # 12.8
-        ("deviceUpdatableKernelNode", _DeviceUpdatableKernelNode),      # 12.4
-        ("sharedMemCarveout", ctypes.c_uint),                           # 12.5
-        ("nvlinkUtilCentricScheduling", ctypes.c_uint),                 # 13.0
-        ("portableClusterSizeMode", ctypes.c_uint),                     # 13.2
-        ("sharedMemoryMode", ctypes.c_uint),                            # 13.2
+        ("memSyncDomainMap", CUlaunchMemSyncDomainMap),  # 12.0
+        ("memSyncDomain", ctypes.c_uint),  # 12.0
+        ("preferredClusterDim", _Dimensions),  # 12.8
+        ("deviceUpdatableKernelNode", _DeviceUpdatableKernelNode),  # 12.4
+        ("sharedMemCarveout", ctypes.c_uint),  # 12.5
+        ("nvlinkUtilCentricScheduling", ctypes.c_uint),  # 13.0
+        ("portableClusterSizeMode", ctypes.c_uint),  # 13.2
+        ("sharedMemoryMode", ctypes.c_uint),  # 13.2
     ]
 
 
@@ -1298,27 +1386,45 @@ class CUlaunchConfig(ctypes.Structure):
     """What cuLaunchKernelEx launches: grid in blocks, block in threads."""
 
     _fields_ = [
-        ("gridDimX", ctypes.c_uint), ("gridDimY", ctypes.c_uint), ("gridDimZ", ctypes.c_uint),
-        ("blockDimX", ctypes.c_uint), ("blockDimY", ctypes.c_uint), ("blockDimZ", ctypes.c_uint),
-        ("sharedMemBytes", ctypes.c_uint), ("hStream", CUstream),
-        ("attrs", ctypes.POINTER(CUlaunchAttribute)), ("numAttrs", ctypes.c_uint),
+        ("gridDimX", ctypes.c_uint),
+        ("gridDimY", ctypes.c_uint),
+        ("gridDimZ", ctypes.c_uint),
+        ("blockDimX", ctypes.c_uint),
+        ("blockDimY", ctypes.c_uint),
+        ("blockDimZ", ctypes.c_uint),
+        ("sharedMemBytes", ctypes.c_uint),
+        ("hStream", CUstream),
+        ("attrs", ctypes.POINTER(CUlaunchAttribute)),
+        ("numAttrs", ctypes.c_uint),
     ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The readers. Two threads may read at once: what they read is equal, and only a whole reading is published.
 
-_TYPES: "dict[str, Any]" = {                             # what a parameter's C type is in Python; pointers join them as met
-    "int": _Int, "unsigned int": _UnsignedInt, "size_t": _Size, "unsigned char": _UnsignedChar,
-    "unsigned short": _UnsignedShort, "unsigned long long": _UnsignedLongLong, "cuuint64_t": _UnsignedLongLong,
-    "void *": _VoidPointer, "const void *": _ConstVoidPointer, "const char *": _String,
-    "CUhostFn": _Callback, "CUoccupancyB2DSize": _OccupancyCallback,
+_TYPES: dict[str, Any] = {  # what a parameter's C type is in Python; pointers join them as met
+    "int": _Int,
+    "unsigned int": _UnsignedInt,
+    "size_t": _Size,
+    "unsigned char": _UnsignedChar,
+    "unsigned short": _UnsignedShort,
+    "unsigned long long": _UnsignedLongLong,
+    "cuuint64_t": _UnsignedLongLong,
+    "void *": _VoidPointer,
+    "const void *": _ConstVoidPointer,
+    "const char *": _String,
+    "CUhostFn": _Callback,
+    "CUoccupancyB2DSize": _OccupancyCallback,
 }
-_POINTED: "dict[str, Any]" = {"char": ctypes.c_char, "float": ctypes.c_float, "void *": ctypes.c_void_p,
-                              "const char *": ctypes.c_char_p}
+_POINTED: dict[str, Any] = {
+    "char": ctypes.c_char,
+    "float": ctypes.c_float,
+    "void *": ctypes.c_void_p,
+    "const char *": ctypes.c_char_p,
+}
 
 
-def _type_of(text: str) -> "Any":
+def _type_of(text: str) -> Any:
     """Return the ctypes type for a C type, such as `const CUlaunchConfig *`."""
     kind = _TYPES.get(text)
     if kind is None:
@@ -1332,7 +1438,7 @@ def _type_of(text: str) -> "Any":
         elif f"\nenum {text} {{" in ENUMS:
             kind = _Enumerator
         else:
-            kind = globals()[text]                       # a handle or a structure, under its own name
+            kind = globals()[text]  # a handle or a structure, under its own name
         _TYPES[text] = kind
     return kind
 
@@ -1345,43 +1451,49 @@ class Prototype:
     def __init__(self, line: str, comment: str) -> None:
         version, _, self.doc = comment.partition("  ")
         major, _, minor = version.partition(".")
-        self.line = line                                 # the C text
-        self.name = line[len("CUresult "):line.index("(")]
-        self.since = int(major), int(minor)              # the CUDA version whose driver had it first
-        self._parameters: "Optional[tuple[tuple[str, Any], ...]]" = None
+        self.line = line  # the C text
+        self.name = line[len("CUresult ") : line.index("(")]
+        self.since = int(major), int(minor)  # the CUDA version whose driver had it first
+        self._parameters: tuple[tuple[str, Any], ...] | None = None
 
     @property
-    def parameters(self) -> "tuple[tuple[str, Any], ...]":
+    def parameters(self) -> tuple[tuple[str, Any], ...]:
         """Return (name, ctypes type) of each parameter; read when first asked for."""
         if self._parameters is None:
-            inside = self.line[self.line.index("(") + 1:-2]
+            inside = self.line[self.line.index("(") + 1 : -2]
             self._parameters = () if inside == "void" else tuple(map(_parameter, inside.split(", ")))
         return self._parameters
 
     @property
-    def machine_types(self) -> "tuple[Any, ...]":
+    def machine_types(self) -> tuple[Any, ...]:
         """Return the parameters' plain ctypes types, for a function of this type that is written in Python.
 
         Integers arrive there as int, every pointer and handle as an address or None, a structure as itself.
         """
-        return tuple(kind.machine if issubclass(kind, Integer) else
-                     kind if issubclass(kind, ctypes.Structure) else ctypes.c_void_p for _, kind in self.parameters)
+        return tuple(
+            kind.machine
+            if issubclass(kind, Integer)
+            else kind
+            if issubclass(kind, ctypes.Structure)
+            else ctypes.c_void_p
+            for _, kind in self.parameters
+        )
 
     def __repr__(self) -> str:
         return f"<{self.line}>"
 
 
-def _parameter(text: str) -> "tuple[str, Any]":
+def _parameter(text: str) -> tuple[str, Any]:
     """Split `unsigned int *count` into the name and the type."""
     start = max(text.rfind(" "), text.rfind("*")) + 1
     return text[start:], _type_of(text[:start].rstrip())
 
 
-_prototypes: "dict[str, Prototype]" = {}
-_enums: "dict[str, dict[str, int]]" = {}
+_prototypes: dict[str, Prototype] = {}
+_enums: dict[str, dict[str, int]] = {}
 
 
-def prototypes() -> "dict[str, Prototype]":
+def prototypes() -> dict[str, Prototype]:
     """Return every function of PROTOTYPES by its exported name."""
     global _prototypes
     if not _prototypes:
@@ -1397,11 +1509,11 @@ def prototypes() -> "dict[str, Prototype]":
     return _prototypes
 
 
-def _constants() -> "dict[str, dict[str, int]]":
+def _constants() -> dict[str, dict[str, int]]:
     """Return every enum of ENUMS by its name, and the #defines under "#define"."""
     global _enums
     if not _enums:
-        found: "dict[str, dict[str, int]]" = {"#define": {}}
+        found: dict[str, dict[str, int]] = {"#define": {}}
         for line in ENUMS.split("\n"):
             word, _, rest = line.partition("//")[0].strip().partition(" ")
             if word == "enum":
@@ -1415,7 +1527,7 @@ def _constants() -> "dict[str, dict[str, int]]":
     return _enums
 
 
-def enum(name: str) -> "dict[str, int]":
+def enum(name: str) -> dict[str, int]:
     """Return the enumerators of one enum.
 
     raises  KeyError  no enum of that name in ENUMS
@@ -1423,12 +1535,12 @@ def enum(name: str) -> "dict[str, int]":
     return _constants()[name]
 
 
-def defines() -> "dict[str, int]":
+def defines() -> dict[str, int]:
     """Return the constants that the header has as #define."""
     return _constants()["#define"]
 
 
-def results() -> "dict[int, str]":
+def results() -> dict[int, str]:
     """Return the name of each code that a function can return."""
     return {code: name for name, code in enum("CUresult").items()}
 
@@ -1442,5 +1554,5 @@ def __getattr__(name: str) -> int:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> "list[str]":
+def __dir__() -> list[str]:
     return sorted({*globals(), *(name for members in _constants().values() for name in members)})

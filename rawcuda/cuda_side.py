@@ -4,6 +4,7 @@ What it is   the part of view() that is imported only when an exporter says that
 Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
 Read next    ordering.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -22,16 +23,25 @@ from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
-__all__ = ["LoadedSide", "check_label", "describe_known", "find_managed", "locate", "settle_description", "settle_stream", "spot"]
+__all__ = [
+    "LoadedSide",
+    "check_label",
+    "describe_known",
+    "find_managed",
+    "locate",
+    "settle_description",
+    "settle_stream",
+    "spot",
+]
 
 # CUpointer_attribute
 _MEMORY_TYPE, _ORDINAL, _IS_MANAGED = 2, 9, 8
-_TYPE_HOST, _TYPE_DEVICE = 1, 2                          # CUmemorytype
+_TYPE_HOST, _TYPE_DEVICE = 1, 2  # CUmemorytype
 
 
-def _attribute(address: int, which: int) -> "Optional[int]":
+def _attribute(address: int, which: int) -> int | None:
     """Ask the driver about an address; None where it does not know it.
 
     calls   cuPointerGetAttribute
@@ -41,38 +51,43 @@ def _attribute(address: int, which: int) -> "Optional[int]":
         with AnyContext():
             driver.current().cuPointerGetAttribute(ctypes.byref(value), which, address)
     except CudaError as error:
-        if error.code == 1:                              # CUDA_ERROR_INVALID_VALUE: not memory of this driver's
+        if error.code == 1:  # CUDA_ERROR_INVALID_VALUE: not memory of this driver's
             return None
         raise
     return value.value & 0xFFFFFFFF
 
 
 # The address to ask about, three words to be filled in, the call that does and its arguments; for one thread each.
-_askers: "list[tuple[Any, Any, Any, Any]]" = []
+_askers: list[tuple[Any, Any, Any, Any]] = []
 
 
-def _asker() -> "tuple[Any, Any, Any, Any]":
+def _asker() -> tuple[Any, Any, Any, Any]:
     loaded, words, cell = driver.current(), ctypes.create_string_buffer(24), ctypes.c_uint64()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
     pointers = (ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)
-    arguments = ctypes.c_uint.from_param(3), ctypes.byref(which), ctypes.byref(pointers), ctypes.c_void_p.from_buffer(cell)
+    arguments = (
+        ctypes.c_uint.from_param(3),
+        ctypes.byref(which),
+        ctypes.byref(pointers),
+        ctypes.c_void_p.from_buffer(cell),
+    )
     return cell, words, loaded.raw("cuPointerGetAttributes"), arguments
 
 
-def _read(answer: bytes) -> "Optional[tuple[str, int]]":
+def _read(answer: bytes) -> tuple[str, int] | None:
     type_, ordinal, managed = unpack("I4xI4xB7x", answer)
     if type_ not in (_TYPE_HOST, _TYPE_DEVICE):
-        return None                                      # unknown, or worth an error: the single calls tell
+        return None  # unknown, or worth an error: the single calls tell
     if managed:
         return "cuda_managed", ordinal
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: "dict[bytes, tuple[Place, Place]]" = {}           # of writable memory, and of read-only memory
+_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory
 
 
-def spot(address: int) -> "Optional[tuple[Place, Place]]":
+def spot(address: int) -> tuple[Place, Place] | None:
     """Ask all three things in one call and return the Places that the CUDA Array Interface gives such memory, writable and read-only.
 
     None where that does not tell: no context is current, it is nobody's memory, calls are traced.
@@ -82,7 +97,7 @@ def spot(address: int) -> "Optional[tuple[Place, Place]]":
         return None
     try:
         cell, words, call, arguments = entry = _askers.pop()
-    except IndexError:                                   # every one is in use by some other thread
+    except IndexError:  # every one is in use by some other thread
         cell, words, call, arguments = entry = _asker()
     cell.value = address
     failed, answer = call(*arguments), words.raw
@@ -101,7 +116,7 @@ def spot(address: int) -> "Optional[tuple[Place, Place]]":
         return made
 
 
-def describe_known(exporter: Any, kind: "type[Description]", stream: Any = None) -> "Optional[Description]":
+def describe_known(exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
     """Describe an object whose class offers the CUDA Array Interface, and no DLPack, the short way: None leaves it to the long one.
 
     The dict has six entries, all but `data` as one that was checked before, a plain address and no stream.
@@ -117,24 +132,43 @@ def describe_known(exporter: Any, kind: "type[Description]", stream: Any = None)
         version, extents, typestr = interface["version"], interface["shape"], interface["typestr"]
         shape, strides, dtype, low, high = known[typestr][dumps((extents, interface["strides"]), 2)]
         address, readonly = interface["data"]
-        if (interface["stream"] is None and type(interface) is dict and len(interface) == 6 and type(version) is int and version > 2
-                and type(address) is int and low < address <= high and type(readonly) is bool):
+        if (
+            interface["stream"] is None
+            and type(interface) is dict
+            and len(interface) == 6
+            and type(version) is int
+            and version > 2
+            and type(address) is int
+            and low < address <= high
+            and type(readonly) is bool
+        ):
             where = spot(address)
             if where is not None:
                 made = _new(kind)
-                made.ptr, made.shape, made.strides, made.dtype, made.place = address, shape, strides, dtype, where[readonly]
+                made.ptr, made.shape, made.strides, made.dtype, made.place = (
+                    address,
+                    shape,
+                    strides,
+                    dtype,
+                    where[readonly],
+                )
                 made.owner, made.stream = exporter, stream
                 return made
-    except (KeyError, ValueError, TypeError, AttributeError):    # not seen before, or with something that is no plain number
+    except (
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ):  # not seen before, or with something that is no plain number
         pass
-    left[get_ident()] = exporter, interface              # read once
+    left[get_ident()] = exporter, interface  # read once
     return None
 
 
 _new = object.__new__
 
 
-def locate(address: int) -> "Optional[tuple[str, int]]":
+def locate(address: int) -> tuple[str, int] | None:
     """Return the device record of an address, or None where the driver does not know it."""
     places = spot(address)
     if places is not None:
@@ -156,11 +190,15 @@ def settle_description(made: Description, stream: Any) -> None:
     """
     if 0 in made.shape:
         made.stream = stream
-        return                                           # no address to ask about, and nothing to wait for
+        return  # no address to ask about, and nothing to wait for
     where = locate(made.ptr)
     if where is None:
-        raise refusal("cuda_array_interface", "data", hex(made.ptr), "is no address that this driver knows; the exporter is at fault, or "
-                                                                     "uses another driver")
+        raise refusal(
+            "cuda_array_interface",
+            "data",
+            hex(made.ptr),
+            "is no address that this driver knows; the exporter is at fault, or uses another driver",
+        )
     made.place = place(where, made.place.readonly, made.place.protocol)
     settle_stream(made, stream)
 
@@ -178,13 +216,14 @@ def settle_stream(made: Description, stream: Any) -> None:
         made.exporting_stream = pending
     try:
         driver.current()
-    except DriverNotFound:                               # then the memory only claims to be CUDA's
+    except DriverNotFound:  # then the memory only claims to be CUDA's
         return
     from .device import Device
     from .ordering import wait_between
+
     device = Device((made.place.device or ("cuda", 0))[1] or 0)
     if pending == UNORDERED:
-        device.synchronize()                             # before version 3 nobody says which stream is at work
+        device.synchronize()  # before version 3 nobody says which stream is at work
     else:
         wait_between(using, pending, device)
 
@@ -206,10 +245,20 @@ def check_label(view: Description) -> None:
     if device is None or not protocol.startswith("dlpack") or 0 in view.shape or not driver.is_loaded():
         return
     where = locate(view.ptr)
-    if where is None and device[0] == "cuda" or where is not None and where != device and "cuda" in (where[0], device[0]):
+    if (
+        where is None
+        and device[0] == "cuda"
+        or where is not None
+        and where != device
+        and "cuda" in (where[0], device[0])
+    ):
         there = "memory that it does not know" if where is None else f"{where[0]} {where[1]}"
-        raise refusal(protocol, "device", f"{device[0]} {device[1]}", f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at "
-                                                                      "fault")
+        raise refusal(
+            protocol,
+            "device",
+            f"{device[0]} {device[1]}",
+            f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at fault",
+        )
 
 
 class LoadedSide(CudaSide):
@@ -220,6 +269,7 @@ class LoadedSide(CudaSide):
         if not driver.is_loaded():
             return self
         from .device import Device
+
         return Device(ordinal).current()
 
     def settle(self, ordinal: int) -> bool:
@@ -227,5 +277,6 @@ class LoadedSide(CudaSide):
         if not driver.is_loaded():
             return False
         from .device import Device
+
         Device(ordinal).synchronize()
         return True

@@ -6,6 +6,7 @@ Why so       a view of a million arrays is a million of these. What many views h
              is one shared `Place`.
 Read next    dlpack.py
 """
+
 from __future__ import annotations
 
 TYPE_CHECKING = False
@@ -40,7 +41,7 @@ def place(device: Where, readonly: bool, protocol: str) -> Place:
     key = device, readonly, protocol
     found = _places.get(key)
     if found is None:
-        if len(_places) > 1000:                          # ordinals come from outside: what grows without end is a leak
+        if len(_places) > 1000:  # ordinals come from outside: what grows without end is a leak
             _places.clear()
         found = _places.setdefault(key, Place(device, readonly, protocol))
     return found
@@ -68,7 +69,8 @@ class Description:
     owner: Any
     stream: Any
 
-    def __init__(self, ptr: int, shape: Ints, strides: Ints, dtype: DType, place: Place, owner: object,
-                 stream: Any = None) -> None:
+    def __init__(
+        self, ptr: int, shape: Ints, strides: Ints, dtype: DType, place: Place, owner: object, stream: Any = None
+    ) -> None:
         self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
         self.place, self.owner, self.stream = place, owner, stream

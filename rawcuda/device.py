@@ -4,6 +4,7 @@ What not     it makes no context of its own: the primary context (context.py) is
 Source       CUDA Driver API, "Device Management"
 Read next    stream.py, memory.py, kernel.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -17,17 +18,17 @@ from .owned import Owned, drain, outdate
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Any, Optional, Union
+    from typing import Any
 
     from .context import PrimaryContext
     from .kernel import Module
     from .memory import Memory
-    from .strided import StridedView
     from .stream import Event, Stream
+    from .strided import StridedView
 
 __all__ = ["Device", "devices", "synchronize", "count", "reaches"]
 
-_stream: Any = None                                      # stream.create, memory.allocate and its short way, once they were needed
+_stream: Any = None  # stream.create, memory.allocate and its short way, once they were needed
 _allocate: Any = None
 _allocate_again: Any = None
 
@@ -43,7 +44,7 @@ class Device(Owned):
 
     __slots__ = ("ordinal", "primary", "_held", "_attributes")
 
-    _held: Optional[PrimaryContext]          # the context, while this is open and holds it
+    _held: PrimaryContext | None  # the context, while this is open and holds it
 
     def __init__(self, ordinal: int = 0) -> None:
         if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
@@ -73,7 +74,7 @@ class Device(Owned):
                 if first:
                     self._own(handle, lambda handle, late: primary.let_go(closing=not late))
                     self._held = primary
-            if not first:                                # another thread was faster
+            if not first:  # another thread was faster
                 primary.let_go()
         return primary.handle
 
@@ -88,6 +89,7 @@ class Device(Owned):
         calls   cuCtxSynchronize
         """
         from .stream import sweep
+
         with self.current():
             self.primary.driver.cuCtxSynchronize()
         sweep()
@@ -131,7 +133,7 @@ class Device(Owned):
             self.primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
         return free.value
 
-    def attribute(self, which: Union[str, int]) -> int:
+    def attribute(self, which: str | int) -> int:
         """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
 
         calls   cuDeviceGetAttribute
@@ -174,39 +176,44 @@ class Device(Owned):
     def stream(self, priority: int = 0) -> Stream:
         """Make a stream that does not wait for the legacy default stream, nor it for this."""
         global _stream
-        if _stream is None:                              # (an import statement is dear)
+        if _stream is None:  # (an import statement is dear)
             from .stream import create as _stream
         return _stream(self, priority)  # type: ignore[no-any-return]
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, elapsed_ms can be asked of it."""
         from .stream import Event
+
         return Event(self, timing=timing)
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
         """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
         global _allocate, _allocate_again
         if _allocate is None:
-            from .memory import allocate as _allocate, allocate_again as _allocate_again
+            from .memory import allocate as _allocate
+            from .memory import allocate_again as _allocate_again
         if kind == "device":
             made = _allocate_again(self, nbytes, stream)
             if made is not None:
                 return made  # type: ignore[no-any-return]
         return _allocate(self, nbytes, kind=kind, stream=stream)  # type: ignore[no-any-return]
 
-    def empty(self, shape: Union[int, tuple[int, ...]], dtype: Any) -> StridedView:
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> StridedView:
         """Make an array on this device, in C order, its contents undefined."""
         from .strided import empty
+
         return empty(self, shape, dtype)
 
     def upload(self, exporter: Any, *, stream: Any = None) -> StridedView:
         """Copy any exporter's array into new memory of this device, in C order."""
         from .strided import upload
+
         return upload(self, exporter, stream=stream)
 
-    def load(self, code: Union[str, bytes, os.PathLike[str]]) -> Module:
+    def load(self, code: str | bytes | os.PathLike[str]) -> Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
         from .kernel import Module
+
         return Module(self, code)
 
     def _gone(self) -> None:
@@ -235,6 +242,7 @@ def _attribute_number(name: str) -> int:
     table = cuda_h.enum("CUdevice_attribute")
     if full not in table:
         import difflib
+
         near = difflib.get_close_matches(full, table, 3, 0.5)
         raise ValueError(f"no device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
     return table[full]
@@ -271,5 +279,6 @@ def synchronize() -> None:
         finally:
             primary.let_go()
     from .stream import sweep
+
     sweep()
     drain()

@@ -11,6 +11,7 @@ Source       dlpack.h 1.3 (https://github.com/dmlc/dlpack, include/dlpack/dlpack
              Python/C API Reference Manual, "Capsules"
 Read next    protocols/dlpack.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -25,31 +26,81 @@ from .errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
     Ints = tuple[int, ...]
-    _Template = tuple[list[Any], Any, bytes, bytes, bytes]       # spare blocks of its size, what packs one, a struct's bytes without the pointers
+    _Template = tuple[
+        list[Any], Any, bytes, bytes, bytes
+    ]  # spare blocks of its size, what packs one, a struct's bytes without the pointers
 
 __all__ = [
-    "VERSION", "DEVICE_TYPES", "TYPE_CODES", "DLPACK_FLAG_BITMASK_READ_ONLY", "DLPACK_FLAG_BITMASK_IS_COPIED",
-    "DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED", "DLPackVersion", "DLDevice", "DLDataType", "DLTensor", "DLManagedTensor",
-    "DLManagedTensorVersioned", "DLPackExchangeAPIHeader", "DLPackExchangeAPI", "Consumed", "consume", "export", "export_like", "identify",
-    "is_capsule", "lend", "names", "outstanding", "pointers", "template_of",
+    "VERSION",
+    "DEVICE_TYPES",
+    "TYPE_CODES",
+    "DLPACK_FLAG_BITMASK_READ_ONLY",
+    "DLPACK_FLAG_BITMASK_IS_COPIED",
+    "DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED",
+    "DLPackVersion",
+    "DLDevice",
+    "DLDataType",
+    "DLTensor",
+    "DLManagedTensor",
+    "DLManagedTensorVersioned",
+    "DLPackExchangeAPIHeader",
+    "DLPackExchangeAPI",
+    "Consumed",
+    "consume",
+    "export",
+    "export_like",
+    "identify",
+    "is_capsule",
+    "lend",
+    "names",
+    "outstanding",
+    "pointers",
+    "template_of",
 ]
 
 # -- the header
 
-VERSION = 1, 3                                           # DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
+VERSION = 1, 3  # DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
 
 DEVICE_TYPES = {
-    "kDLCPU": 1, "kDLCUDA": 2, "kDLCUDAHost": 3, "kDLOpenCL": 4, "kDLVulkan": 7, "kDLMetal": 8, "kDLVPI": 9, "kDLROCM": 10,
-    "kDLROCMHost": 11, "kDLExtDev": 12, "kDLCUDAManaged": 13, "kDLOneAPI": 14, "kDLWebGPU": 15, "kDLHexagon": 16, "kDLMAIA": 17,
+    "kDLCPU": 1,
+    "kDLCUDA": 2,
+    "kDLCUDAHost": 3,
+    "kDLOpenCL": 4,
+    "kDLVulkan": 7,
+    "kDLMetal": 8,
+    "kDLVPI": 9,
+    "kDLROCM": 10,
+    "kDLROCMHost": 11,
+    "kDLExtDev": 12,
+    "kDLCUDAManaged": 13,
+    "kDLOneAPI": 14,
+    "kDLWebGPU": 15,
+    "kDLHexagon": 16,
+    "kDLMAIA": 17,
     "kDLTrn": 18,
 }
 TYPE_CODES = {
-    "kDLInt": 0, "kDLUInt": 1, "kDLFloat": 2, "kDLOpaqueHandle": 3, "kDLBfloat": 4, "kDLComplex": 5, "kDLBool": 6,
-    "kDLFloat8_e3m4": 7, "kDLFloat8_e4m3": 8, "kDLFloat8_e4m3b11fnuz": 9, "kDLFloat8_e4m3fn": 10, "kDLFloat8_e4m3fnuz": 11,
-    "kDLFloat8_e5m2": 12, "kDLFloat8_e5m2fnuz": 13, "kDLFloat8_e8m0fnu": 14, "kDLFloat6_e2m3fn": 15, "kDLFloat6_e3m2fn": 16,
+    "kDLInt": 0,
+    "kDLUInt": 1,
+    "kDLFloat": 2,
+    "kDLOpaqueHandle": 3,
+    "kDLBfloat": 4,
+    "kDLComplex": 5,
+    "kDLBool": 6,
+    "kDLFloat8_e3m4": 7,
+    "kDLFloat8_e4m3": 8,
+    "kDLFloat8_e4m3b11fnuz": 9,
+    "kDLFloat8_e4m3fn": 10,
+    "kDLFloat8_e4m3fnuz": 11,
+    "kDLFloat8_e5m2": 12,
+    "kDLFloat8_e5m2fnuz": 13,
+    "kDLFloat8_e8m0fnu": 14,
+    "kDLFloat6_e2m3fn": 15,
+    "kDLFloat6_e3m2fn": 16,
     "kDLFloat4_e2m1fn": 17,
 }
 DLPACK_FLAG_BITMASK_READ_ONLY = 1
@@ -80,8 +131,15 @@ class DLDataType(ctypes.Structure):
 class DLTensor(ctypes.Structure):
     """48 bytes: strides count elements, and may be null for C order; the first element is at data + byte_offset."""
 
-    _fields_ = [("data", _pointer), ("device", DLDevice), ("ndim", ctypes.c_int32), ("dtype", DLDataType),
-                ("shape", _pointer), ("strides", _pointer), ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [
+        ("data", _pointer),
+        ("device", DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DLDataType),
+        ("shape", _pointer),
+        ("strides", _pointer),
+        ("byte_offset", ctypes.c_uint64),
+    ]
 
 
 class DLManagedTensor(ctypes.Structure):
@@ -93,8 +151,13 @@ class DLManagedTensor(ctypes.Structure):
 class DLManagedTensorVersioned(ctypes.Structure):
     """80 bytes: everything up to `flags` is promised to stay where it is in all versions."""
 
-    _fields_ = [("version", DLPackVersion), ("manager_ctx", _pointer), ("deleter", _pointer), ("flags", ctypes.c_uint64),
-                ("dl_tensor", DLTensor)]
+    _fields_ = [
+        ("version", DLPackVersion),
+        ("manager_ctx", _pointer),
+        ("deleter", _pointer),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
 
 
 class DLPackExchangeAPIHeader(ctypes.Structure):
@@ -106,9 +169,14 @@ class DLPackExchangeAPIHeader(ctypes.Structure):
 class DLPackExchangeAPI(ctypes.Structure):
     """56 bytes: a type's table of C functions, which exchange tensors without a capsule and without synchronising."""
 
-    _fields_ = [("header", DLPackExchangeAPIHeader), ("managed_tensor_allocator", _pointer),
-                ("managed_tensor_from_py_object_no_sync", _pointer), ("managed_tensor_to_py_object_no_sync", _pointer),
-                ("dltensor_from_py_object_no_sync", _pointer), ("current_work_stream", _pointer)]
+    _fields_ = [
+        ("header", DLPackExchangeAPIHeader),
+        ("managed_tensor_allocator", _pointer),
+        ("managed_tensor_from_py_object_no_sync", _pointer),
+        ("managed_tensor_to_py_object_no_sync", _pointer),
+        ("dltensor_from_py_object_no_sync", _pointer),
+        ("current_work_stream", _pointer),
+    ]
 
 
 # -- a capsule that comes
@@ -129,7 +197,7 @@ _new_capsule = bind("PyCapsule_New", ctypes.py_object, _pointer, _pointer, _poin
 
 _read_legacy_deleter, _read_versioned_deleter = reader("56xQ"), reader("16xQ")
 _Capsule = type(_new_capsule(1, None, None))
-taking = RLock()                                         # held from looking at a capsule to renaming it: two threads may want it
+taking = RLock()  # held from looking at a capsule to renaming it: two threads may want it
 
 
 def is_capsule(thing: object) -> bool:
@@ -137,7 +205,7 @@ def is_capsule(thing: object) -> bool:
     return type(thing) is _Capsule
 
 
-def name_of(capsule: Any) -> Optional[bytes]:
+def name_of(capsule: Any) -> bytes | None:
     """Return a capsule's name."""
     address = _name_of(id(capsule))
     return ctypes.string_at(address) if address else None
@@ -150,27 +218,35 @@ def identify(capsule: Any) -> tuple[int, bool]:
     raises   ProtocolError   not a capsule, another name, or one that says that the tensor was taken already
     """
     if type(capsule) is not _Capsule:
-        raise refusal("dlpack", "capsule", type(capsule).__name__, "is what __dlpack__ returned, and no PyCapsule; the exporter is at fault")
+        raise refusal(
+            "dlpack",
+            "capsule",
+            type(capsule).__name__,
+            "is what __dlpack__ returned, and no PyCapsule; the exporter is at fault",
+        )
     if _is_valid(id(capsule), versioned_name):
         return get_pointer(id(capsule), versioned_name), True
     if _is_valid(id(capsule), legacy_name):
         return get_pointer(id(capsule), legacy_name), False
     name = name_of(capsule)
     used = name in (b"used_dltensor", b"used_dltensor_versioned")
-    why = "was consumed already, and can be only once; ask for a new one" if used else \
-        "is no name that DLPack has; give the capsule of a __dlpack__"
+    why = (
+        "was consumed already, and can be only once; ask for a new one"
+        if used
+        else "is no name that DLPack has; give the capsule of a __dlpack__"
+    )
     raise refusal("dlpack", "capsule.name", name, why)
 
 
 # CPython keeps a capsule's pointer and name behind the object's head, and objects lie at multiples of 16: two windows on all memory, 16
 # bytes a step, show them at that index, for a third of what the calls cost. A self-check on a capsule of our own finds the place.
-def _open_windows(window: Any) -> "tuple[Any, Any]":
+def _open_windows(window: Any) -> tuple[Any, Any]:
     probe = _new_capsule(0x123456789A, _versioned_address, None)
     if isinstance(window, memoryview) and not id(probe) % 16:
-        words, begin = window.cast("B")[:2**63 - 16].cast("Q"), id(probe) // 8
+        words, begin = window.cast("B")[: 2**63 - 16].cast("Q"), id(probe) // 8
         for at in range(2, 8):
             if (words[begin + at], words[begin + at + 1]) == (0x123456789A, _versioned_address):
-                return words[at::2], words[at + 1::2]
+                return words[at::2], words[at + 1 :: 2]
     return _Called(lambda address: get_pointer(address, _pointer(_name_of(address)))), _Called(_name_of)
 
 
@@ -196,7 +272,7 @@ class Consumed:
     def __init__(self, address: int, deleter: int) -> None:
         self._address, self._deleter = address, deleter
 
-    def __del__(self, prototype: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p), tracing: Any = tracing) -> None:
+    def __del__(self, prototype: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p), tracing: Any = tracing) -> None:  # noqa: B008
         # With the GIL, as C consumers do it: a deleter need not take it, though it should. A pending exception is put
         # aside by CPython round any __del__. A null deleter means that there is nothing to free.
         if self._deleter:
@@ -215,12 +291,14 @@ def consume(capsule: Any) -> Consumed:
     with taking:
         address, versioned = identify(capsule)
         deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
-        owner = Consumed(address, 0)                     # made before the renaming: nothing after it can fail
+        owner = Consumed(address, 0)  # made before the renaming: nothing after it can fail
         _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))
-    _set_destructor(id(capsule), None)                   # some destructors do not look at the name
+    _set_destructor(id(capsule), None)  # some destructors do not look at the name
     owner._deleter = deleter
     if tracing.listeners:
-        tracing.emit(tracing.Step("dlpack", "consume", f"renamed to used_dltensor{'_versioned' if versioned else ''}", address))
+        tracing.emit(
+            tracing.Step("dlpack", "consume", f"renamed to used_dltensor{'_versioned' if versioned else ''}", address)
+        )
     return owner
 
 
@@ -231,8 +309,10 @@ _layouts: dict[tuple[bool, int], tuple[Any, int, Any]] = {}
 
 
 def _layout(versioned: bool, ndim: int) -> tuple[Any, int, Any]:
-    tensor = "QiiiBBHQQQ"                                # data, device, ndim, dtype, shape, strides, byte_offset
-    head = "IIQQQ" + tensor if versioned else tensor + "QQ"      # version, manager_ctx, deleter, flags; manager_ctx, deleter
+    tensor = "QiiiBBHQQQ"  # data, device, ndim, dtype, shape, strides, byte_offset
+    head = (
+        "IIQQQ" + tensor if versioned else tensor + "QQ"
+    )  # version, manager_ctx, deleter, flags; manager_ctx, deleter
     struct = Struct(f"={head}{2 * ndim}q")
     made = _layouts[versioned, ndim] = ctypes.c_char * struct.size, struct.size - 16 * ndim, struct.pack_into
     return made
@@ -249,8 +329,9 @@ class _Exports:
 
     def __init__(self) -> None:
         import atexit
+
         self.ended = False
-        self.nothing = address_of("Py_IsInitialized")    # a C function that is harmless at any time, in any thread
+        self.nothing = address_of("Py_IsInitialized")  # a C function that is harmless at any time, in any thread
         self.sweeps = not available()
         if self.sweeps:
             self.deleter, self.destructor = _marking_function(), None
@@ -270,7 +351,7 @@ class _Exports:
         ctypes.c_uint64.from_address(address + entry[2]).value = self.nothing
 
 
-_exports: Optional[_Exports] = None
+_exports: _Exports | None = None
 
 
 def _begin() -> _Exports:
@@ -296,15 +377,30 @@ def _dropped(capsule: Any) -> None:
     """Serve as the destructor of all our capsules: free the tensor unless somebody took it."""
     name = names[capsule >> 4]
     if name != _versioned_address and name != _legacy_address:
-        if tracing.listeners and name:                   # this is how we learn that a consumer has renamed it
-            tracing.emit(tracing.Step("dlpack", "capsule dropped", f"it is {ctypes.string_at(name).decode('ascii', 'replace')}: the tensor has an "
-                                      "owner, and stays", pointers[capsule >> 4]))
+        if tracing.listeners and name:  # this is how we learn that a consumer has renamed it
+            tracing.emit(
+                tracing.Step(
+                    "dlpack",
+                    "capsule dropped",
+                    f"it is {ctypes.string_at(name).decode('ascii', 'replace')}: the tensor has an owner, and stays",
+                    pointers[capsule >> 4],
+                )
+            )
         return
     _deleted(pointers[capsule >> 4], "capsule freed", "nobody had consumed it: the tensor went with it")
 
 
-def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,
-           versioned: bool, flags: int = 0) -> Any:
+def export(
+    data: int,
+    device: tuple[int, int],
+    dtype: tuple[int, int, int],
+    shape: Ints,
+    strides: Ints,
+    owner: Any,
+    *,
+    versioned: bool,
+    flags: int = 0,
+) -> Any:
     """Make a capsule with a tensor of ours.
 
     data      the first element's address; byte_offset is 0, for some consumers ignore it
@@ -331,24 +427,35 @@ def export(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shap
 
 # Blocks of structs that nobody has any more, by their size: where to pack, address, shape's and strides' addresses, what PyCapsule_New is
 # given. All of a block is written anew for each export.
-_spare: "dict[int, list[Any]]" = {}
+_spare: dict[int, list[Any]] = {}
 _wrap = bind("PyCapsule_New", ctypes.py_object)
 _wrap.argtypes = None
 
 
-def template_of(capsule: Any) -> "Optional[_Template]":
+def template_of(capsule: Any) -> _Template | None:
     """Return what a versioned tensor of ours can be copied from, given a capsule with one that is still out; None where nothing can."""
     image = bytes(outstanding[get_pointer(id(capsule), versioned_name)][0])
-    if _exports is None or _exports.sweeps or len(image) == 80:          # (without dimensions both pointers are null)
+    if _exports is None or _exports.sweeps or len(image) == 80:  # (without dimensions both pointers are null)
         return None
-    return _spare.setdefault(len(image), []), Struct(f"=32sQ16sQQ{len(image) - 72}s").pack_into, image[:32], image[40:56], image[72:]
+    return (
+        _spare.setdefault(len(image), []),
+        Struct(f"=32sQ16sQQ{len(image) - 72}s").pack_into,
+        image[:32],
+        image[40:56],
+        image[72:],
+    )
 
 
 def _block(nbytes: int) -> Any:
     storage, exports = ctypes.create_string_buffer(nbytes), _exports
     address = ctypes.addressof(storage)
-    return (memoryview(storage).cast("B"), address, address + 80, address + 80 + (nbytes - 80) // 2,
-            (ctypes.byref(storage), versioned_name, exports and exports.drop))
+    return (
+        memoryview(storage).cast("B"),
+        address,
+        address + 80,
+        address + 80 + (nbytes - 80) // 2,
+        (ctypes.byref(storage), versioned_name, exports and exports.drop),
+    )
 
 
 def export_like(template: _Template, data: int, owner: Any) -> Any:
@@ -370,8 +477,17 @@ def export_like(template: _Template, data: int, owner: Any) -> Any:
         raise
 
 
-def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape: Ints, strides: Ints, owner: Any, *,
-         versioned: bool, flags: int = 0) -> int:
+def lend(
+    data: int,
+    device: tuple[int, int],
+    dtype: tuple[int, int, int],
+    shape: Ints,
+    strides: Ints,
+    owner: Any,
+    *,
+    versioned: bool,
+    flags: int = 0,
+) -> int:
     """Write a managed tensor, enter it as out, and return its address: export() without a capsule round it."""
     exports = _exports or _begin()
     ndim = len(shape)
@@ -379,7 +495,9 @@ def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape:
     struct = layout[0]()
     address = ctypes.addressof(struct)
     numbers = address + layout[1]
-    tensor = (data, *device, ndim, *dtype, numbers, numbers + 8 * ndim, 0) if ndim else (data, *device, 0, *dtype, 0, 0, 0)
+    tensor = (
+        (data, *device, ndim, *dtype, numbers, numbers + 8 * ndim, 0) if ndim else (data, *device, 0, *dtype, 0, 0, 0)
+    )
     if versioned:
         layout[2](struct, 0, *VERSION, 0, exports.deleter, flags, *tensor, *shape, *strides)
     else:
@@ -392,6 +510,7 @@ def lend(data: int, device: tuple[int, int], dtype: tuple[int, int, int], shape:
 
 
 # -- where no callback is safe: deleters that only mark, and a sweep at the next export
+
 
 def _marking_function() -> int:
     """Return a C function f(void *) that writes the first 8 bytes of what it is given, and needs neither GIL nor Python.
@@ -415,7 +534,7 @@ def sweep() -> int:
         capsule, first_word = entry[3]
         marked = ctypes.c_uint64.from_address(address).value != first_word
         unused = name_of(capsule) in (b"dltensor", b"dltensor_versioned")
-        alone = sys.getrefcount(capsule) <= 3            # the entry's tuple, this name, the call's argument
+        alone = sys.getrefcount(capsule) <= 3  # the entry's tuple, this name, the call's argument
         if marked or unused and alone:
             freed += outstanding.pop(address, None) is not None
         del capsule

@@ -6,9 +6,10 @@ What not     it owns no handle and pushes no context; it knows no emulator: it i
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
 Read next    errors.py, owned.py, device.py
 """
+
 from __future__ import annotations
 
-import _thread                                           # (threading takes 1 ms to import)
+import _thread  # (threading takes 1 ms to import)
 import ctypes
 import os
 import sys
@@ -22,23 +23,24 @@ from .owned import outdate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn, Optional, Protocol, Union
+    from typing import Any, Callable, NoReturn, Protocol
 
     class Library(Protocol):
         """What a driver is made of."""
 
-        def address(self, symbol: str) -> Optional[int]:
+        def address(self, symbol: str) -> int | None:
             """Return the address of an exported symbol, or None."""
+
 
 __all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
-_QUERIES = ("cuStreamQuery", "cuEventQuery")        # for these NOT_READY is an answer
-WRONG_CONTEXT = (201, 400)                          # INVALID_CONTEXT, INVALID_HANDLE: none, or another, is current
-_Result = ctypes.CFUNCTYPE(ctypes.c_int)            # no argument types: for calls whose arguments were all prepared
+_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
+WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: none, or another, is current
+_Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments were all prepared
 
 
-def as_argument(handle: int, byref: "Any" = ctypes.byref, at: "Any" = ctypes.c_char.from_address) -> "Any":
+def as_argument(handle: int, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> Any:
     """Return a handle as an argument of a raw() function: the cheapest that ctypes has. Nothing is read at that address."""
     return byref(at(handle))
 
@@ -49,11 +51,11 @@ class SharedLibrary:
     def __init__(self, path: str) -> None:
         self.path = path
         if sys.platform == "win32":
-            self._library = ctypes.WinDLL(path, winmode=0x00000800)    # LOAD_LIBRARY_SEARCH_SYSTEM32
+            self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32
         else:
             self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
 
-    def address(self, symbol: str) -> "Optional[int]":
+    def address(self, symbol: str) -> int | None:
         """Return the address of an exported symbol, or None."""
         try:
             return ctypes.cast(self._library[symbol], ctypes.c_void_p).value
@@ -61,9 +63,9 @@ class SharedLibrary:
             return None
 
 
-def show(value: "Any") -> str:
+def show(value: Any) -> str:
     """Word a C argument for an error or a trace; what is behind a pointer is shown if it is one number or handle."""
-    inside = getattr(value, "_obj", None)            # what byref() was made of
+    inside = getattr(value, "_obj", None)  # what byref() was made of
     if inside is not None:
         return "&" + show(inside)
     if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
@@ -75,7 +77,7 @@ def show(value: "Any") -> str:
     if isinstance(value, (bytes, bytearray, str)) and len(value) > 40:
         return f"<{type(value).__name__} of {len(value)}>"
     if type(value) is int and value > 0xFFFFFFFF:
-        return hex(value)                            # an address, most likely
+        return hex(value)  # an address, most likely
     return worded(value, 80)
 
 
@@ -87,11 +89,11 @@ class Driver:
     return whether all work is done.
     """
 
-    def __init__(self, library: "Library") -> None:
+    def __init__(self, library: Library) -> None:
         self.libcuda = library
-        self.forks: list[int] = []                   # not empty in a child of fork(); a list, which costs least to look at
+        self.forks: list[int] = []  # not empty in a child of fork(); a list, which costs least to look at
         self._names: dict[int, tuple[str, str]] = {}
-        self._cells: list[tuple[Any, Any]] = []      # what current_context() has written to, and the call that does
+        self._cells: list[tuple[Any, Any]] = []  # what current_context() has written to, and the call that does
 
     @property
     def forked(self) -> bool:
@@ -110,17 +112,20 @@ class Driver:
         raise SymbolNotFound(
             f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and does not have it; it came with "
             f"CUDA {since[0]}.{since[1]}: update the driver, or do without",
-            symbol=symbol, since=since, driver_version=loaded)
+            symbol=symbol,
+            since=since,
+            driver_version=loaded,
+        )
 
     def has(self, symbol: str) -> bool:
         """Tell whether the loaded driver exports a symbol."""
         return bool(self.libcuda.address(symbol))
 
-    def raw(self, symbol: str) -> "Any":
+    def raw(self, symbol: str) -> Any:
         """Bind a function without argument types or checks, for the few hot calls; every argument must be a ctypes object."""
         return _Result(self.address(symbol))
 
-    def current_context(self) -> "Optional[int]":
+    def current_context(self) -> int | None:
         """Return the handle of the context that is current in this thread: what nearly every call of ours asks first.
 
         calls   cuCtxGetCurrent
@@ -128,37 +133,37 @@ class Driver:
         if not tracing.careful:
             cells = self._cells
             try:
-                cell, call = entry = cells.pop()         # two threads never share a cell
+                cell, call = entry = cells.pop()  # two threads never share a cell
             except IndexError:
                 cell = ctypes.c_void_p()
                 call = partial(self.raw("cuCtxGetCurrent"), ctypes.byref(cell))
                 entry = cell, call
             if not call():
-                found: "Optional[int]" = cell.value
+                found: int | None = cell.value
                 cells.append(entry)
                 return found
         now = cuda_h.CUcontext()
         self.cuCtxGetCurrent(ctypes.byref(now))
         return now.value
 
-    def __getattr__(self, name: str) -> "Callable[..., Optional[bool]]":
+    def __getattr__(self, name: str) -> Callable[..., bool | None]:
         if name not in cuda_h.prototypes():
             raise AttributeError(f"{name}: not in the table of driver functions" if name.startswith("cu") else name)
         function = self._bind(name)
         self.__dict__[name] = function
         return function
 
-    def __dir__(self) -> "list[str]":
+    def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *cuda_h.prototypes()})
 
-    def _bind(self, name: str) -> "Callable[..., Optional[bool]]":
+    def _bind(self, name: str) -> Callable[..., bool | None]:
         prototype = cuda_h.prototypes()[name]
         names = [parameter for parameter, _ in prototype.parameters]
         function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
         count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
 
-        def call(*arguments: "Any") -> "Optional[bool]":
-            if len(arguments) != count:              # C would take more than it declares, and read what is not there
+        def call(*arguments: Any) -> bool | None:
+            if len(arguments) != count:  # C would take more than it declares, and read what is not there
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if forks:
                 driver.refuse_forked(name)
@@ -181,7 +186,7 @@ class Driver:
 
     # -- checking
 
-    def describe(self, code: int) -> "tuple[str, str]":
+    def describe(self, code: int) -> tuple[str, str]:
         """Return a CUresult's name and text, as the driver has them, else as the header has."""
         if code not in self._names:
             found = []
@@ -194,8 +199,9 @@ class Driver:
             self._names[code] = name, found[1] or "no text"
         return self._names[code]
 
-    def error(self, code: int, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]",
-              detail: str = "") -> CudaError:
+    def error(
+        self, code: int, name: str, parameters: list[str], arguments: tuple[Any, ...], detail: str = ""
+    ) -> CudaError:
         """Make the exception for a failed call; an emulator's report is added to it."""
         if self.forked:
             self.refuse_forked(name)
@@ -204,17 +210,20 @@ class Driver:
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
         return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
 
-    def tell(self, name: str, parameters: "list[str]", arguments: "tuple[Any, ...]", code: int, began_ns: int, elapsed_ns: int) -> None:
+    def tell(
+        self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int
+    ) -> None:
         """Tell the tracers of one call."""
         result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
         tracing.emit(tracing.Call(name, shown, result, elapsed_ns, began_ns))
 
-    def refuse_forked(self, name: str) -> "NoReturn":
+    def refuse_forked(self, name: str) -> NoReturn:
         """Raise ForkedAfterInit for a call that was asked for in a child of fork()."""
         raise ForkedAfterInit(
             f"{name}: this process is a fork()ed child of one that had initialised CUDA, and the driver does not survive a "
-            "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call")
+            "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call"
+        )
 
     # -- facts
 
@@ -230,23 +239,23 @@ class Driver:
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
 
 
-def _refuse_argument(error: ctypes.ArgumentError, name: str, names: "list[str]") -> "NoReturn":
+def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
     """Turn ctypes' "argument 2: TypeError: ..." into an error that names call and parameter."""
     head, _, text = str(error).partition(": ")
     position = int(head.split()[-1]) - 1
-    kind, _, text = text.partition(": ")             # "TypeError", or "<class 'TypeError'>" before 3.12
+    kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
     refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
     raise refusal(f"{name}(): {names[position]}: {text}") from None
 
 
 # -- the one driver of this process
 
-_lock = _thread.RLock()                            # a collection while it is held may come back here
-_chosen: "Union[Library, str, None]" = None
-_current: "Optional[Driver]" = None
+_lock = _thread.RLock()  # a collection while it is held may come back here
+_chosen: Library | str | None = None
+_current: Driver | None = None
 
 
-def use(driver: "Union[Library, str]") -> None:
+def use(driver: Library | str) -> None:
     """Choose the driver, before the first call.
 
     driver  "nvidia", an absolute path, or a library object; the façade adds "emulator"
@@ -289,12 +298,12 @@ class InUse:
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> "Any":
-        if name.startswith("_"):                     # whoever only looks at modules (help, inspect) loads nothing
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # whoever only looks at modules (help, inspect) loads nothing
             raise AttributeError(name)
         return getattr(current(), name)
 
-    def __dir__(self) -> "list[str]":
+    def __dir__(self) -> list[str]:
         return sorted({*dir(Driver), *cuda_h.prototypes()})
 
     def __repr__(self) -> str:
@@ -304,7 +313,9 @@ class InUse:
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
-    driver = Driver(_chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside()))
+    driver = Driver(
+        _chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside())
+    )
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is no CUDA driver: it has no cuInit")
     driver.cuInit(0)
@@ -320,18 +331,19 @@ def _forked(driver: Driver) -> None:
     outdate()
 
 
-def _named_outside() -> "Union[Library, str]":
+def _named_outside() -> Library | str:
     """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
     name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
-        from . import open_emulator                  # only the façade knows the emulator
+        from . import open_emulator  # only the façade knows the emulator
+
         return open_emulator()
     if name and name != "nvidia" and not os.path.isabs(name):
         raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
     return name or "nvidia"
 
 
-def _load(which: "Union[Library, str]") -> "Library":
+def _load(which: Library | str) -> Library:
     if not isinstance(which, str):
         return which
     places = locate.libcuda() if which == "nvidia" else [(which, "the path that was chosen")]
@@ -344,7 +356,9 @@ def _load(which: "Union[Library, str]") -> "Library":
     lines = "\n".join(f"  {path}  ({why}): {said}" for path, why, said in tried)
     raise DriverNotFound(
         f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run without a GPU on the emulator: "
-        f"use('emulator') before the first call, or the environment's RAWCUDA_DRIVER=emulator", tried=tried)
+        f"use('emulator') before the first call, or the environment's RAWCUDA_DRIVER=emulator",
+        tried=tried,
+    )
 
 
 def _refuse_subinterpreter() -> None:

@@ -7,6 +7,7 @@ Source       dlpack.h 1.3, enum DLDataTypeCode; NumPy, "The array interface prot
              ml_dtypes for the names of the small floats; PTX ISA, "Fundamental types"
 Read next    layout.py
 """
+
 from __future__ import annotations
 
 import sys
@@ -16,7 +17,7 @@ from .errors import ProtocolError, refusal, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = ["DType", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
 
@@ -37,7 +38,7 @@ _TABLE = (
     ("float16", 2, 16, "f2", "e", "f16"),
     ("float32", 2, 32, "f4", "f", "f32"),
     ("float64", 2, 64, "f8", "d", "f64"),
-    ("float128", None, 128, "f16", "g", None),           # the C compiler's long double: no two machines agree
+    ("float128", None, 128, "f16", "g", None),  # the C compiler's long double: no two machines agree
     ("bfloat16", 4, 16, None, None, "bf16"),
     ("complex32", 5, 32, None, "Ze", None),
     ("complex64", 5, 64, "c8", "Zf", None),
@@ -78,29 +79,56 @@ class DType:
     descr     the fields of a structure, as in the array interface, or None
     """
 
-    __slots__ = ("name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx",
-                 "descr", "_c_format")
+    __slots__ = (
+        "name",
+        "kind",
+        "itemsize",
+        "code",
+        "bits",
+        "lanes",
+        "packed",
+        "padded",
+        "typestr",
+        "format",
+        "ptx",
+        "descr",
+        "_c_format",
+    )
 
-    def __init__(self, name: str, kind: str, itemsize: int, *, code: Optional[int] = None, bits: int = 0, lanes: int = 1,
-                 packed: bool = False, padded: bool = False, typestr: str = "", format: str = "",
-                 ptx: Optional[str] = None, descr: Optional[list[Any]] = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        itemsize: int,
+        *,
+        code: int | None = None,
+        bits: int = 0,
+        lanes: int = 1,
+        packed: bool = False,
+        padded: bool = False,
+        typestr: str = "",
+        format: str = "",
+        ptx: str | None = None,
+        descr: list[Any] | None = None,
+    ) -> None:
         self.name, self.kind, self.itemsize = name, kind, itemsize
         self.code, self.bits, self.lanes = code, bits or 8 * itemsize, lanes
         self.packed, self.padded = packed, padded
         self.typestr = typestr or f"|V{itemsize}"
         self.format = format or f"{itemsize}x"
         self.ptx, self.descr = ptx, descr
-        self._c_format: Any = None              # the format as a C string, made when first needed
+        self._c_format: Any = None  # the format as a C string, made when first needed
 
     def nbytes(self, count: int) -> int:
         """Return how many bytes `count` elements side by side take, packed ones rounded up to a whole byte."""
         return (count * self.bits * self.lanes + 7) // 8 if self.packed else count * self.itemsize
 
-    def with_lanes(self, lanes: int) -> "DType":
+    def with_lanes(self, lanes: int) -> DType:
         """Return the vector of `lanes` of these; raises ProtocolError where DLPack has no such type."""
         if self.code is None:
-            raise ProtocolError(f"dlpack: dtype {self.name} has no vectors: use a structure", protocol="dlpack",
-                                field="dtype.lanes")
+            raise ProtocolError(
+                f"dlpack: dtype {self.name} has no vectors: use a structure", protocol="dlpack", field="dtype.lanes"
+            )
         return from_dlpack(self.code, self.bits, lanes, padded=self.padded)
 
     def c_format(self) -> int:
@@ -123,18 +151,18 @@ class DType:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def __reduce__(self) -> "tuple[Any, ...]":
+    def __reduce__(self) -> tuple[Any, ...]:
         if self.code is not None:
             return from_dlpack, (self.code, self.bits, self.lanes, self.padded)
         return from_typestr, (self.typestr, self.descr)
 
 
 _KINDS = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
-_CODES = frozenset(range(18))                            # every DLDataTypeCode of dlpack.h 1.3
+_CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
-_BY_TYPESTR: dict[str, DType] = {}                       # without byte order: "f4"
+_BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: dict[tuple[str, str], DType] = {}               # (typestr, repr of descr); emptied when it grows large
+_OPAQUE: dict[tuple[str, str], DType] = {}  # (typestr, repr of descr); emptied when it grows large
 
 
 def _fill() -> None:
@@ -142,8 +170,9 @@ def _fill() -> None:
         size = (bits + 7) // 8
         kind = "complex" if name.startswith("complex") else _KINDS.get(code if code is not None else 2, "float")
         full = None if typestr is None else ("|" if size == 1 else ORDER) + typestr
-        dtype = DType(name, kind, size, code=code, bits=bits, padded=bits < 8, typestr=full or "", format=format or "",
-                      ptx=ptx)
+        dtype = DType(
+            name, kind, size, code=code, bits=bits, padded=bits < 8, typestr=full or "", format=format or "", ptx=ptx
+        )
         _BY_NAME[name] = dtype
         if typestr is not None:
             _BY_TYPESTR[typestr] = dtype
@@ -153,9 +182,22 @@ def _fill() -> None:
 
 _fill()
 _PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
-_ALIASES = {"half": "float16", "single": "float32", "float": "float64", "double": "float64", "int": "int64",
-            "longdouble": "float128", "complex": "complex128", "byte": "int8", "uint": "uint64"}
-_NUMPY = {"bool_": "bool", "longdouble": "float128", "clongdouble": "complex256"}      # names of scalar types, not of dtypes
+_ALIASES = {
+    "half": "float16",
+    "single": "float32",
+    "float": "float64",
+    "double": "float64",
+    "int": "int64",
+    "longdouble": "float128",
+    "complex": "complex128",
+    "byte": "int8",
+    "uint": "uint64",
+}
+_NUMPY = {
+    "bool_": "bool",
+    "longdouble": "float128",
+    "clongdouble": "complex256",
+}  # names of scalar types, not of dtypes
 
 
 def of(spec: object) -> DType:
@@ -177,7 +219,9 @@ def of(spec: object) -> DType:
             return _BY_NAME[base].with_lanes(int(lanes))
         if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
             return from_typestr(spec)
-        raise TypeError(f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'")
+        raise TypeError(
+            f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'"
+        )
     if isinstance(spec, type) and spec in _PYTHON:
         return _BY_NAME[_PYTHON[spec]]
     named = _from_attributes(spec)
@@ -186,13 +230,13 @@ def of(spec: object) -> DType:
     return named
 
 
-def _from_attributes(spec: object) -> Optional[DType]:
-    name = getattr(spec, "name", None)                   # numpy.dtype('float32').name, ml_dtypes' too
+def _from_attributes(spec: object) -> DType | None:
+    name = getattr(spec, "name", None)  # numpy.dtype('float32').name, ml_dtypes' too
     if not isinstance(name, str) and isinstance(spec, type):
-        name = spec.__name__                             # numpy.float32, ml_dtypes.bfloat16
+        name = spec.__name__  # numpy.float32, ml_dtypes.bfloat16
     if not isinstance(name, str):
-        name = str(spec).rpartition(".")[2]              # torch.float32
-    typestr = getattr(spec, "str", None)                 # numpy.dtype('>f4').str: the order counts
+        name = str(spec).rpartition(".")[2]  # torch.float32
+    typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: the order counts
     swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
     if not swapped and (name in _BY_NAME or name in _NUMPY):
         return _BY_NAME[_NUMPY.get(name, name)]
@@ -219,22 +263,31 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     if not bits or not lanes:
         raise refusal("dlpack", "dtype", value, "bits and lanes are at least 1; the exporter is at fault")
     row = _BY_DLPACK.get((code, bits, 1, bits < 8))
-    if code == 3 and row is None and bits % 8 == 0:      # kDLOpaqueHandle: bytes without a meaning
+    if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a meaning
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
     if row is None:
         raise refusal("dlpack", "dtype.bits", value, "the type has no such width; convert the array first")
     whole = bits * lanes % 8 == 0
     packed = bits < 8 and not padded and not whole
-    size = (bits * lanes + 7) // 8                       # padded vectors too: dlpack.h pads the vector, not the lane
-    made = DType(row.name if lanes == 1 else f"{row.name}x{lanes}", row.kind, size, code=code, bits=bits, lanes=lanes,
-                 packed=packed, padded=padded and not whole, ptx=row.ptx if lanes == 1 else None)
+    size = (bits * lanes + 7) // 8  # padded vectors too: dlpack.h pads the vector, not the lane
+    made = DType(
+        row.name if lanes == 1 else f"{row.name}x{lanes}",
+        row.kind,
+        size,
+        code=code,
+        bits=bits,
+        lanes=lanes,
+        packed=packed,
+        padded=padded and not whole,
+        ptx=row.ptx if lanes == 1 else None,
+    )
     if lanes > 1 and not row.padded and row.typestr[1] != "V":
         made.descr = [("", row.typestr, (lanes,))]
         made.format = f"({lanes}){row.format}"
     return _BY_DLPACK.setdefault((code, bits, lanes, padded), made)
 
 
-def from_typestr(typestr: object, descr: Optional[list[Any]] = None, *, protocol: str = "array_interface") -> DType:
+def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: str = "array_interface") -> DType:
     """Find the element type that a typestr of the array interfaces names.
 
     descr    the fields, which count only where the typestr is a void ("|V12")
@@ -246,7 +299,7 @@ def from_typestr(typestr: object, descr: Optional[list[Any]] = None, *, protocol
     order, rest = (typestr[0], typestr[1:]) if typestr[0] in "<>=|" else ("=", typestr)
     found = _BY_TYPESTR.get(rest)
     if found is None and len(rest) == 1:
-        found = _from_struct_letter(order, rest)         # '=f': NVIDIA DALI writes struct's letters here
+        found = _from_struct_letter(order, rest)  # '=f': NVIDIA DALI writes struct's letters here
     if found is not None:
         if order not in ("=", "|", ORDER) and found.itemsize > 1:
             raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
@@ -256,7 +309,7 @@ def from_typestr(typestr: object, descr: Optional[list[Any]] = None, *, protocol
     return _from_opaque_typestr(typestr, order, rest, descr, protocol)
 
 
-def _from_struct_letter(order: str, letter: str) -> Optional[DType]:
+def _from_struct_letter(order: str, letter: str) -> DType | None:
     if letter in "lL":
         return _BY_NAME[("int" if letter == "l" else "uint") + ("32" if order in "<>=" else "64")]
     for dtype in _BY_NAME.values():
@@ -265,14 +318,21 @@ def _from_struct_letter(order: str, letter: str) -> Optional[DType]:
     return None
 
 
-def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: Optional[list[Any]], protocol: str) -> DType:
+def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] | None, protocol: str) -> DType:
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
-        raise refusal(protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them")
+        raise refusal(
+            protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them"
+        )
     if kind == "t":
         raise refusal(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
-    if kind not in ("m", "M", "S", "U", "V", "a") and rest not in ("f1", "W4") or not digits.isdigit() or len(digits) > 18:
+    if (
+        kind not in ("m", "M", "S", "U", "V", "a")
+        and rest not in ("f1", "W4")
+        or not digits.isdigit()
+        or len(digits) > 18
+    ):
         raise refusal(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
     if bracket and (kind not in "mM" or not unit.endswith("]")):
@@ -288,19 +348,19 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: Optional[li
         return opaque(name, 8, ORDER + rest, "")
     if kind == "U":
         return opaque(ORDER + rest, size, ORDER + rest, f"{digits}w")
-    if rest in ("f1", "W4"):                             # ml_dtypes since 0.6, where each may be one of two types
+    if rest in ("f1", "W4"):  # ml_dtypes since 0.6, where each may be one of two types
         kind = "V"
     if kind in "Sa":
         return opaque(f"|S{digits}", size, f"|S{digits}", f"{digits}s")
     return opaque(f"|V{digits}", size, f"|V{digits}", "")
 
 
-def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: Optional[list[Any]] = None) -> DType:
+def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
     """Return the type of elements that are moved and never computed with."""
     key = name, f"{size} {typestr} {format} {descr!r}"
     found = _OPAQUE.get(key)
     if found is None:
-        if len(_OPAQUE) > 1000:                          # names come from outside: what grows without end is a leak
+        if len(_OPAQUE) > 1000:  # names come from outside: what grows without end is a leak
             _OPAQUE.clear()
         made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr)
         found = _OPAQUE.setdefault(key, made)
@@ -343,7 +403,7 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
         raise refusal(protocol, "descr", item, "is a tuple (name, type) or (name, type, shape)")
     label, kind = item[0], item[1]
     if isinstance(label, (tuple, list)) and len(label) == 2:
-        label = tuple(label)                             # (title, name)
+        label = tuple(label)  # (title, name)
     shape = item[2] if len(item) == 3 else ()
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     named = all(isinstance(part, str) for part in label) if isinstance(label, tuple) else isinstance(label, str)
@@ -373,15 +433,17 @@ def _numpy_name(fields: list[_Field], size: int) -> str:
             formats.append(f"({field.text})" if field.text.endswith(")") else field.text)
             offsets.append(str(offset))
         offset += field.nbytes
-    inside = ", ".join(f"'{key}': [{', '.join(values)}]" for key, values in
-                       (("names", names), ("formats", formats), ("offsets", offsets)))
+    inside = ", ".join(
+        f"'{key}': [{', '.join(values)}]"
+        for key, values in (("names", names), ("formats", formats), ("offsets", offsets))
+    )
     return f"{{{inside}, 'itemsize': {size}}}"
 
 
-def _copied(descr: "Any") -> "list[Any]":
+def _copied(descr: Any) -> list[Any]:
     """Copy a descr, so that nobody can change it afterwards through the list that we were given."""
     return [tuple(_copied(part) if isinstance(part, list) else part for part in field) for field in descr]
 
 
-def _descr_size(descr: object, protocol: str) -> Optional[int]:
+def _descr_size(descr: object, protocol: str) -> int | None:
     return sum(field.nbytes for field in _fields(descr, protocol)) if descr else None

@@ -6,16 +6,33 @@ Source       CUDA Driver API, "Data types used by CUDA driver", enum CUresult (w
              header's own words "the process must be terminated and relaunched")
 Read next    owned.py, then driver.py, which raises most of these
 """
+
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Sequence
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = [
-    "RawCudaError", "DriverNotFound", "SymbolNotFound", "CudaError", "OutOfMemory", "InvalidUse", "NotFound",
-    "Unsupported", "CompileFailed", "ContextLost", "ForkedAfterInit", "Closed", "ProtocolError", "PtxError", "from_code", "refusal",
-    "worded", "a_kind",
+    "RawCudaError",
+    "DriverNotFound",
+    "SymbolNotFound",
+    "CudaError",
+    "OutOfMemory",
+    "InvalidUse",
+    "NotFound",
+    "Unsupported",
+    "CompileFailed",
+    "ContextLost",
+    "ForkedAfterInit",
+    "Closed",
+    "ProtocolError",
+    "PtxError",
+    "from_code",
+    "refusal",
+    "worded",
+    "a_kind",
 ]
 
 
@@ -34,7 +51,9 @@ class DriverNotFound(RawCudaError, OSError):
 class SymbolNotFound(RawCudaError, NotImplementedError):
     """Say that the loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that brought it)."""
 
-    def __init__(self, message: str, *, symbol: str = "", since: tuple[int, int] = (0, 0), driver_version: int = 0) -> None:
+    def __init__(
+        self, message: str, *, symbol: str = "", since: tuple[int, int] = (0, 0), driver_version: int = 0
+    ) -> None:
         super().__init__(message)
         self.symbol, self.since, self.driver_version = symbol, since, driver_version
 
@@ -42,8 +61,15 @@ class SymbolNotFound(RawCudaError, NotImplementedError):
 class CudaError(RawCudaError, RuntimeError):
     """Carry a CUresult: `code`, `name`, `call` and `arguments` (their reprs)."""
 
-    def __init__(self, message: str, *, code: int = 999, name: str = "CUDA_ERROR_UNKNOWN", call: str = "",
-                 arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 999,
+        name: str = "CUDA_ERROR_UNKNOWN",
+        call: str = "",
+        arguments: Sequence[str] = (),
+    ) -> None:
         super().__init__(message)
         self.code, self.name, self.call, self.arguments = code, name, call, tuple(arguments)
 
@@ -59,7 +85,7 @@ class InvalidUse(CudaError, ValueError):
 class NotFound(InvalidUse, KeyError):
     """Say that a module has no kernel or variable of that name, and list those it has."""
 
-    def __str__(self) -> str:               # KeyError's own would show the repr of the message
+    def __str__(self) -> str:  # KeyError's own would show the repr of the message
         return str(self.args[0])
 
 
@@ -102,7 +128,7 @@ def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError
 class PtxError(RawCudaError, SyntaxError):
     """Say where PTX text is wrong: `lineno`, `offset` and `text`, as of any SyntaxError."""
 
-    def __init__(self, message: str, details: "Optional[tuple[Optional[str], int, int, str]]" = None) -> None:
+    def __init__(self, message: str, details: tuple[str | None, int, int, str] | None = None) -> None:
         super().__init__(message, details or ("<ptx>", 0, 0, ""))
 
 
@@ -114,7 +140,10 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     4: (CudaError, "The driver is shutting down: release things before the interpreter exits."),
     34: (Unsupported, "This libcuda is the toolkit's stub: take its folder out of the library path."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
-    100: (Unsupported, "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the emulator: use('emulator')."),
+    100: (
+        Unsupported,
+        "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the emulator: use('emulator').",
+    ),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: go through a Device, or push one."),
@@ -123,15 +152,21 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     217: (Unsupported, "These devices cannot reach each other's memory: copy through the host."),
     218: (CompileFailed, "Mend the PTX at the line that the log names."),
     220: (ContextLost, "A link between devices failed: restart this process."),
-    221: (Unsupported, "The driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed: install it, or give a cubin."),
+    221: (
+        Unsupported,
+        "The driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed: install it, or give a cubin.",
+    ),
     222: (Unsupported, "The PTX is newer than this driver: compile for an older .version, or update the driver."),
     223: (Unsupported, "Compiling PTX is switched off (CUDA_DISABLE_PTX_JIT): give a cubin."),
     400: (InvalidUse, "The handle is closed, of another context, or never was one."),
     401: (InvalidUse, "The object is not in a state that allows this."),
     500: (NotFound, "Check the name against those in the module."),
     600: (InvalidUse, "The work is not done yet: synchronize() first."),
-    700: (ContextLost, "A kernel touched memory that is not its own. Restart this process; compute-sanitizer or the "
-                       "emulator names the line."),
+    700: (
+        ContextLost,
+        "A kernel touched memory that is not its own. Restart this process; compute-sanitizer or the "
+        "emulator names the line.",
+    ),
     701: (InvalidUse, "Use a smaller block, less shared memory or fewer registers."),
     702: (ContextLost, "A kernel ran longer than the display's watchdog allows. Restart this process."),
     704: (InvalidUse, "Peer access is on already."),
@@ -155,7 +190,10 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     804: (Unsupported, "This GPU does not take the forward-compatible libcuda: use the driver's own."),
     900: (InvalidUse, "This is not allowed while a stream is being captured."),
     901: (InvalidUse, "The capture was invalidated by an earlier call: end it and begin anew."),
-    904: (InvalidUse, "Let the captured stream wait for every stream that joined its capture, before the capture ends."),
+    904: (
+        InvalidUse,
+        "Let the captured stream wait for every stream that joined its capture, before the capture ends.",
+    ),
     905: (InvalidUse, "A captured stream can wait only for work of the same capture: wait before it begins."),
     906: (InvalidUse, "The legacy default stream cannot be captured, nor waited for during a capture."),
     907: (InvalidUse, "An event that a capture recorded says nothing outside of it: record it anew."),
@@ -181,11 +219,11 @@ def from_code(code: int, name: str, text: str, call: str, arguments: Sequence[st
 
 def worded(value: Any, longest: int = 60) -> str:
     """Word a value for a message: its repr if there is a short one, else what it is."""
-    if isinstance(value, int) and int.bit_length(value) > 256:      # Python may refuse to write it out
+    if isinstance(value, int) and int.bit_length(value) > 256:  # Python may refuse to write it out
         return f"an int of {int.bit_length(value)} bits"
     try:
         text = repr(value)
-    except Exception:                       # a message about a strange value must not fail because it is strange
+    except Exception:  # a message about a strange value must not fail because it is strange
         text = ""
     return text if text and len(text) <= longest else a_kind(value)
 

@@ -7,6 +7,7 @@ What not     nothing is copied, and none of them waits: a consumer works on the 
 Source       dlpack.h 1.3, struct DLPackExchangeAPI
 Read next    exporting.py, protocols/dlpack_c_exchange.py: the other side
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["offer"]
 
-_CUDA_TYPES = (2, 13)                                    # kDLCUDA, kDLCUDAManaged
+_CUDA_TYPES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
 _SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-_kept: "list[Any]" = []
+_kept: list[Any] = []
 
 
 def offer() -> Any:
@@ -45,8 +46,12 @@ def offer() -> Any:
         pointers = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
         table = DLPackExchangeAPI()
         table.header.version.major, table.header.version.minor = VERSION
-        (table.managed_tensor_allocator, table.managed_tensor_from_py_object_no_sync, table.managed_tensor_to_py_object_no_sync,
-         table.current_work_stream) = pointers
+        (
+            table.managed_tensor_allocator,
+            table.managed_tensor_from_py_object_no_sync,
+            table.managed_tensor_to_py_object_no_sync,
+            table.current_work_stream,
+        ) = pointers
         immortal((table, functions, _NAME))
         new = bind("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
         _kept.append(new(ctypes.addressof(table), ctypes.addressof(_NAME), None))
@@ -57,7 +62,9 @@ def _from_py_object() -> Any:
     @raising(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     def managed_tensor_from_py_object_no_sync(thing: Any, out: int) -> int:
         if not isinstance(thing, StridedView):
-            raise refusal("dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table is of")
+            raise refusal(
+                "dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table is of"
+            )
         ctypes.c_uint64.from_address(out).value = lend_view(thing)
         return 0
 
@@ -84,7 +91,7 @@ def _to_py_object() -> Any:
 def _current_work_stream() -> Any:
     @raising(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
     def current_work_stream(device: int, ordinal: int, out: int) -> int:
-        ctypes.c_uint64.from_address(out).value = 1 if device in _CUDA_TYPES else 0      # the legacy default stream; none
+        ctypes.c_uint64.from_address(out).value = 1 if device in _CUDA_TYPES else 0  # the legacy default stream; none
         return 0
 
     return current_work_stream
@@ -95,7 +102,7 @@ def _allocator() -> Any:
     def managed_tensor_allocator(prototype: int, out: int, context: int, set_error: int) -> int:
         try:
             ctypes.c_uint64.from_address(out).value = lend_view(_allocate(DLTensor.from_address(prototype)))
-        except Exception as error:                       # by the protocol's own way: the caller may not be Python's
+        except Exception as error:  # by the protocol's own way: the caller may not be Python's
             _SetError(set_error)(context, type(error).__name__.encode(), str(error).encode("utf-8", "replace"))
             return -1
         return 0
@@ -112,8 +119,10 @@ def _allocate(wanted: DLTensor) -> StridedView:
         raise refusal("dlpack_c_exchange", "prototype", (str(dtype), shape), "cannot be allocated")
     if kind == 1:
         from .copying import empty_host
+
         return empty_host(shape, dtype)
     if kind == 2:
         from .device import Device
+
         return Device(ordinal).empty(shape, dtype)
     raise refusal("dlpack_c_exchange", "prototype.device", (kind, ordinal), "is neither host nor CUDA memory")

@@ -5,6 +5,7 @@ What not     graphs are not built node by node, nor updated.
 Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
 Read next    kernel.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -18,11 +19,11 @@ from .stream import Stream, capture_number, capturing, retain, sweep, work_handl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = ["Graph"]
 
-_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}      # CU_STREAM_CAPTURE_MODE_...
+_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
 
 class Graph(Owned):
@@ -72,15 +73,16 @@ class Graph(Owned):
         capturing[self._number] = self._kept
         return self
 
-    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
-                 traceback: "Optional[TracebackType]") -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._state = "spoilt"
         capturing.pop(self._number, None)
         loaded, graph = self.stream._driver(), cuda_h.CUgraph()
         with self.stream._current():
             if kind is None:
                 loaded.cuStreamEndCapture(cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
-            elif not self.stream.closed:                     # the error in the block matters more than what it left behind
+            elif not self.stream.closed:  # the error in the block matters more than what it left behind
                 release(loaded, "cuStreamEndCapture", cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
             try:
                 if kind is None:
@@ -96,7 +98,7 @@ class Graph(Owned):
         primary.hold()
 
         def destroy(handle: int, late: bool) -> None:
-            try:                                             # a launch that still runs keeps what it needs of it
+            try:  # a launch that still runs keeps what it needs of it
                 with primary.current():
                     release(primary.driver, "cuGraphExecDestroy", cuda_h.CUgraphExec(handle))
             except (CudaError, ForkedAfterInit):
@@ -117,7 +119,7 @@ class Graph(Owned):
             with self.stream._current():
                 self.stream._driver().cuGraphLaunch(executable, cuda_h.CUstream(queue))
         finally:
-            if self._kept and device is not None:            # the graph may be closed before this launch is done
+            if self._kept and device is not None:  # the graph may be closed before this launch is done
                 sweep()
                 retain(device, queue, self._kept)
 

@@ -7,6 +7,7 @@ How          dimensions that run on are merged, a last one without gaps becomes 
 Source       Python/C API Reference Manual, "Buffer Protocol": PyObject_CopyData
 Read next    transfer.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -28,9 +29,16 @@ class Walk:
 
     __slots__ = ("nbytes", "shape", "target", "target_strides", "source", "source_strides")
 
-    def __init__(self, nbytes: int, shape: Ints, target: int, target_strides: Ints, source: int, source_strides: Ints) -> None:
+    def __init__(
+        self, nbytes: int, shape: Ints, target: int, target_strides: Ints, source: int, source_strides: Ints
+    ) -> None:
         self.nbytes, self.shape = nbytes, shape
-        self.target, self.target_strides, self.source, self.source_strides = target, target_strides, source, source_strides
+        self.target, self.target_strides, self.source, self.source_strides = (
+            target,
+            target_strides,
+            source,
+            source_strides,
+        )
 
     def is_empty(self) -> bool:
         """Tell whether there is nothing to copy."""
@@ -38,8 +46,12 @@ class Walk:
 
     def overlaps(self) -> bool:
         """Tell whether the two sides may share bytes."""
-        return layout.overlaps(self.target, layout.extent(self.shape, self.target_strides, self.nbytes),
-                               self.source, layout.extent(self.shape, self.source_strides, self.nbytes))
+        return layout.overlaps(
+            self.target,
+            layout.extent(self.shape, self.target_strides, self.nbytes),
+            self.source,
+            layout.extent(self.shape, self.source_strides, self.nbytes),
+        )
 
 
 def walk_of(target: Description, source: Description) -> Walk:
@@ -49,7 +61,7 @@ def walk_of(target: Description, source: Description) -> Walk:
     """
     shape, (to, of), (target_offset, source_offset) = layout.coalesce(target.shape, target.strides, source.strides)
     nbytes = target.dtype.itemsize
-    while shape and to[-1] == of[-1] == nbytes:          # the last dimension has no gaps: its elements are one large one
+    while shape and to[-1] == of[-1] == nbytes:  # the last dimension has no gaps: its elements are one large one
         nbytes *= shape[-1]
         shape, to, of = shape[:-1], to[:-1], of[:-1]
     return Walk(nbytes, shape, target.ptr + target_offset, to, source.ptr + source_offset, of)
@@ -83,19 +95,29 @@ def fill(target: Description, pattern: bytes) -> None:
 
 _from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)
 _copy_data = bind("PyObject_CopyData", ctypes.c_int, ctypes.py_object, ctypes.py_object)
-_FORMAT = ctypes.create_string_buffer(b"B")              # of every buffer here: elements are only moved
+_FORMAT = ctypes.create_string_buffer(b"B")  # of every buffer here: elements are only moved
 
 
 def _copy(walk: Walk) -> None:
-    _copy_data(_view(walk.target, walk.shape, walk.target_strides, walk.nbytes),
-               _view(walk.source, walk.shape, walk.source_strides, walk.nbytes))
+    _copy_data(
+        _view(walk.target, walk.shape, walk.target_strides, walk.nbytes),
+        _view(walk.source, walk.shape, walk.source_strides, walk.nbytes),
+    )
 
 
 def _view(address: int, shape: Ints, strides: Ints, nbytes: int) -> memoryview:
     ndim = len(shape)
     numbers = (ctypes.c_ssize_t * (2 * ndim))(*shape, *strides)
     where = ctypes.addressof(numbers)
-    info = Py_buffer(buf=address, len=layout.size(shape) * nbytes, itemsize=nbytes, readonly=0, ndim=ndim,
-                     format=ctypes.addressof(_FORMAT), shape=where, strides=where + 8 * ndim)
+    info = Py_buffer(
+        buf=address,
+        len=layout.size(shape) * nbytes,
+        itemsize=nbytes,
+        readonly=0,
+        ndim=ndim,
+        format=ctypes.addressof(_FORMAT),
+        shape=where,
+        strides=where + 8 * ndim,
+    )
     view: memoryview = _from_buffer(ctypes.addressof(info))
     return view

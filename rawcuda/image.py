@@ -5,22 +5,23 @@ What not     it judges neither the architecture nor the code: the driver does.
 Source       ELF-64 Object File Format; fatbinary_section.h of the CUDA toolkit (magic numbers and header)
 Read next    signature.py
 """
+
 from __future__ import annotations
 
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Union
+    pass
 
 __all__ = ["prepare", "cubin_kernels"]
 
 _ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
 _EM_CUDA = 190
-_NOBITS = 8                                      # a section that takes no room in the file (.bss, shared memory)
+_NOBITS = 8  # a section that takes no room in the file (.bss, shared memory)
 
 
-def prepare(code: Union[str, bytes, bytearray, memoryview]) -> tuple[str, bytes]:
+def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
     """Return an image's kind, "ptx", "cubin" or "fatbin", and its bytes as the driver wants them, with a NUL behind.
 
     raises  TypeError   neither str nor bytes
@@ -31,8 +32,9 @@ def prepare(code: Union[str, bytes, bytearray, memoryview]) -> tuple[str, bytes]
     elif isinstance(code, (bytes, bytearray, memoryview)):
         data = bytes(code)
     else:
-        raise TypeError(f"code is PTX (str or bytes), a cubin or fatbin (bytes), or a path (os.PathLike), "
-                        f"not {type(code).__name__}")
+        raise TypeError(
+            f"code is PTX (str or bytes), a cubin or fatbin (bytes), or a path (os.PathLike), not {type(code).__name__}"
+        )
     if data[:4] == _ELF and not isinstance(code, str):
         _sections(data)
         return "cubin", data + b"\0"
@@ -40,7 +42,9 @@ def prepare(code: Union[str, bytes, bytearray, memoryview]) -> tuple[str, bytes]
         _check_fatbin(data)
         return "fatbin", data + b"\0"
     if data[:4] == _FATBIN_WRAPPER:
-        raise ValueError("this is a fatbin's wrapper, which only points to the fatbin: give the fatbin itself (nvcc -fatbin)")
+        raise ValueError(
+            "this is a fatbin's wrapper, which only points to the fatbin: give the fatbin itself (nvcc -fatbin)"
+        )
     data = data.rstrip(b"\0")
     if not data.strip():
         raise ValueError("the code is empty")
@@ -71,15 +75,23 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
         raise ValueError(f"a truncated cubin: {len(data)} bytes, and its header alone has 64")
     if data[4:6] != b"\x02\x01":
         raise ValueError("an ELF file that is not 64-bit and little-endian is no cubin")
-    machine, = struct.unpack_from("<H", data, 18)                            # e_machine
+    (machine,) = struct.unpack_from("<H", data, 18)  # e_machine
     if machine != _EM_CUDA:
-        raise ValueError(f"an ELF file for machine {machine} is no cubin (which has {_EM_CUDA}): a host program or object file?")
-    programs, table = struct.unpack_from("<QQ", data, 32)                    # e_phoff, e_shoff
-    program_size, programs_count, entry_size, count, names_index = struct.unpack_from("<HHHHH", data, 54)     # e_phentsize ...
+        raise ValueError(
+            f"an ELF file for machine {machine} is no cubin (which has {_EM_CUDA}): a host program or object file?"
+        )
+    programs, table = struct.unpack_from("<QQ", data, 32)  # e_phoff, e_shoff
+    program_size, programs_count, entry_size, count, names_index = struct.unpack_from(
+        "<HHHHH", data, 54
+    )  # e_phentsize ...
     if programs + program_size * programs_count > len(data):
-        raise ValueError(f"a truncated cubin: its segment table ends at byte {programs + program_size * programs_count} of {len(data)}")
+        raise ValueError(
+            f"a truncated cubin: its segment table ends at byte {programs + program_size * programs_count} of {len(data)}"
+        )
     if table + entry_size * count > len(data):
-        raise ValueError(f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}")
+        raise ValueError(
+            f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}"
+        )
     if count and (entry_size < 64 or names_index >= count):
         raise ValueError("a damaged cubin: its section table makes no sense")
     headers = []
@@ -92,8 +104,10 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
     if not headers:
         return []
     start, end = headers[names_index][1], sum(headers[names_index][1:])
-    return [(data[start + name:end].split(b"\0", 1)[0].decode("utf-8", "replace"), offset, size)
-            for name, offset, size in headers]
+    return [
+        (data[start + name : end].split(b"\0", 1)[0].decode("utf-8", "replace"), offset, size)
+        for name, offset, size in headers
+    ]
 
 
 def cubin_kernels(data: bytes) -> list[str]:

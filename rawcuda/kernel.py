@@ -5,6 +5,7 @@ What not     it does not launch (launch.py), nor compile CUDA C.
 Source       CUDA Driver API, "Module Management", "Execution Control", "Occupancy"
 Read next    launch.py, signature.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -24,18 +25,26 @@ from .stream import Stream, Unnoticed, finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator, Optional, Sequence, Union
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
 __all__ = ["Module", "Kernel"]
 
 _LOG_BYTES = 64 << 10
-_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6      # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
-_JIT_CODES = (200, 209, 218, 221, 222, 223)              # the driver could not make code of what it was given
+_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
+_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code of what it was given
 
 # what we call a function attribute: CU_FUNC_ATTRIBUTE_...
 _ATTRIBUTES = {
-    "max_threads_per_block": 0, "shared_bytes": 1, "constant_bytes": 2, "local_bytes": 3, "registers": 4,
-    "ptx_version": 5, "binary_version": 6, "max_dynamic_shared_bytes": 8, "preferred_shared_carveout": 9,
+    "max_threads_per_block": 0,
+    "shared_bytes": 1,
+    "constant_bytes": 2,
+    "local_bytes": 3,
+    "registers": 4,
+    "ptx_version": 5,
+    "binary_version": 6,
+    "max_dynamic_shared_bytes": 8,
+    "preferred_shared_carveout": 9,
 }
 
 
@@ -71,7 +80,7 @@ class Module(Owned):
         def unload(handle: int, late: bool) -> None:
             try:
                 with primary.current(), Unnoticed(primary.driver):
-                    finish(primary.driver, late)         # its kernels may still run
+                    finish(primary.driver, late)  # its kernels may still run
                     release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
             except (CudaError, ForkedAfterInit):
                 pass
@@ -79,7 +88,7 @@ class Module(Owned):
 
         self._own(handle, unload)
         self._signatures = _signatures(self._kind, data)
-        self._names: Optional[list[str]] = list(self._signatures) if self._kind == "ptx" else None
+        self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
@@ -94,7 +103,7 @@ class Module(Owned):
         # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
         return Kernel(self, name, self._function(name), None)
 
-    def kernel(self, name: str, parameters: Optional[Sequence[Any]] = None) -> Kernel:
+    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
         raises  ValueError  another number or size of parameters than the code has
@@ -124,9 +133,18 @@ class Module(Owned):
             with self.device.current():
                 getattr(self.device.primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
-            there = f"it has {_listed(self.names, name)}" if what == "kernel" else "extern or visible variables have their PTX name"
-            raise NotFound(f"no {what} {name!r} in this module: {there}", code=error.code, name=error.name, call=call,
-                           arguments=error.arguments) from None
+            there = (
+                f"it has {_listed(self.names, name)}"
+                if what == "kernel"
+                else "extern or visible variables have their PTX name"
+            )
+            raise NotFound(
+                f"no {what} {name!r} in this module: {there}",
+                code=error.code,
+                name=error.name,
+                call=call,
+                arguments=error.arguments,
+            ) from None
 
     @property
     def names(self) -> list[str]:
@@ -159,7 +177,7 @@ class Module(Owned):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        try:                                             # not all drivers can list a fatbin's names
+        try:  # not all drivers can list a fatbin's names
             return bool(self._function(name))
         except NotFound:
             return False
@@ -206,7 +224,7 @@ def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
         try:
             raise told from None
         finally:
-            del told                                     # else its traceback holds this frame, and this frame the error
+            del told  # else its traceback holds this frame, and this frame the error
     return module.value or 0, info.value.decode("utf-8", "replace")
 
 
@@ -215,7 +233,7 @@ def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
         return {}
     try:
         return signature.kernels(data[:-1].decode("utf-8", "replace"))
-    except PtxError:                                     # the driver took it: then it is we who cannot read it
+    except PtxError:  # the driver took it: then it is we who cannot read it
         return {}
 
 
@@ -224,7 +242,7 @@ def _listed(names: list[str], wanted: str) -> str:
         return "none that can be listed"
     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
-        shown += "; C++ names are mangled, unless the kernel is declared extern \"C\""
+        shown += '; C++ names are mangled, unless the kernel is declared extern "C"'
     return shown
 
 
@@ -237,7 +255,7 @@ class Kernel:
 
     __slots__ = ("module", "name", "_function", "_parameters", "_declared", "_attributes", "_launches")
 
-    def __init__(self, module: Module, name: str, function: int, wanted: Optional[list[Declared]]) -> None:
+    def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
         self._launches: dict[Any, tuple[Any, Any, Plan, Any]] = {}
@@ -265,21 +283,23 @@ class Kernel:
         raises  TypeError  a cubin, and a driver before 12.4 that does not tell: they must be declared
         """
         if self._parameters is None:
-            raise TypeError(f"kernel {self.name}: neither code nor driver tells its parameters (a cubin needs a driver of "
-                            f"CUDA 12.4): declare them, module.kernel({self.name!r}, parameters=[...])")
+            raise TypeError(
+                f"kernel {self.name}: neither code nor driver tells its parameters (a cubin needs a driver of "
+                f"CUDA 12.4): declare them, module.kernel({self.name!r}, parameters=[...])"
+            )
         return list(self._parameters)
 
-    def _declared_at(self, index: int) -> Optional[Declared]:
+    def _declared_at(self, index: int) -> Declared | None:
         return None if self._declared is None else self._declared[index]
 
-    def _read_parameters(self) -> Optional[list[Parameter]]:
+    def _read_parameters(self) -> list[Parameter] | None:
         """Take what the PTX says, if the driver agrees; else the driver's offsets and sizes; else nothing."""
         said, told = self.module._signatures.get(self.name), self._ask_driver()
         if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
             return said
         return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
 
-    def _ask_driver(self) -> Optional[list[tuple[int, int]]]:
+    def _ask_driver(self) -> list[tuple[int, int]] | None:
         """Return each parameter's offset and size, None when the driver cannot tell.
 
         calls   cuFuncGetParamInfo
@@ -292,8 +312,10 @@ class Kernel:
         with self.device.current():
             while True:
                 try:
-                    loaded.cuFuncGetParamInfo(cuda_h.CUfunction(self._function), len(found), ctypes.byref(offset), ctypes.byref(size))
-                except InvalidUse:                # past the last one
+                    loaded.cuFuncGetParamInfo(
+                        cuda_h.CUfunction(self._function), len(found), ctypes.byref(offset), ctypes.byref(size)
+                    )
+                except InvalidUse:  # past the last one
                     return found
                 found.append((offset.value, size.value))
 
@@ -311,10 +333,12 @@ class Kernel:
         """
         known = self._attributes
         if not known:
-            value, known = ctypes.c_int(), {}            # stored when it is whole: several threads may be here
+            value, known = ctypes.c_int(), {}  # stored when it is whole: several threads may be here
             with self.device.current():
                 for name, number in _ATTRIBUTES.items():
-                    self.device.primary.driver.cuFuncGetAttribute(ctypes.byref(value), number, cuda_h.CUfunction(self.handle))
+                    self.device.primary.driver.cuFuncGetAttribute(
+                        ctypes.byref(value), number, cuda_h.CUfunction(self.handle)
+                    )
                     known[name] = value.value
             self._attributes = known
         return dict(known)
@@ -322,7 +346,7 @@ class Kernel:
     def _forget_attributes(self) -> None:
         self._attributes = {}
 
-    def occupancy(self, block: Union[int, Sequence[int]], shared_bytes: int = 0) -> int:
+    def occupancy(self, block: int | Sequence[int], shared_bytes: int = 0) -> int:
         """Return how many blocks of this kernel one multiprocessor can hold at a time.
 
         calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -331,13 +355,22 @@ class Kernel:
         blocks = ctypes.c_int()
         with self.device.current():
             self.device.primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes)
+                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes
+            )
         return blocks.value
 
     # -- launches
 
-    def configure(self, *, grid: Union[int, Sequence[int]], block: Union[int, Sequence[int]], shared_bytes: int = 0,
-                  stream: Any = None, cooperative: bool = False, cluster: Union[int, Sequence[int], None] = None) -> Launch:
+    def configure(
+        self,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        shared_bytes: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: int | Sequence[int] | None = None,
+    ) -> Launch:
         """Check a configuration once and return it as a callable that takes the arguments: the fast path.
 
         grid, block   blocks a grid and threads a block: a number, or up to three, x first
@@ -350,18 +383,31 @@ class Kernel:
         plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
         return as_launch(plan, compiled(plan))
 
-    def launch(self, *args: Any, grid: Union[int, Sequence[int]], block: Union[int, Sequence[int]], shared_bytes: int = 0,
-               stream: Any = None, cooperative: bool = False, cluster: Union[int, Sequence[int], None] = None) -> None:
+    def launch(
+        self,
+        *args: Any,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        shared_bytes: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: int | Sequence[int] | None = None,
+    ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments."""
         call: Any = None
         if type(stream) is Stream and self.module._handle is not None and stream._handle is not None:
             try:
                 kept = self._launches[grid, block, shared_bytes, stream._handle, cooperative, cluster]
                 # What is equal may be of other types, which are refused: 1.0, True.
-                if (stream._primary is kept[2]._primary and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
-                        and type(shared_bytes) is int and cooperative is False and cluster is None):
+                if (
+                    stream._primary is kept[2]._primary
+                    and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
+                    and type(shared_bytes) is int
+                    and cooperative is False
+                    and cluster is None
+                ):
                     call = kept[3]
-            except (KeyError, TypeError):                # not yet seen; a list, which is fine, too
+            except (KeyError, TypeError):  # not yet seen; a list, which is fine, too
                 pass
         if call is None:
             plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
@@ -392,7 +438,9 @@ class Kernel:
 
 
 def _are_ints(grid: Any, block: Any) -> bool:
-    return all([type(number) is int for given in (grid, block) for number in (given if type(given) is tuple else (given,))])
+    return all(
+        [type(number) is int for given in (grid, block) for number in (given if type(given) is tuple else (given,))]
+    )
 
 
 class _Nameplate:
@@ -410,7 +458,7 @@ class _Nameplate:
         return f"<Kernel {self.name}>"
 
 
-def _agree(name: str, have: Optional[list[Parameter]], wanted: list[Declared]) -> list[Parameter]:
+def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:
     """Lay declared parameters out as C would, and compare them with what code and driver tell.
 
     raises  ValueError  another number, size or place
@@ -419,13 +467,17 @@ def _agree(name: str, have: Optional[list[Parameter]], wanted: list[Declared]) -
     for index, one in enumerate(wanted):
         offset = (offset + one.alignment - 1) // one.alignment * one.alignment
         known = have[index].name if have is not None and index < len(have) else ""
-        laid.append(Parameter(known, offset, one.size, one.type if one.type != "pointer" else "u64", one.type == "pointer"))
+        laid.append(
+            Parameter(known, offset, one.size, one.type if one.type != "pointer" else "u64", one.type == "pointer")
+        )
         offset += one.size
     if have is not None:
         if len(have) != len(laid):
             raise ValueError(f"kernel {name} has {len(have)} parameters; {len(laid)} were declared")
         for index, (ours, theirs) in enumerate(zip(laid, have)):
             if ours.size != theirs.size:
-                raise ValueError(f"kernel {name}: parameter {index} has {theirs.size} bytes; it was declared with {ours.size}")
-            ours.offset = theirs.offset                  # .align can ask for more than C would
+                raise ValueError(
+                    f"kernel {name}: parameter {index} has {theirs.size} bytes; it was declared with {ours.size}"
+                )
+            ours.offset = theirs.offset  # .align can ask for more than C would
     return laid

@@ -7,6 +7,7 @@ How          each launch in flight has a buffer of its own from a pool, so sever
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    compiled_launch.py, arguments.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -25,7 +26,8 @@ from .stream import Stream, retain, sweep, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional, Sequence, Union
+    from collections.abc import Sequence
+    from typing import Any, Callable, Union
 
     from .description import Place
     from .kernel import Kernel
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "Plan", "as_launch", "extents"]
 
 _PER_THREAD = 2
-_CLUSTER_DIMENSION, _COOPERATIVE = 4, 2          # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
+_CLUSTER_DIMENSION, _COOPERATIVE = 4, 2  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
 
 
 class _IsLaunch(type):
@@ -74,12 +76,48 @@ def as_launch(plan: Plan, function: Any) -> Launch:
 class Plan:
     """What a launch was prepared with; it does not know its Launch, for a circle would wait for the garbage collector."""
 
-    __slots__ = ("kernel", "grid", "block", "shared_bytes", "stream", "_module", "_stream", "_needs_context", "_converters",
-                 "_pack", "_size", "_offsets", "_config", "_symbol", "_function", "_head", "_tail", "_pool", "_driver", "_primary",
-                 "_codes", "_device", "_kinds", "_alone", "_written", "_ours", "_theirs", "_changes", "_strangers")
+    __slots__ = (
+        "kernel",
+        "grid",
+        "block",
+        "shared_bytes",
+        "stream",
+        "_module",
+        "_stream",
+        "_needs_context",
+        "_converters",
+        "_pack",
+        "_size",
+        "_offsets",
+        "_config",
+        "_symbol",
+        "_function",
+        "_head",
+        "_tail",
+        "_pool",
+        "_driver",
+        "_primary",
+        "_codes",
+        "_device",
+        "_kinds",
+        "_alone",
+        "_written",
+        "_ours",
+        "_theirs",
+        "_changes",
+        "_strangers",
+    )
 
-    def __init__(self, kernel: Kernel, grid: Extent, block: Extent, shared_bytes: int, stream: Any, cooperative: bool,
-                 cluster: Optional[Extent]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int,
+        stream: Any,
+        cooperative: bool,
+        cluster: Extent | None,
+    ) -> None:
         device = kernel.device
         self.kernel, self._module = kernel, kernel.module
         self.grid, self.block = extents("grid", grid), extents("block", block)
@@ -87,7 +125,7 @@ class Plan:
         self.stream = stream
         self._stream = work_handle(stream)
         if isinstance(stream, Stream):
-            stream.prepared()                            # its close outdates what was prepared with it
+            stream.prepared()  # its close outdates what was prepared with it
         if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
             raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
         self._needs_context = self._stream <= _PER_THREAD
@@ -100,15 +138,17 @@ class Plan:
         # for compiled_launch.py: the kinds of arguments, where arrays are expected to lie, and how often that turned out otherwise
         self._device, self._kinds, self._alone = device, "", False
         self._written: Callable[[], Any]
-        self._ours: Optional[Place] = place(("cuda", device.ordinal), False, "memory")
-        self._theirs: Optional[Place] = None
+        self._ours: Place | None = place(("cuda", device.ordinal), False, "memory")
+        self._theirs: Place | None = None
         self._changes = self._strangers = 0
 
     def _prepare_arguments(self, device: Device) -> None:
         parameters, formats, position = self.kernel.parameters, ["<"], 0
         self._converters, self._codes = [], []
-        for index, parameter in enumerate(parameters):
-            code, convert = converter(self.kernel.name, parameter, self.kernel._declared_at(index), device, self._stream)
+        for number, parameter in enumerate(parameters):
+            code, convert = converter(
+                self.kernel.name, parameter, self.kernel._declared_at(number), device, self._stream
+            )
             if parameter.offset > position:
                 formats.append(f"{parameter.offset - position}x")
             formats.append(code)
@@ -119,13 +159,13 @@ class Plan:
         self._pack, self._size = packing.pack_into, packing.size
         self._offsets = [parameter.offset for parameter in parameters]
 
-    def _prepare_call(self, cooperative: bool, cluster: Optional[tuple[int, int, int]]) -> None:
+    def _prepare_call(self, cooperative: bool, cluster: tuple[int, int, int] | None) -> None:
         """Choose the entry point and bind all but the arguments.
 
         calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
         """
         self._config: Any = None
-        self._head: tuple[Any, ...]                      # the arguments before those of the kernel, and after
+        self._head: tuple[Any, ...]  # the arguments before those of the kernel, and after
         self._tail: tuple[None, ...]
         function, stream = as_argument(self.kernel.handle), as_argument(self._stream)
         attributes = []
@@ -141,7 +181,11 @@ class Plan:
             if attributes:
                 array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
                 config.attrs, config.numAttrs = array, len(attributes)
-            self._function, self._head, self._tail = self._driver.raw("cuLaunchKernelEx"), (ctypes.byref(config), function), (None,)
+            self._function, self._head, self._tail = (
+                self._driver.raw("cuLaunchKernelEx"),
+                (ctypes.byref(config), function),
+                (None,),
+            )
             self._symbol, self._config = "cuLaunchKernelEx", config
             return
         name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
@@ -157,29 +201,32 @@ class Plan:
         storage = ctypes.create_string_buffer(max(self._size, 1))
         start = ctypes.addressof(storage)
         pointers: Any = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
-        pointers.storage = storage                       # an address keeps nothing alive
+        pointers.storage = storage  # an address keeps nothing alive
         return memoryview(storage).cast("B"), (*self._head, ctypes.byref(pointers), *self._tail)
 
     def run(self, *arguments: Any) -> None:
         """Launch with these arguments; returns at once."""
         if len(arguments) != len(self._converters):
-            raise TypeError(f"kernel {self.kernel.name} takes {self.kernel._signature()}; {len(arguments)} arguments were given")
+            raise TypeError(
+                f"kernel {self.kernel.name} takes {self.kernel._signature()}; {len(arguments)} arguments were given"
+            )
         self._check_open()
         kept: list[Any] = []
         values = [convert(argument, kept) for convert, argument in zip(self._converters, arguments)]
         try:
             entry = self._pool.pop()
-        except IndexError:                               # every buffer is in use by some other thread
+        except IndexError:  # every buffer is in use by some other thread
             entry = self._buffer()
         self._pack(entry[0], 0, *values)
         try:
             code = self._run(entry[1])
         finally:
-            self._pool.append(entry)                     # the driver has copied what was in it
-            if kept:                                     # also when Ctrl-C came just then: the kernel may run
+            self._pool.append(entry)  # the driver has copied what was in it
+            if kept:  # also when Ctrl-C came just then: the kernel may run
                 sweep()
                 retain(self.kernel.device, self._stream, kept)
                 from .ordering import hold_back
+
                 hold_back(kept, self._stream, self.kernel.device)
         if code:
             raise self._error(code)
@@ -220,8 +267,13 @@ class Plan:
             return int(self._function(*arguments))
 
     def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
-        facts = {"f": self.kernel, "gridDim": self.grid, "blockDim": self.block, "sharedMemBytes": self.shared_bytes,
-                 "hStream": cuda_h.CUstream(self._stream)}
+        facts = {
+            "f": self.kernel,
+            "gridDim": self.grid,
+            "blockDim": self.block,
+            "sharedMemBytes": self.shared_bytes,
+            "hStream": cuda_h.CUstream(self._stream),
+        }
         return list(facts), tuple(facts.values())
 
     def _error(self, code: int) -> Exception:
@@ -240,16 +292,17 @@ def _attribute(number: int, field: str, value: Any) -> Any:
 
 # -- checks, once for each configuration
 
+
 def extents(name: str, given: Extent) -> tuple[int, int, int]:
     """Return x, y, z of a number or of one to three numbers, each at least 1.
 
     raises  TypeError, ValueError  naming what was given as `name`
     """
     numbers: Any = (given,)
-    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):     # (arrays have __index__, too)
+    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):  # (arrays have __index__, too)
         if not hasattr(type(given), "__iter__"):
             raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
-        numbers = tuple(given)                           # type: ignore[arg-type]
+        numbers = tuple(given)  # type: ignore[arg-type]
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
     for number in numbers:
@@ -257,12 +310,15 @@ def extents(name: str, given: Extent) -> tuple[int, int, int]:
             raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
     x, y, z = (*(int.__index__(index(number)) for number in numbers), 1, 1)[:3]
     if min(x, y, z) < 1:
-        raise ValueError(f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work")
+        raise ValueError(
+            f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work"
+        )
     return x, y, z
 
 
-def _check_extents(kernel: Kernel, device: Device, grid: tuple[int, ...], block: tuple[int, ...],
-                   cluster: Optional[tuple[int, int, int]]) -> None:
+def _check_extents(
+    kernel: Kernel, device: Device, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, int, int] | None
+) -> None:
     for name, given, what in (("grid", grid, "MAX_GRID_DIM_"), ("block", block, "MAX_BLOCK_DIM_")):
         for axis, number in zip("XYZ", given):
             limit = device.attribute(what + axis)
@@ -270,7 +326,9 @@ def _check_extents(kernel: Kernel, device: Device, grid: tuple[int, ...], block:
                 raise ValueError(f"{name}={worded(given)}: {axis.lower()} is at most {limit} on this device")
     threads, limit = block[0] * block[1] * block[2], kernel.attributes["max_threads_per_block"]
     if threads > limit:
-        raise ValueError(f"block={block} has {threads} threads; kernel {kernel.name} takes at most {limit} on this device")
+        raise ValueError(
+            f"block={block} has {threads} threads; kernel {kernel.name} takes at most {limit} on this device"
+        )
     if cluster is not None and any(extent % part for extent, part in zip(grid, cluster)):
         raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
 
@@ -286,11 +344,14 @@ def _check_shared(kernel: Kernel, device: Device, given: Any) -> int:
     static = kernel.attributes["shared_bytes"]
     limit = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - static
     if not 0 <= shared_bytes <= limit:
-        raise ValueError(f"shared_bytes={worded(shared_bytes)}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}")
+        raise ValueError(
+            f"shared_bytes={worded(shared_bytes)}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}"
+        )
     if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
         with device.current():
-            device.primary.driver.cuFuncSetAttribute(cuda_h.CUfunction(kernel.handle),
-                                                     cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+            device.primary.driver.cuFuncSetAttribute(
+                cuda_h.CUfunction(kernel.handle), cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
+            )
         kernel._forget_attributes()
     drain()
     return shared_bytes

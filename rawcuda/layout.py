@@ -9,23 +9,43 @@ Source       NumPy, "Internal organization of NumPy arrays"; the rules for exten
              their strides say nothing
 Read next    description.py
 """
+
 from __future__ import annotations
 
 from operator import index as _index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, Optional, Sequence
+    from collections.abc import Iterable, Sequence
 
     Ints = tuple[int, ...]
 
 __all__ = [
-    "LIMIT", "MAX_NDIM", "as_extents", "as_shape", "broadcast", "broadcast_shape", "c_strides", "checked_size", "coalesce", "extent", "f_strides",
-    "is_c_contiguous", "is_f_contiguous", "move_axes", "normal_axis", "overlaps", "repeats", "reshape", "select", "size", "squeeze",
+    "LIMIT",
+    "MAX_NDIM",
+    "as_extents",
+    "as_shape",
+    "broadcast",
+    "broadcast_shape",
+    "c_strides",
+    "checked_size",
+    "coalesce",
+    "extent",
+    "f_strides",
+    "is_c_contiguous",
+    "is_f_contiguous",
+    "move_axes",
+    "normal_axis",
+    "overlaps",
+    "repeats",
+    "reshape",
+    "select",
+    "size",
+    "squeeze",
 ]
 
-MAX_NDIM = 64                   # NumPy's own limit since 2.0, and the buffer protocol's
-LIMIT = 2**63 - 1               # sizes and offsets are signed 64-bit in every protocol
+MAX_NDIM = 64  # NumPy's own limit since 2.0, and the buffer protocol's
+LIMIT = 2**63 - 1  # sizes and offsets are signed 64-bit in every protocol
 
 
 def size(shape: Iterable[int]) -> int:
@@ -39,10 +59,10 @@ def size(shape: Iterable[int]) -> int:
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises TypeError."""
     if hasattr(type(shape), "__index__"):
-        return (int(_index(shape)),)                     # type: ignore[arg-type]
+        return (int(_index(shape)),)  # type: ignore[arg-type]
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple([int(_index(n)) for n in shape])       # (True is its own index before 3.10)
+    out: Ints = tuple([int(_index(n)) for n in shape])  # (True is its own index before 3.10)
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out
@@ -117,9 +137,12 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
 
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:
     """Tell whether the byte ranges of two layouts meet; ranges that interleave without sharing a byte count as meeting."""
-    return (first_extent[0] != first_extent[1] and second_extent[0] != second_extent[1]
-            and first + first_extent[0] < second + second_extent[1]
-            and second + second_extent[0] < first + first_extent[1])
+    return (
+        first_extent[0] != first_extent[1]
+        and second_extent[0] != second_extent[1]
+        and first + first_extent[0] < second + second_extent[1]
+        and second + second_extent[0] < first + first_extent[1]
+    )
 
 
 def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
@@ -135,7 +158,7 @@ def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool
     return False
 
 
-def _really_repeats(dimensions: "list[tuple[int, int]]", itemsize: int) -> bool:
+def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
     """Tell for certain, by the offset of each element."""
     offsets = [0]
     for stride, n in dimensions:
@@ -144,7 +167,7 @@ def _really_repeats(dimensions: "list[tuple[int, int]]", itemsize: int) -> bool:
     return any(later - earlier < itemsize for earlier, later in zip(offsets, offsets[1:]))
 
 
-def move_axes(ndim: int, axes: Optional[Sequence[int]]) -> Ints:
+def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
     """Return a permutation of the dimensions: reversed, or as given, negative ones counted from the end; raises ValueError."""
     if axes is None:
         return tuple(range(ndim))[::-1]
@@ -164,7 +187,9 @@ def normal_axis(axis: int, ndim: int) -> int:
     return number % ndim
 
 
-def squeeze(shape: Sequence[int], strides: Sequence[int], axis: "Optional[int | tuple[int, ...]]" = None) -> tuple[Ints, Ints]:
+def squeeze(
+    shape: Sequence[int], strides: Sequence[int], axis: int | tuple[int, ...] | None = None
+) -> tuple[Ints, Ints]:
     """Drop the dimensions of extent 1, all or the named ones; raises ValueError where a named one is larger."""
     ndim = len(shape)
     if axis is None:
@@ -181,7 +206,7 @@ def squeeze(shape: Sequence[int], strides: Sequence[int], axis: "Optional[int | 
 def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Ints:
     """Return the strides by which a layout fills a larger shape, stride 0 where it repeats; raises ValueError."""
     extra = len(wanted) - len(shape)
-    if extra < 0 or any(n not in (1, w) for n, w in zip(shape, wanted[max(extra, 0):])):
+    if extra < 0 or any(n not in (1, w) for n, w in zip(shape, wanted[max(extra, 0) :])):
         raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
     return (0,) * extra + tuple([stride if n == w else 0 for n, stride, w in zip(shape, strides, wanted[extra:])])
 
@@ -199,7 +224,9 @@ def broadcast_shape(*shapes: Sequence[int]) -> Ints:
     return tuple(out)
 
 
-def reshape(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int], itemsize: int) -> "tuple[Ints, Optional[Ints]]":
+def reshape(
+    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int], itemsize: int
+) -> tuple[Ints, Ints | None]:
     """Work out a new shape in row-major order over the same elements.
 
     shape    one extent of `wanted` may be -1: what is left
@@ -222,9 +249,9 @@ def reshape(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int],
     return target, _split_runs(shape, strides, target)
 
 
-def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> Optional[Ints]:
+def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> Ints | None:
     """Lay `target` over a layout run by run: each dimension of it has to fall inside dimensions that merge into one."""
-    merged: list[tuple[int, int]] = []                   # (extent, stride), from the last dimension to the first
+    merged: list[tuple[int, int]] = []  # (extent, stride), from the last dimension to the first
     for n, stride in zip(reversed(shape), reversed(strides)):
         if n == 1:
             continue
@@ -293,16 +320,18 @@ def _position(key: object, n: int, axis: int) -> int:
     if isinstance(key, bool):
         raise IndexError("a bool would select by mask, which needs a copy: use an int or a slice")
     try:
-        number = _index(key)                             # type: ignore[arg-type]
+        number = _index(key)  # type: ignore[arg-type]
     except TypeError:
-        raise IndexError("only integers, slices (`:`), ellipsis (`...`) and None are valid indices of a view, "
-                         f"which never copies; not {type(key).__name__}") from None
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`) and None are valid indices of a view, "
+            f"which never copies; not {type(key).__name__}"
+        ) from None
     if not -n <= number < n:
         raise IndexError(f"index {number} is out of bounds for axis {axis} with size {n}")
     return number % n
 
 
-def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> "tuple[Ints, tuple[Ints, ...], Ints]":
+def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> tuple[Ints, tuple[Ints, ...], Ints]:
     """Merge dimensions that run on into each other in every operand: the same elements in as few dimensions as it goes.
 
     What one element of an operand is paired with in the other stays; the order in which pairs come does not.
@@ -318,7 +347,7 @@ def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> "tuple[Ints, tup
             continue
         steps = [strides[i] for strides in operands]
         if steps[0] < 0 or (steps[0] == 0 and any(step < 0 for step in steps)):
-            for k, step in enumerate(steps):             # walk this dimension from its other end
+            for k, step in enumerate(steps):  # walk this dimension from its other end
                 offsets[k] += (n - 1) * step
             steps = [-step for step in steps]
         dimensions.append((n, steps))
@@ -329,5 +358,8 @@ def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> "tuple[Ints, tup
             merged[-1] = merged[-1][0] * n, steps
         else:
             merged.append((n, steps))
-    return (tuple([n for n, _ in merged]), tuple([tuple([steps[k] for _, steps in merged]) for k in range(len(operands))]),
-            tuple(offsets))
+    return (
+        tuple([n for n, _ in merged]),
+        tuple([tuple([steps[k] for _, steps in merged]) for k in range(len(operands))]),
+        tuple(offsets),
+    )

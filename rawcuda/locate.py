@@ -6,6 +6,7 @@ What not     it loads nothing, and never looks into the current directory (a pla
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
 Read next    driver.py
 """
+
 from __future__ import annotations
 
 import os
@@ -13,7 +14,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator
+    from collections.abc import Iterator
 
     Place = tuple[str, str]
 
@@ -36,7 +37,7 @@ def _under_wsl() -> bool:
         return False
 
 
-def libcuda() -> "list[Place]":
+def libcuda() -> list[Place]:
     """Return where the driver may be, best first.
 
     returns  [(absolute path or bare soname, why it is tried)]
@@ -54,7 +55,7 @@ def libcuda() -> "list[Place]":
     return places
 
 
-def _toolkits() -> "Iterator[Place]":
+def _toolkits() -> Iterator[Place]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         folder = os.environ.get(variable, "")
         if os.path.isabs(folder):
@@ -69,19 +70,19 @@ def _toolkits() -> "Iterator[Place]":
             yield f"/usr/local/{name}", "a toolkit's versioned folder"
 
 
-def _packages() -> "Iterator[Place]":
+def _packages() -> Iterator[Place]:
     for folder in sys.path:
         nvidia = os.path.join(folder, "nvidia")
         if os.path.isabs(folder):
             try:
                 names = sorted(os.listdir(nvidia), reverse=True)
-            except OSError:                              # not there, not a folder (a zip), or not for us to read
+            except OSError:  # not there, not a folder (a zip), or not for us to read
                 continue
             for name in names:
                 yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
 
 
-def _found(names: "tuple[str, ...]", folders: "tuple[str, ...]") -> "list[Place]":
+def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
     """List the files of these names (a prefix, when it ends in '*') in these folders of every toolkit and package."""
     found: list[Place] = []
     for root, why in (*_toolkits(), *_packages()):
@@ -93,20 +94,23 @@ def _found(names: "tuple[str, ...]", folders: "tuple[str, ...]") -> "list[Place]
                 continue
             for name in present:
                 path = os.path.join(here, name)
-                if any(name == want or want.endswith("*") and name.startswith(want[:-1]) for want in names) \
-                        and all(os.path.realpath(path) != os.path.realpath(old) for old, _ in found):
+                if any(name == want or want.endswith("*") and name.startswith(want[:-1]) for want in names) and all(
+                    os.path.realpath(path) != os.path.realpath(old) for old, _ in found
+                ):
                     found.append((path, why))
     return found
 
 
-def nvrtc() -> "list[Place]":
+def nvrtc() -> list[Place]:
     """Return the NVRTC libraries that are there: [(path, why it was looked for there)]."""
     if sys.platform == "win32":
-        return [place for place in _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64")) if place[0].endswith(".dll")]
+        return [
+            place for place in _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64")) if place[0].endswith(".dll")
+        ]
     return _found(("libnvrtc.so*",), ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"))
 
 
-def ptxas() -> "list[Place]":
+def ptxas() -> list[Place]:
     """Return the ptxas programs that are there: [(path, why it was looked for there)]."""
     name = "ptxas.exe" if sys.platform == "win32" else "ptxas"
     found = _found((name,), ("bin",))

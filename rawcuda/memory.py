@@ -5,6 +5,7 @@ What not     it copies nothing (transfer.py) and has no shape (strided.py).
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
 Read next    transfer.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,16 +24,16 @@ from .tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
     from .strided import StridedView
 
 __all__ = ["Memory", "allocate", "allocate_again"]
 
 _KINDS = ("device", "pinned", "managed")
-_PORTABLE_AND_MAPPED = 1 | 2                     # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
-_ATTACH_GLOBAL = 1                               # CU_MEM_ATTACH_GLOBAL
-_PER_THREAD = 2                                  # CU_STREAM_PER_THREAD
+_PORTABLE_AND_MAPPED = 1 | 2  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+_ATTACH_GLOBAL = 1  # CU_MEM_ATTACH_GLOBAL
+_PER_THREAD = 2  # CU_STREAM_PER_THREAD
 
 
 class Memory(Owned):
@@ -53,7 +54,9 @@ class Memory(Owned):
     _trusted: list[Any]
 
     def __init__(self) -> None:
-        raise TypeError("Memory comes from Device.allocate(), or from Memory.borrow() where the bytes are somebody else's")
+        raise TypeError(
+            "Memory comes from Device.allocate(), or from Memory.borrow() where the bytes are somebody else's"
+        )
 
     @classmethod
     def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: Any = None) -> Memory:
@@ -67,7 +70,13 @@ class Memory(Owned):
         if not 0 <= address < 2**64 or not 0 <= nbytes < 2**63 or address + nbytes > 2**64:
             raise ValueError(f"no memory has address {worded(address)} and {worded(nbytes)} bytes")
         borrowed = cls.__new__(cls)
-        borrowed.device, borrowed.nbytes, borrowed.kind, borrowed.stream, borrowed._keeps = device, nbytes, kind, None, owner
+        borrowed.device, borrowed.nbytes, borrowed.kind, borrowed.stream, borrowed._keeps = (
+            device,
+            nbytes,
+            kind,
+            None,
+            owner,
+        )
         borrowed._own(address, None)
         borrowed._trusted = []
         return borrowed
@@ -81,11 +90,11 @@ class Memory(Owned):
 
     def trust(self, view: Any) -> bool:
         """Give a view of this memory its `_ready`, an address that launches take unasked, until close(); tell whether it has it now."""
-        if self.borrowed or len(self._trusted) > 200:     # somebody else's goes unseen; and nothing grows without end
+        if self.borrowed or len(self._trusted) > 200:  # somebody else's goes unseen; and nothing grows without end
             return False
         self._trusted.append(ref(view))
         view._ready = view.start
-        if self._handle is None:                                 # closed just now, maybe before the view was entered
+        if self._handle is None:  # closed just now, maybe before the view was entered
             self._gone()
         return self._handle is not None
 
@@ -105,6 +114,7 @@ class Memory(Owned):
     def view(self) -> StridedView:
         """Return the bytes as an array: one dimension of uint8."""
         from .strided import over_memory
+
         return over_memory(self)
 
     def copy_from(self, source: Any, *, stream: Any = None) -> Memory:
@@ -113,6 +123,7 @@ class Memory(Owned):
         raises  ValueError  it has another number of bytes
         """
         from .strided import copy_raw
+
         copy_raw(self.view(), source.view() if isinstance(source, Memory) else source, stream=stream)
         return self
 
@@ -122,6 +133,7 @@ class Memory(Owned):
         raises  ValueError  it has another number of bytes
         """
         from .strided import copy_raw
+
         copy_raw(target.view() if isinstance(target, Memory) else target, self.view(), stream=stream)
         return target
 
@@ -130,7 +142,9 @@ class Memory(Owned):
         self.view().fill(value, stream=stream)
         return self
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
         """Export by DLPack; see StridedView."""
         return self.view().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
@@ -188,7 +202,14 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     number = work_handle(stream) if stream is not None else None
     drain()
     memory = Memory.__new__(Memory)
-    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, kind, stream, None, []
+    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = (
+        device,
+        nbytes,
+        kind,
+        stream,
+        None,
+        [],
+    )
     if nbytes == 0:
         memory._own(0, lambda handle, late: None)
         return memory
@@ -204,7 +225,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
     return memory
 
 
-def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[int]) -> int:
+def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: int | None) -> int:
     loaded, where = primary.driver, cuda_h.CUdeviceptr()
     with primary.current():
         if kind == "pinned":
@@ -222,7 +243,8 @@ def _allocate(primary: PrimaryContext, nbytes: int, kind: str, stream: Optional[
 
 # -- device memory by prepared calls
 
-def allocate_again(device: Device, nbytes: Any, stream: Any, new: Any = object.__new__) -> Optional[Memory]:
+
+def allocate_again(device: Device, nbytes: Any, stream: Any, new: Any = object.__new__) -> Memory | None:
     """Allocate device memory the short way, on a stream of the device's own or on none; None leaves it to allocate().
 
     Nothing needs to be current for a stream of ours, which knows its context.
@@ -254,7 +276,14 @@ def allocate_again(device: Device, nbytes: Any, stream: Any, new: Any = object._
         primary.let_go()
         return None
     memory: Memory = new(Memory)
-    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = device, nbytes, "device", stream, None, []
+    memory.device, memory.nbytes, memory.kind, memory.stream, memory._keeps, memory._trusted = (
+        device,
+        nbytes,
+        "device",
+        stream,
+        None,
+        [],
+    )
     memory._release = MethodType(_free_at_once, primary) if queue is None else MethodType(_free_in_order, stream)
     memory._handle = address
     return memory
@@ -287,7 +316,9 @@ def _free_in_order(stream: Stream, address: int, late: bool) -> None:
             calls = Calls(primary)
         calls.words[0] = address
         calls.exchange(*calls.mode)
-        failed = calls.is_capturing(queue, calls.capturing) or calls.words[3] or calls.free_in_order(calls.handle, queue)
+        failed = (
+            calls.is_capturing(queue, calls.capturing) or calls.words[3] or calls.free_in_order(calls.handle, queue)
+        )
         calls.exchange(*calls.mode)
         primary.pool.append(calls)
     if failed:
@@ -296,7 +327,7 @@ def _free_in_order(stream: Stream, address: int, late: bool) -> None:
         primary.let_go()
 
 
-def _free(primary: PrimaryContext, kind: str, stream: Any, number: Optional[int], address: int, late: bool) -> None:
+def _free(primary: PrimaryContext, kind: str, stream: Any, number: int | None, address: int, late: bool) -> None:
     """Free by the call that matches; never raises.
 
     stream  what was given, kept alive until now, and its handle; None and None without one
@@ -310,19 +341,22 @@ def _free(primary: PrimaryContext, kind: str, stream: Any, number: Optional[int]
                 release(primary.driver, "cuMemFreeHost", address)
             elif not _freed_in_order(primary, address, stream, number):
                 release(primary.driver, "cuMemFree_v2", address)
-    except RawCudaError:                         # the context is lost, or this is a fork()ed child: nothing is left to free
+    except RawCudaError:  # the context is lost, or this is a fork()ed child: nothing is left to free
         pass
     finally:
         primary.let_go()
 
 
-def _freed_in_order(primary: PrimaryContext, address: int, stream: Any, number: Optional[int]) -> bool:
+def _freed_in_order(primary: PrimaryContext, address: int, stream: Any, number: int | None) -> bool:
     """Free in the order of the memory's stream, if that can still take it; tell whether it did.
 
     calls   cuMemFreeAsync, cuStreamIsCapturing
     """
     if number is None or number == _PER_THREAD or isinstance(stream, Stream) and stream.closed:
-        return False                             # (this may be another thread than the one whose stream it was)
+        return False  # (this may be another thread than the one whose stream it was)
     queue, status = cuda_h.CUstream(number), ctypes.c_uint()
-    return (release(primary.driver, "cuStreamIsCapturing", queue, ctypes.byref(status)) and status.value == 0
-            and release(primary.driver, "cuMemFreeAsync", address, queue))
+    return (
+        release(primary.driver, "cuStreamIsCapturing", queue, ctypes.byref(status))
+        and status.value == 0
+        and release(primary.driver, "cuMemFreeAsync", address, queue)
+    )

@@ -7,6 +7,7 @@ How          an event is recorded on the stream that has the work, and the other
 Source       CUDA Driver API, "Stream Management", "Event Management"; array API standard, `__dlpack__`, stream
 Read next    exporting.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +17,8 @@ from .errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Optional
+    from collections.abc import Iterable
+    from typing import Any
 
     from .description import Description
     from .device import Device
@@ -26,22 +28,24 @@ __all__ = ["device_of", "forget_closed", "hold_back", "make_wait", "pending_hand
 _LEGACY, _NO_SYNC = 1, -1
 
 
-def device_of(view: Description) -> "Optional[Device]":
+def device_of(view: Description) -> Device | None:
     """Return the device that a view's memory belongs to; None where it is host memory that is not ours."""
     from .device import Device
     from .memory import Memory
+
     if isinstance(view.owner, Memory):
         return view.owner.device
     kind, ordinal = view.place.device or ("cpu", 0)
     return Device(ordinal) if kind in ("cuda", "cuda_managed") and ordinal is not None else None
 
 
-def pending_handle(view: Description) -> "Optional[int]":
+def pending_handle(view: Description) -> int | None:
     """Return the stream that has the work pending on a view's memory; None if it was viewed without any ordering."""
     forget_closed(view)
     if view.stream is None:
         return _LEGACY
     from .stream import handle_of
+
     handle = handle_of(view.stream)
     return None if handle == _NO_SYNC else handle
 
@@ -51,8 +55,10 @@ def forget_closed(view: Description) -> None:
     if view.stream is None:
         return
     from .stream import Stream
+
     if isinstance(view.stream, Stream) and view.stream.closed:
         from .device import synchronize
+
         synchronize()
         view.stream = None
 
@@ -65,6 +71,7 @@ def wait_between(waiting: int, working: int, device: Device) -> None:
     if waiting == working:
         return
     from .stream import Event, Stream
+
     with Event(device) as event:
         event.record(working)
         Stream.from_handle(waiting).wait(event)
@@ -76,13 +83,18 @@ def make_wait(consumer: int, view: Description) -> None:
     consumer   a handle, or -1: no ordering
     """
     if consumer == _NO_SYNC or 0 in view.shape or not driver.is_loaded():
-        return                                           # (without a driver in use nothing of ours can be pending)
+        return  # (without a driver in use nothing of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
     if working is not None and device is not None and working != consumer:
         if working > 2 and _is_capturing(working, device):
-            raise refusal("dlpack", "stream", consumer, f"cannot wait for the view's stream {working:#x} while that is being captured; export "
-                                                        "before the capture, or ask with stream=-1")
+            raise refusal(
+                "dlpack",
+                "stream",
+                consumer,
+                f"cannot wait for the view's stream {working:#x} while that is being captured; export "
+                "before the capture, or ask with stream=-1",
+            )
         wait_between(consumer, working, device)
 
 
@@ -93,7 +105,7 @@ def _is_capturing(stream: int, device: Device) -> bool:
     return status.value != 0
 
 
-def hold_back(views: "Iterable[Any]", using: int, device: Device) -> None:
+def hold_back(views: Iterable[Any], using: int, device: Device) -> None:
     """Make the streams that exporters named wait for our use of their memory, so that they do not change it meanwhile.
 
     using    the stream that the use was queued on
@@ -115,6 +127,7 @@ def settle(view: Description) -> None:
     device = device_of(view)
     if device is None:
         from .device import synchronize
+
         synchronize()
     else:
         with device.current():

@@ -6,6 +6,7 @@ Why so       a collection may run inside any call, in any thread, also while ano
              net only appends to a deque; `drain`, called where a release is harmless, does the rest.
 Read next    device.py and memory.py, the first users
 """
+
 from __future__ import annotations
 
 import os
@@ -17,25 +18,25 @@ from .errors import Closed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Callable, Optional, TypeVar
+    from typing import Any, Callable, TypeVar
 
     Release = Callable[[int, bool], object]
     _Self = TypeVar("_Self", bound="Owned")
 
 __all__ = ["Owned", "drain", "dropped", "generation", "outdate"]
 
-dropped: "deque[tuple[Release, int]]" = deque()
+dropped: deque[tuple[Release, int]] = deque()
 
 
 # What prepared launches rest on (streams, modules, devices, the process) is looked at once, and then only this: the last list here,
 # which is emptied, and another put in its place, when anything of all that goes.
-_generations: "list[tuple[list[bool], list[bool]]]" = [([True], [])]     # and whether anybody has it
+_generations: list[tuple[list[bool], list[bool]]] = [([True], [])]  # and whether anybody has it
 
 
-def generation() -> "list[bool]":
+def generation() -> list[bool]:
     """Return a list that is not empty until outdate(): ask for it before what it stands for is looked at."""
     now, looked = _generations[-1]
-    looked[:] = True,
+    looked[:] = (True,)
     return now
 
 
@@ -52,12 +53,14 @@ def outdate() -> None:
         old[0].clear()
         try:
             _generations.remove(old)
-        except ValueError:                  # another thread was faster
+        except ValueError:  # another thread was faster
             pass
 
 
-forked: "list[bool]" = []                   # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
-_watched: "list[bool]" = []
+forked: list[
+    bool
+] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
+_watched: list[bool] = []
 
 
 def _watch_forks() -> None:
@@ -71,7 +74,7 @@ def drain() -> None:
     while dropped:
         try:
             release, handle = dropped.popleft()
-        except IndexError:                  # another thread was faster
+        except IndexError:  # another thread was faster
             return
         if not forked:
             release(handle, True)
@@ -86,34 +89,34 @@ class Owned:
 
     __slots__ = ("_handle", "_release", "__weakref__")
 
-    _handle: "Optional[int]"
-    _release: "Optional[Release]"           # None: borrowed; deleted when it was taken, since only one thread can do that
+    _handle: int | None
+    _release: Release | None  # None: borrowed; deleted when it was taken, since only one thread can do that
 
-    def _own(self, handle: int, release: "Optional[Release]") -> None:
+    def _own(self, handle: int, release: Release | None) -> None:
         """Take a handle; without a release it is borrowed."""
         if release is not None and not _watched:
             _watch_forks()
         self._release = release
         self._handle = handle
 
-    def _take(self) -> "Optional[Release]":
+    def _take(self) -> Release | None:
         """Return the release, the first time; None ever after, for what is borrowed, and in a child of fork()."""
         try:
             release = self._release
             if release is not None:
                 del self._release
-        except AttributeError:              # it was taken before
+        except AttributeError:  # it was taken before
             return None
         return None if forked else release
 
-    def __del__(self, _append: "Any" = dropped.append) -> None:
+    def __del__(self, _append: Any = dropped.append) -> None:
         # Only hands the release on, for it may run anywhere.
         try:
             handle = self._handle
             if handle is not None and self._release is not None:
-                self._handle = None         # (whoever brings this back to life shall find it closed)
+                self._handle = None  # (whoever brings this back to life shall find it closed)
                 _append((self._release, handle))
-        except AttributeError:              # never finished
+        except AttributeError:  # never finished
             pass
 
     @property
@@ -139,11 +142,11 @@ class Owned:
         handle = self._handle
         if handle is None:
             return
-        try:                                # as _take() does
+        try:  # as _take() does
             release = self._release
             if release is not None:
                 del self._release
-        except AttributeError:              # another thread was faster
+        except AttributeError:  # another thread was faster
             release = None
         self._handle = None
         self._gone()
@@ -167,10 +170,11 @@ class Owned:
     def _gone(self) -> None:
         """Be told that the handle must not be used any more, before it is released."""
 
-    def __enter__(self: "_Self") -> "_Self":
-        self.handle                          # a closed one says so here, not deep inside the block
+    def __enter__(self: _Self) -> _Self:
+        self.handle  # a closed one says so here, not deep inside the block
         return self
 
-    def __exit__(self, kind: "Optional[type[BaseException]]", value: "Optional[BaseException]",
-                 traceback: "Optional[TracebackType]") -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()

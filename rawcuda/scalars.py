@@ -6,6 +6,7 @@ Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Micros
              ml_dtypes for the fnuz and b11 variants
 Read next    layout.py
 """
+
 from __future__ import annotations
 
 import struct
@@ -23,15 +24,21 @@ __all__ = ["decode", "encode"]
 # (two with the sign) and no infinity, "fnuz" NaN where -0 would be, "finite" numbers all
 _SMALL = {
     "bfloat16": (8, 7, 127, "ieee"),
-    "float8_e3m4": (3, 4, 3, "ieee"), "float8_e4m3": (4, 3, 7, "ieee"), "float8_e5m2": (5, 2, 15, "ieee"),
-    "float8_e4m3fn": (4, 3, 7, "fn"), "float8_e4m3fnuz": (4, 3, 8, "fnuz"), "float8_e4m3b11fnuz": (4, 3, 11, "fnuz"),
+    "float8_e3m4": (3, 4, 3, "ieee"),
+    "float8_e4m3": (4, 3, 7, "ieee"),
+    "float8_e5m2": (5, 2, 15, "ieee"),
+    "float8_e4m3fn": (4, 3, 7, "fn"),
+    "float8_e4m3fnuz": (4, 3, 8, "fnuz"),
+    "float8_e4m3b11fnuz": (4, 3, 11, "fnuz"),
     "float8_e5m2fnuz": (5, 2, 16, "fnuz"),
-    "float6_e2m3fn": (2, 3, 1, "finite"), "float6_e3m2fn": (3, 2, 3, "finite"), "float4_e2m1fn": (2, 1, 1, "finite"),
+    "float6_e2m3fn": (2, 3, 1, "finite"),
+    "float6_e3m2fn": (3, 2, 3, "finite"),
+    "float4_e2m1fn": (2, 1, 1, "finite"),
 }
 
 
 def _small_value(name: str, code: int) -> float:
-    if name == "float8_e8m0fnu":                         # nothing but an exponent
+    if name == "float8_e8m0fnu":  # nothing but an exponent
         return nan if code == 255 else 2.0 ** (code - 127)
     exponent_bits, mantissa_bits, bias, style = _SMALL[name]
     width = 1 + exponent_bits + mantissa_bits
@@ -45,16 +52,16 @@ def _small_value(name: str, code: int) -> float:
         return nan
     if style == "fnuz" and code == 1 << (width - 1):
         return nan
-    scale = 2.0 ** -mantissa_bits
+    scale = 2.0**-mantissa_bits
     if exponent == 0:
         return sign * mantissa * scale * 2.0 ** (1 - bias)
     return sign * (1 + mantissa * scale) * 2.0 ** (exponent - bias)
 
 
-_tables: "dict[str, list[float]]" = {}
+_tables: dict[str, list[float]] = {}
 
 
-def _table(name: str) -> "list[float]":
+def _table(name: str) -> list[float]:
     """Return the value of every code of a type of one byte."""
     found = _tables.get(name)
     if found is None:
@@ -99,19 +106,19 @@ def _bfloat16_code(value: float) -> int:
         return 0x7F80 | (0x8000 if value < 0 else 0)
     bits = int.from_bytes(struct.pack(">d", value), "big")
     exponent = (bits >> 52 & 0x7FF) - 1023
-    if exponent < -126:                                  # a bfloat16 without a leading one: count its units
+    if exponent < -126:  # a bfloat16 without a leading one: count its units
         code = round(abs(value) * 2.0**133)
         return code | (0x8000 if copysign(1.0, value) < 0 else 0)
     kept, rest = bits >> 45, bits & ((1 << 45) - 1)
     kept += rest > 1 << 44 or rest == 1 << 44 and kept & 1
-    code = (kept & 0x3FFFF) - ((1023 - 127) << 7)        # without the sign, and with bfloat16's bias
+    code = (kept & 0x3FFFF) - ((1023 - 127) << 7)  # without the sign, and with bfloat16's bias
     return code | (0x8000 if value < 0 else 0)
 
 
 _COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
 
 
-def encode(dtype: "DType", value: Any) -> bytes:
+def encode(dtype: DType, value: Any) -> bytes:
     """Return the bytes of one element with this value.
 
     value    a number that the type can hold; for an opaque type, bytes of its size
@@ -132,7 +139,7 @@ def encode(dtype: "DType", value: Any) -> bytes:
         raise ValueError(f"{value!r} does not fit into {dtype}") from None
 
 
-def _encode(dtype: "DType", value: Any) -> bytes:
+def _encode(dtype: DType, value: Any) -> bytes:
     if dtype.kind == "bool":
         return b"\1" if value else b"\0"
     if dtype.kind in ("int", "uint"):
@@ -146,7 +153,9 @@ def _encode(dtype: "DType", value: Any) -> bytes:
             return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
         return struct.pack("=" + dtype.format, number)
     if isinstance(value, str) or isinstance(value, complex) and dtype.kind != "complex":
-        raise TypeError(f"{dtype} takes a {'' if dtype.kind == 'complex' else 'real '}number, not {type(value).__name__}")
+        raise TypeError(
+            f"{dtype} takes a {'' if dtype.kind == 'complex' else 'real '}number, not {type(value).__name__}"
+        )
     if dtype.kind == "complex":
         part, number = _COMPLEX_PART[dtype.name], complex(value)
         return struct.pack(f"={part}{part}", number.real, number.imag)
@@ -155,11 +164,11 @@ def _encode(dtype: "DType", value: Any) -> bytes:
     return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, float(value)))
 
 
-def decode(dtype: "DType", data: bytes) -> "list[Any]":
+def decode(dtype: DType, data: bytes) -> list[Any]:
     """Return the values of elements that lie side by side; those of opaque types as bytes."""
     size = dtype.itemsize
     if dtype.kind == "opaque" or dtype.lanes > 1 or dtype.name in ("float128", "complex256"):
-        return [data[i:i + size] for i in range(0, len(data), size)] if size else []
+        return [data[i : i + size] for i in range(0, len(data), size)] if size else []
     count = len(data) // size
     if dtype.kind == "complex":
         parts = struct.unpack(f"={2 * count}{_COMPLEX_PART[dtype.name]}", data)

@@ -5,18 +5,19 @@ What not     it does not validate PTX: the driver's compiler does.
 Source       PTX ISA, "Kernel and Function Directives: .entry", "Parameter State Space", "Kernel Function Parameters"
 Read next    arguments.py
 """
+
 from __future__ import annotations
 
 from .errors import PtxError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator, Optional
+    from collections.abc import Iterator
 
 __all__ = ["Parameter", "kernels"]
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
-_HANDLES = (".texref", ".samplerref", ".surfref")       # opaque 64-bit handles
+_HANDLES = (".texref", ".samplerref", ".surfref")  # opaque 64-bit handles
 
 
 class Parameter:
@@ -37,7 +38,7 @@ class Parameter:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parameter) and all(getattr(self, s) == getattr(other, s) for s in self.__slots__)
 
-    __hash__ = None                                      # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         known = "." + self.type if self.type else f".b8[{self.size}]"
@@ -50,11 +51,15 @@ def kernels(text: str) -> dict[str, list[Parameter]]:
     units   offsets and sizes are bytes
     raises  PtxError  an .entry whose parameters cannot be read
     """
-    import re                                            # only who loads PTX pays for it
+    import re  # only who loads PTX pays for it
 
     # Comments and the inside of strings could hold anything, also ".entry"; newlines stay, so that lines can be counted.
     def blank(match: re.Match[str]) -> str:
-        return '""' + "\n" * match.group().count("\n") if match.group()[0] == '"' else " " + "\n" * match.group().count("\n")
+        return (
+            '""' + "\n" * match.group().count("\n")
+            if match.group()[0] == '"'
+            else " " + "\n" * match.group().count("\n")
+        )
 
     plain = re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.DOTALL)
     found: dict[str, list[Parameter]] = {}
@@ -99,9 +104,9 @@ def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
     size = _scalar(kind)
     if size is None or index >= len(words):
         raise PtxError(f"kernel {kernel}: cannot read the parameter {text.strip()!r}", ("<ptx>", line, 1, text.strip()))
-    name, rest = words[index], words[index + 1:]
+    name, rest = words[index], words[index + 1 :]
     alignment = alignment or size * lanes
-    if rest:                                             # an array: its type is its bytes
+    if rest:  # an array: its type is its bytes
         count = 1
         for word in rest:
             if word not in "[]":
@@ -110,7 +115,7 @@ def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
     return Parameter(name, 0, size * lanes, kind[1:] if lanes == 1 else "", pointer), alignment
 
 
-def _scalar(kind: str) -> Optional[int]:
+def _scalar(kind: str) -> int | None:
     """Return the size of a fundamental type such as ".u32", None when it is none."""
     if kind in (".f16x2", ".bf16x2"):
         return 4
@@ -122,9 +127,9 @@ def _scalar(kind: str) -> Optional[int]:
 def _number(text: str, line: int, kernel: str, where: str) -> int:
     try:
         text = text.rstrip("U")
-        number = int(text, 8 if text[:1] == "0" and text.isdigit() else 0)       # a leading 0 is octal, as in C
+        number = int(text, 8 if text[:1] == "0" and text.isdigit() else 0)  # a leading 0 is octal, as in C
     except ValueError:
         number = 0
-    if not 0 < number < 2**16:                           # all of a kernel's parameters have at most 32,764 bytes
+    if not 0 < number < 2**16:  # all of a kernel's parameters have at most 32,764 bytes
         raise PtxError(f"kernel {kernel}: {text!r} is no size in {where.strip()!r}", ("<ptx>", line, 1, where.strip()))
     return number

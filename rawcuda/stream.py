@@ -6,11 +6,11 @@ Source       CUDA Driver API, "Stream Management", "Event Management", "Stream s
              cuda.core, "CUDA stream protocol" (__cuda_stream__)
 Read next    memory.py, transfer.py, kernel.py
 """
+
 from __future__ import annotations
 
 import ctypes
 from collections import deque
-from functools import partial
 from operator import index
 
 from . import cuda_h, driver
@@ -24,15 +24,28 @@ from .tracing import careful
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from typing import Any, Callable, ClassVar, Optional, Union
+    from typing import Any, ClassVar
 
     from .graph import Graph
 
-__all__ = ["Stream", "Event", "NO_SYNC", "Unnoticed", "capture_number", "capturing", "create", "finish", "handle_of", "retain", "sweep", "work_handle"]
+__all__ = [
+    "Stream",
+    "Event",
+    "NO_SYNC",
+    "Unnoticed",
+    "capture_number",
+    "capturing",
+    "create",
+    "finish",
+    "handle_of",
+    "retain",
+    "sweep",
+    "work_handle",
+]
 
 NO_SYNC = -1
-_LEGACY, _PER_THREAD = 1, 2                      # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-_NON_BLOCKING = 1                                # CU_STREAM_NON_BLOCKING
+_LEGACY, _PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 
 
 def handle_of(stream: Any) -> int:
@@ -53,7 +66,9 @@ def handle_of(stream: Any) -> int:
     if hasattr(type(stream), "__index__"):
         number = int.__index__(index(stream))
         if number == 0:
-            raise ValueError("stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one")
+            raise ValueError(
+                "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"
+            )
         if number < NO_SYNC or number >= 2**64:
             raise ValueError(f"stream={worded(number)} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
         return number
@@ -67,7 +82,9 @@ def work_handle(stream: Any) -> int:
     """
     handle = handle_of(stream)
     if handle == NO_SYNC:
-        raise ValueError("stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one")
+        raise ValueError(
+            "stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one"
+        )
     return handle
 
 
@@ -76,8 +93,8 @@ class _InContext(Owned):
 
     __slots__ = ("device", "_primary")
 
-    device: Optional[Device]
-    _primary: Optional[PrimaryContext]
+    device: Device | None
+    _primary: PrimaryContext | None
 
     def _create(self, device: Device, which: int, *numbers: int) -> None:
         if not isinstance(device, Device):
@@ -113,7 +130,7 @@ class Stream(_InContext):
 
     __slots__ = ("_argument", "_owner")
 
-    _argument: Any                               # the handle as raw() functions take it, once something was prepared with it
+    _argument: Any  # the handle as raw() functions take it, once something was prepared with it
     _owner: Any
     legacy: ClassVar[Stream]
     per_thread: ClassVar[Stream]
@@ -131,7 +148,7 @@ class Stream(_InContext):
         borrowed = cls.__new__(cls)
         borrowed.device = borrowed._primary = borrowed._argument = None
         borrowed._own(work_handle(handle), None)
-        borrowed._owner = handle                 # whoever uses the handle keeps the stream alive
+        borrowed._owner = handle  # whoever uses the handle keeps the stream alive
         return borrowed
 
     @property
@@ -163,7 +180,7 @@ class Stream(_InContext):
         with self._current():
             return bool(self._driver().cuStreamQuery(cuda_h.CUstream(self.handle)))
 
-    def record(self, event: Optional[Event] = None) -> Event:
+    def record(self, event: Event | None = None) -> Event:
         """Mark this point of the stream in an event, a new one if none is given, and return it.
 
         calls   cuEventRecord
@@ -171,10 +188,10 @@ class Stream(_InContext):
         """
         # Done before, and both still open: they know their context, so nothing needs to be current. Any failure is left to the long way.
         try:
-            queue, again, arguments = event._again       # type: ignore[union-attr]
+            queue, again, arguments = event._again  # type: ignore[union-attr]
             if queue is self._argument and not careful and not again(*arguments):
-                return event                             # type: ignore[return-value]
-        except AttributeError:                           # None, most likely
+                return event  # type: ignore[return-value]
+        except AttributeError:  # None, most likely
             pass
         if event is None:
             if self.device is None:
@@ -187,7 +204,7 @@ class Stream(_InContext):
             queue, point = self.prepared(), event._handle
             if queue is not None and point is not None:
                 event._again = queue, primary.raw("cuEventRecord"), (driver.as_argument(point), queue)
-                if event._handle is None:                # closed just now
+                if event._handle is None:  # closed just now
                     event._gone()
         return event
 
@@ -204,7 +221,7 @@ class Stream(_InContext):
             return
         source = work_handle(other)
         if source == self.handle:
-            return                               # a stream is in order with itself
+            return  # a stream is in order with itself
         device = self.device or (other.device if isinstance(other, Stream) else None)
         if device is None:
             raise ValueError("both streams are borrowed and their device not known: record an event and wait for it")
@@ -219,6 +236,7 @@ class Stream(_InContext):
         mode  "thread_local", "global" or "relaxed": which unsafe calls, of this or any thread, break the recording
         """
         from .graph import Graph
+
         return Graph(self, mode)
 
     def prepared(self) -> Any:
@@ -226,13 +244,13 @@ class Stream(_InContext):
         handle = self._handle
         if self._argument is None and handle is not None:
             self._argument = driver.as_argument(handle)
-            if self._handle is None:                     # closed just now
+            if self._handle is None:  # closed just now
                 self._gone()
         return self._argument
 
     def _gone(self) -> None:
         if self._argument is not None:
-            self._argument = None                        # what was prepared with it knows by this that it is closed
+            self._argument = None  # what was prepared with it knows by this that it is closed
             outdate()
 
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -246,7 +264,7 @@ class Stream(_InContext):
         return id(self) if self._handle is None else hash(("stream", self._handle))
 
     def __repr__(self) -> str:
-        names: dict[Optional[int], str] = {_LEGACY: "legacy", _PER_THREAD: "per-thread", None: "closed"}
+        names: dict[int | None, str] = {_LEGACY: "legacy", _PER_THREAD: "per-thread", None: "closed"}
         return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
 
 
@@ -294,7 +312,7 @@ class Event(_InContext):
 
     __slots__ = ("timing", "_again")
 
-    _again: tuple[Any, Any, Any]                      # the stream of the last record, and the call that does it again
+    _again: tuple[Any, Any, Any]  # the stream of the last record, and the call that does it again
 
     def __init__(self, device: Device, *, timing: bool = False) -> None:
         self._gone()
@@ -344,7 +362,9 @@ class Event(_InContext):
                 raise ValueError("an event measures time only when made with timing=True")
         elapsed = ctypes.c_float()
         with self._current():
-            self._driver().cuEventElapsedTime(ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle))
+            self._driver().cuEventElapsedTime(
+                ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle)
+            )
         return elapsed.value
 
     def __repr__(self) -> str:
@@ -353,7 +373,9 @@ class Event(_InContext):
 
 # -- while a stream is captured
 
-capturing: dict[int, list[Any]] = {}      # the number of each capture of ours that goes on: what must live as long as its graph
+capturing: dict[
+    int, list[Any]
+] = {}  # the number of each capture of ours that goes on: what must live as long as its graph
 
 
 def finish(loaded: driver.Driver, late: bool) -> None:
@@ -378,7 +400,7 @@ class Unnoticed:
 
     def __init__(self, loaded: driver.Driver) -> None:
         self._driver = loaded
-        self._mode = ctypes.c_uint(2)                    # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
+        self._mode = ctypes.c_uint(2)  # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
 
     def _exchange(self) -> None:
         release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
@@ -395,14 +417,20 @@ class Unnoticed:
 _retained: deque[tuple[Event, Any]] = deque()
 
 
-def capture_number(device: Device, stream: int) -> Optional[int]:
+def capture_number(device: Device, stream: int) -> int | None:
     """Return the number of the capture that a stream takes part in, None if it is not captured.
 
     calls   cuStreamGetCaptureInfo
     """
     status, number = ctypes.c_uint(), ctypes.c_uint64()
     with device.primary.current():
-        release(device.primary.driver, "cuStreamGetCaptureInfo", cuda_h.CUstream(stream), ctypes.byref(status), ctypes.byref(number))
+        release(
+            device.primary.driver,
+            "cuStreamGetCaptureInfo",
+            cuda_h.CUstream(stream),
+            ctypes.byref(status),
+            ctypes.byref(number),
+        )
     return number.value if status.value else None
 
 
@@ -420,7 +448,7 @@ def retain(device: Device, stream: int, things: Any) -> None:
     try:
         event = Event(Device(device.ordinal) if device.closed else device).record(stream)
     except BaseException:
-        with device.primary.current():           # the work is queued: its memory must outlive it all the same
+        with device.primary.current():  # the work is queued: its memory must outlive it all the same
             release(device.primary.driver, "cuCtxSynchronize")
         raise
     _retained.append((event, things))
@@ -437,7 +465,7 @@ def sweep() -> None:
             with Unnoticed(event._driver()):
                 done = event.query()
         except (CudaError, ForkedAfterInit, Closed):
-            done = True                          # the context is lost: nothing runs there any more
+            done = True  # the context is lost: nothing runs there any more
         if done:
             event.close()
         else:

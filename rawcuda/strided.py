@@ -6,6 +6,7 @@ What not     it computes nothing, and converts no dtype. What touches device mem
              views of host memory work without a driver, and without the files that know one.
 Read next    exporting.py, copying.py
 """
+
 from __future__ import annotations
 
 from . import layout
@@ -18,7 +19,8 @@ from .tracing import careful, listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator, Optional, Union
+    from collections.abc import Iterator
+    from typing import Any
 
     from .description import Where
     from .device import Device
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
 
-_exporting: Any = None                                   # exporting.py, once something was exported
-_copy_again: Any = None                                  # device_copy.copy_again, once there was such a copy
+_exporting: Any = None  # exporting.py, once something was exported
+_copy_again: Any = None  # device_copy.copy_again, once there was such a copy
 
 
 def _begin_exporting() -> Any:
     global _exporting
     from . import exporting as _exporting
+
     return _exporting
 
 
@@ -43,6 +46,7 @@ class _Table:
 
     def __get__(self, view: object, kind: object = None) -> Any:
         from .exchange_table import offer
+
         return offer()
 
 
@@ -60,13 +64,25 @@ class StridedView(Description):
     __dlpack_c_exchange_api__ = _Table()
 
     @classmethod
-    def _over(cls, owner: object, address: int, shape: Ints, strides: Ints, dtype: DType, device: Where,
-              readonly: bool = False, *, protocol: str = "memory", stream: Any = None) -> StridedView:
+    def _over(
+        cls,
+        owner: object,
+        address: int,
+        shape: Ints,
+        strides: Ints,
+        dtype: DType,
+        device: Where,
+        readonly: bool = False,
+        *,
+        protocol: str = "memory",
+        stream: Any = None,
+    ) -> StridedView:
         """Make a view of memory that an owner has; nothing is checked."""
         return cls(address, shape, strides, dtype, place(device, readonly, protocol), owner, stream)
 
-    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None,
-                 readonly: bool = False) -> StridedView:
+    def _derived(
+        self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
+    ) -> StridedView:
         """Make another view of the same memory."""
         where = self.place
         if readonly and not where.readonly:
@@ -76,7 +92,7 @@ class StridedView(Description):
     # -- what it is
 
     @property
-    def device(self) -> "tuple[str, Optional[int]]":
+    def device(self) -> tuple[str, int | None]:
         """Return (kind, ordinal), kind one of "cpu" "cuda" "cuda_host" "cuda_managed"."""
         return self.place.device or ("cuda", None)
 
@@ -144,25 +160,28 @@ class StridedView(Description):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        return bool(self.item())                         # as NumPy's: a length is no truth
+        return bool(self.item())  # as NumPy's: a length is no truth
 
-    __contains__ = None                                  # `3 in view` would compare views with 3, and find none
+    __contains__ = None  # `3 in view` would compare views with 3, and find none
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
         where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
-        return (f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
-                f"{', read-only' if self.readonly else ''}, by {self.protocol}>")
+        return (
+            f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
+            f"{', read-only' if self.readonly else ''}, by {self.protocol}>"
+        )
 
-    def _repr_svg_(self) -> "Optional[str]":
+    def _repr_svg_(self) -> str | None:
         try:
             from .pictures import view_picture
-        except (ImportError, NotImplementedError):       # a copy of this package without pictures
+        except (ImportError, NotImplementedError):  # a copy of this package without pictures
             return None
         return view_picture(self)
 
-    def _repr_html_(self) -> "Optional[str]":
+    def _repr_html_(self) -> str | None:
         from html import escape
+
         return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
 
     # -- other views of the same memory
@@ -171,7 +190,7 @@ class StridedView(Description):
         offset, shape, strides = layout.select(self.shape, self.strides, key)
         return self._derived(self.ptr + offset, shape, strides)
 
-    def __iter__(self) -> "Iterator[StridedView]":
+    def __iter__(self) -> Iterator[StridedView]:
         return (self[i] for i in range(len(self)))
 
     @property
@@ -179,13 +198,13 @@ class StridedView(Description):
         """Return the view with its dimensions reversed."""
         return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
 
-    def transpose(self, *axes: "Union[int, tuple[int, ...], None]") -> StridedView:
+    def transpose(self, *axes: int | tuple[int, ...] | None) -> StridedView:
         """Return the view with its dimensions in another order, reversed if none is given; raises ValueError."""
         given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         order = layout.move_axes(len(self.shape), given)
         return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
 
-    def reshape(self, *shape: "Union[int, tuple[int, ...]]") -> StridedView:
+    def reshape(self, *shape: int | tuple[int, ...]) -> StridedView:
         """Return the same elements, counted in C order, in another shape; one extent may be -1.
 
         raises  ValueError   another number of elements, or a layout that only a copy could give this shape
@@ -194,17 +213,19 @@ class StridedView(Description):
         wanted = given if isinstance(given, (tuple, list)) else (given,)
         new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(wanted), self.dtype.itemsize)
         if strides is None:
-            raise ValueError(f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "
-                             "copies: copy() it into an empty() array first")
+            raise ValueError(
+                f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "
+                "copies: copy() it into an empty() array first"
+            )
         return self._derived(self.ptr, new, strides)
 
-    def broadcast_to(self, shape: "Union[int, tuple[int, ...]]") -> StridedView:
+    def broadcast_to(self, shape: int | tuple[int, ...]) -> StridedView:
         """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
         wanted = layout.as_shape(shape)
         layout.checked_size(wanted, self.dtype.itemsize)
         return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
 
-    def squeeze(self, axis: "Union[int, tuple[int, ...], None]" = None) -> StridedView:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> StridedView:
         """Return the view without its dimensions of extent 1, or without those that are named; raises ValueError."""
         return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
 
@@ -222,11 +243,17 @@ class StridedView(Description):
             raise ValueError(f"a view without dimensions holds one {old}, which is no {new}: reshape(1) it first")
         n, stride = self.shape[-1], self.strides[-1]
         if n > 1 and stride != old.itemsize:
-            raise ValueError(f"the last dimension has gaps (stride {stride}), so elements of another size do not lie in it")
+            raise ValueError(
+                f"the last dimension has gaps (stride {stride}), so elements of another size do not lie in it"
+            )
         if not new.itemsize or n * old.itemsize % new.itemsize:
-            raise ValueError(f"{n} elements of {old.itemsize} bytes in the last dimension are no whole number of {new}, "
-                             f"which has {new.itemsize}")
-        return self._derived(self.ptr, (*self.shape[:-1], n * old.itemsize // new.itemsize), (*self.strides[:-1], new.itemsize), new)
+            raise ValueError(
+                f"{n} elements of {old.itemsize} bytes in the last dimension are no whole number of {new}, "
+                f"which has {new.itemsize}"
+            )
+        return self._derived(
+            self.ptr, (*self.shape[:-1], n * old.itemsize // new.itemsize), (*self.strides[:-1], new.itemsize), new
+        )
 
     # -- copies
 
@@ -249,17 +276,20 @@ class StridedView(Description):
                 ValueError      the number does not fit
         """
         from .copying import fill
+
         fill(self, value, stream)
         return self
 
     def download(self, *, stream: Any = None) -> StridedView:
         """Return a copy in new host memory, in C order, when it is done."""
         from .copying import download
+
         return download(self, stream)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
         from .copying import tolist
+
         return tolist(self)
 
     def item(self) -> Any:
@@ -267,6 +297,7 @@ class StridedView(Description):
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
         from .copying import tolist
+
         return tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
@@ -275,14 +306,18 @@ class StridedView(Description):
     # -- what a pointer cannot go through
 
     def __reduce__(self) -> Any:
-        raise TypeError("a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()")
+        raise TypeError(
+            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()"
+        )
 
     def __copy__(self) -> StridedView:
         return self._derived(self.ptr, self.shape, self.strides)
 
     # -- what others see; exporting.py does the work
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
         """Export by DLPack.
 
         stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no ordering,
@@ -307,27 +342,32 @@ class StridedView(Description):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Return the CUDA Array Interface, version 3; AttributeError where the device cannot reach the memory."""
         from .exporting import cuda_array_interface
+
         return cuda_array_interface(self)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Return the array interface, version 3; AttributeError where the CPU cannot reach the memory."""
         from .exporting import array_interface
+
         return array_interface(self)
 
     def __buffer__(self, flags: int) -> memoryview:
         """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
         from .exporting import buffer_struct
+
         return buffer.memoryview_of(buffer_struct(self, bool(flags & 1)))
 
-    def __array__(self, dtype: Any = None, copy: "Optional[bool]" = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
         from .exporting import numpy_array
+
         return numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""
         from .exporting import memory_view
+
         return memory_view(self)
 
 
@@ -357,25 +397,28 @@ class _StreamedView(StridedView):
     __slots__ = ("exporting_stream",)
     __dlpack_c_exchange_api__ = _Table()
 
-    exporting_stream: "Optional[int]"
+    exporting_stream: int | None
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.exporting_stream = None
 
-    def _derived(self, ptr: int, shape: Ints, strides: Ints, dtype: "Optional[DType]" = None, readonly: bool = False) -> StridedView:
+    def _derived(
+        self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
+    ) -> StridedView:
         made = super()._derived(ptr, shape, strides, dtype, readonly)
-        made.exporting_stream = self.exporting_stream    # type: ignore[attr-defined]
+        made.exporting_stream = self.exporting_stream  # type: ignore[attr-defined]
         return made
 
 
-for _kind in (_MemoryView, _StreamedView):               # what an error message says of them
+for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 
 
 # -- view()
 
-def view(obj: Any, stream: Any = None, protocol: "Optional[str]" = None, writable: "Optional[bool]" = None) -> StridedView:
+
+def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
     """View any exporter's memory without a copy.
 
     obj       anything with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
@@ -404,12 +447,20 @@ def view(obj: Any, stream: Any = None, protocol: "Optional[str]" = None, writabl
         except KeyError:
             pass
         else:
-            if type(stream) is int and -1 <= stream < 2**63 and stream and protocol is None and writable is None and not listeners:
+            if (
+                type(stream) is int
+                and -1 <= stream < 2**63
+                and stream
+                and protocol is None
+                and writable is None
+                and not listeners
+            ):
                 made = short(obj, StridedView, stream)
         if made is not None:
             return made  # type: ignore[no-any-return]
         from .stream import handle_of
-        handle_of(stream)                                # what is no stream is refused, also where none is needed
+
+        handle_of(stream)  # what is no stream is refused, also where none is needed
     if isinstance(obj, StridedView) and protocol is None:
         made = _again(obj, stream)
     else:
@@ -418,7 +469,12 @@ def view(obj: Any, stream: Any = None, protocol: "Optional[str]" = None, writabl
     if writable is False and not made.readonly:
         made.place = place(made.place.device, True, made.place.protocol)
     elif writable is True and made.readonly:
-        raise refusal(made.protocol, "readonly", True, "the exporter says so itself, and writable=True cannot change it; copy the array")
+        raise refusal(
+            made.protocol,
+            "readonly",
+            True,
+            "the exporter says so itself, and writable=True cannot change it; copy the array",
+        )
     return made  # type: ignore[no-any-return]
 
 
@@ -428,12 +484,14 @@ def _again(obj: StridedView, stream: Any) -> StridedView:
     if stream is not None and obj.is_device_accessible:
         from .ordering import make_wait
         from .stream import handle_of
+
         make_wait(handle_of(stream), obj)
         made.stream = stream
     return made
 
 
 # -- copy(), and what a Device and a Memory offer
+
 
 def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     """Copy elements between any two exporters, of any layout, in host or device memory.
@@ -448,10 +506,18 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     """
     global _copy_again
     if type(dst) is _MemoryView:
-        try:                                             # just this was done before, and all of it is still open; see device_copy.py
+        try:  # just this was done before, and all of it is still open; see device_copy.py
             token, queue, again, arguments = dst._again  # type: ignore[attr-defined]
-            if (src._token is token and queue is stream._argument and dst.stream is stream and (src.stream is None or src.stream is stream)
-                    and dst._ready and src._ready and not careful and not again(*arguments)):  # type: ignore[attr-defined]
+            if (
+                src._token is token
+                and queue is stream._argument
+                and dst.stream is stream
+                and (src.stream is None or src.stream is stream)
+                and dst._ready  # type: ignore[attr-defined]
+                and src._ready
+                and not careful
+                and not again(*arguments)
+            ):
                 return
         except AttributeError:
             pass
@@ -459,16 +525,20 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     if ours and _copy_again is not None and _copy_again(dst, src, stream):
         return
     from .copying import copy as copy_views
+
     target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
     copy_views(target, source, stream)
     if ours and stream is not None:
-        from .device_copy import copy_again as _copy_again, remember
+        from .device_copy import copy_again as _copy_again
+        from .device_copy import remember
+
         remember(target, source)
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
     """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
     from .copying import copy as copy_views
+
     target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
     if target.nbytes != source.nbytes:
         raise ValueError(f"{target.nbytes} bytes cannot take {source.nbytes}: copy a part, view(x)[...]")
@@ -489,7 +559,10 @@ def _as_like(plain: StridedView, other: StridedView) -> StridedView:
 def over_memory(memory: Memory) -> StridedView:
     """View a Memory: one dimension of uint8."""
     from .copying import memory_device
-    return _MemoryView._over(memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory), stream=memory.stream)
+
+    return _MemoryView._over(
+        memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory), stream=memory.stream
+    )
 
 
 def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
@@ -500,12 +573,15 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
             OutOfMemory   there is not so much
     """
     from .copying import memory_device
+
     extents, element = layout.as_shape(shape), of(dtype)
     if element.packed:
         raise ValueError(f"{element} elements share bytes, so that no view can have them")
     nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
     memory = device.allocate(nbytes, kind=kind)
-    return _MemoryView._over(memory, memory.ptr, extents, layout.c_strides(extents, element.itemsize), element, memory_device(memory))
+    return _MemoryView._over(
+        memory, memory.ptr, extents, layout.c_strides(extents, element.itemsize), element, memory_device(memory)
+    )
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:

@@ -9,6 +9,7 @@ Why so       dimensions are unrolled, since a loop over them would read paramete
 Source       PTX ISA 6.3: ld, st, div, mad
 Read next    kernel.py
 """
+
 from __future__ import annotations
 
 from . import layout
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ptx", "run", "units"]
 
 _BLOCK = 256
-_NARROW = 2**32 - 1                                      # the most elements that a 32-bit index counts
-_BLOCKS = 1 << 20                                        # threads then take several elements each
+_NARROW = 2**32 - 1  # the most elements that a 32-bit index counts
+_BLOCKS = 1 << 20  # threads then take several elements each
 _MOVES = {1: ("u8", "%h"), 2: ("u16", "%h"), 4: ("u32", "%w"), 8: ("u64", "%v"), 16: ("v2.u64", "{%v, %x}")}
 _SIZES = (16, 8, 4, 2, 1)
 
@@ -41,34 +42,59 @@ def ptx(ndim: int, size: int, wide: bool) -> str:
     body = [f"ld.param.u64 %{name}, [{name}];" for name in ("target", "source", "count", *names)]
     if not wide:
         body += [f"cvt.u32.u64 %n{k}, %extent{k};" for k in range(1, ndim)]
-    body += ["mov.u32 %width, %ntid.x;", "mov.u32 %block, %ctaid.x;", "mov.u32 %lane, %tid.x;", "mov.u32 %blocks, %nctaid.x;",
-             "cvt.u64.u32 %at, %lane;", "mad.wide.u32 %at, %block, %width, %at;", "mul.wide.u32 %step, %width, %blocks;",
-             "setp.ge.u64 %done, %at, %count;", "@%done bra END;",
-             "NEXT:", f"cvt.{index}.u64 %{i}, %at;" if not wide else "mov.u64 %d, %at;", "mov.u64 %t, %target;", "mov.u64 %s, %source;"]
+    body += [
+        "mov.u32 %width, %ntid.x;",
+        "mov.u32 %block, %ctaid.x;",
+        "mov.u32 %lane, %tid.x;",
+        "mov.u32 %blocks, %nctaid.x;",
+        "cvt.u64.u32 %at, %lane;",
+        "mad.wide.u32 %at, %block, %width, %at;",
+        "mul.wide.u32 %step, %width, %blocks;",
+        "setp.ge.u64 %done, %at, %count;",
+        "@%done bra END;",
+        "NEXT:",
+        f"cvt.{index}.u64 %{i}, %at;" if not wide else "mov.u64 %d, %at;",
+        "mov.u64 %t, %target;",
+        "mov.u64 %s, %source;",
+    ]
     for k in range(ndim - 1, 0, -1):
         extent = f"%extent{k}" if wide else f"%n{k}"
-        body += [f"div.{index} %q{i}, %{i}, {extent};", f"mul.lo.{index} %m{i}, %q{i}, {extent};", f"sub.{index} %m{i}, %{i}, %m{i};"]
+        body += [
+            f"div.{index} %q{i}, %{i}, {extent};",
+            f"mul.lo.{index} %m{i}, %q{i}, {extent};",
+            f"sub.{index} %m{i}, %{i}, %m{i};",
+        ]
         body += _advance(k, f"%m{i}", wide) + [f"mov.{index} %{i}, %q{i};"]
     body += _advance(0, f"%{i}", wide)
-    body += [f"ld.global.{move} {value}, [%s];", f"st.global.{move} [%t], {value};",
-             "add.u64 %at, %at, %step;", "setp.lt.u64 %done, %at, %count;", "@%done bra NEXT;", "END:", "ret;"]
+    body += [
+        f"ld.global.{move} {value}, [%s];",
+        f"st.global.{move} [%t], {value};",
+        "add.u64 %at, %at, %step;",
+        "setp.lt.u64 %done, %at, %count;",
+        "@%done bra NEXT;",
+        "END:",
+        "ret;",
+    ]
     registers = ", ".join("%" + name for name in ("target", "source", "count", *names))
     narrow = "" if wide or ndim < 2 else "    .reg .u32 " + ", ".join(f"%n{k}" for k in range(1, ndim)) + ";\n"
-    return (".version 6.3\n.target sm_50\n.address_size 64\n\n"
-            f".visible .entry strided_copy(\n{parameters}\n)\n{{\n    .reg .pred %done;\n    .reg .u16 %h;\n"
-            "    .reg .u32 %w, %r, %qr, %mr, %width, %block, %lane, %blocks;\n"
-            f"    .reg .u64 %v, %x, %d, %qd, %md, %at, %step, %t, %s, %index;\n    .reg .u64 {registers};\n{narrow}\n"
-            + "".join(f"{line}\n" if line.endswith(":") else f"    {line}\n" for line in body) + "}\n")
+    return (
+        ".version 6.3\n.target sm_50\n.address_size 64\n\n"
+        f".visible .entry strided_copy(\n{parameters}\n)\n{{\n    .reg .pred %done;\n    .reg .u16 %h;\n"
+        "    .reg .u32 %w, %r, %qr, %mr, %width, %block, %lane, %blocks;\n"
+        f"    .reg .u64 %v, %x, %d, %qd, %md, %at, %step, %t, %s, %index;\n    .reg .u64 {registers};\n{narrow}\n"
+        + "".join(f"{line}\n" if line.endswith(":") else f"    {line}\n" for line in body)
+        + "}\n"
+    )
 
 
-def _advance(k: int, number: str, wide: bool) -> "list[str]":
+def _advance(k: int, number: str, wide: bool) -> list[str]:
     """Write how both addresses advance by an index along dimension k."""
     widen = [] if wide else [f"cvt.u64.u32 %index, {number};"]
     index = number if wide else "%index"
     return [*widen, f"mad.lo.u64 %t, {index}, %to{k}, %t;", f"mad.lo.u64 %s, {index}, %from{k}, %s;"]
 
 
-def units(walk: Walk) -> "tuple[int, Ints, Ints, Ints]":
+def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
     """Choose the element that the kernel moves: the largest of 1 to 16 bytes that run, strides and addresses allow.
 
     returns  (bytes, shape, target strides, source strides), the run between the gaps being a dimension of its own if it is
@@ -90,7 +116,7 @@ def _module(device: Device, ndim: int, size: int, wide: bool) -> Module:
     if found is None:
         loaded = device.load(ptx(ndim, size, wide))
         found = kept.setdefault(key, loaded)
-        if found is not loaded:                          # another thread was faster
+        if found is not loaded:  # another thread was faster
             loaded.close()
     return found  # type: ignore[no-any-return]
 

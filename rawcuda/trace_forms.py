@@ -4,6 +4,7 @@ What not     a GPU's clock: a row of a stream shows when work was given to it, n
 Source       "Trace Event Format" (Chromium), which ui.perfetto.dev and chrome://tracing open; no-color.org
 Read next    pictures/traces.py
 """
+
 from __future__ import annotations
 
 import os
@@ -14,14 +15,15 @@ from .tracing import Call, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Sequence, Union
+    from collections.abc import Sequence
+    from typing import Any, Union
 
     Event = Union[Call, Step]
 
 __all__ = ["FORMS", "Placed", "form_of", "is_colourful", "page", "picture", "placed", "stream_name", "writer"]
 
 
-def form_of(to: Any, form: Optional[str]) -> str:
+def form_of(to: Any, form: str | None) -> str:
     """Return the form to write: the one that is given, else what the path's suffix says, else "log"; raises ValueError."""
     if form is None:
         path = os.fspath(to) if isinstance(to, str) or hasattr(to, "__fspath__") else ""
@@ -47,7 +49,7 @@ class _Writer:
     def __init__(self, file: Any) -> None:
         self.file = file
         self._threads: dict[int, int] = {}
-        self._start: Optional[int] = None
+        self._start: int | None = None
 
     def thread(self, event: Event) -> int:
         return self._threads.setdefault(event.thread, len(self._threads) + 1)
@@ -66,6 +68,7 @@ class _Writer:
 
 
 # -- for people
+
 
 def is_colourful(file: Any) -> bool:
     """Tell whether colours may be written to a file: a terminal that has them, and nobody has set NO_COLOR."""
@@ -100,18 +103,22 @@ class _Log(_Writer):
             if event.tensor and "0x" not in name:
                 text = f"tensor {event.tensor:#x}, {text}"
         number = self.thread(event)
-        line = (self._paint("2", f"{self.since_start(event) / 1e6:10.3f}{took:>10}") + f"  {self._paint(colour, name)}"
-                f"{' ' * max(30 - len(name), 1)}{text}{result}{f'  [thread {number}]' if number > 1 else ''}")
+        line = (
+            self._paint("2", f"{self.since_start(event) / 1e6:10.3f}{took:>10}") + f"  {self._paint(colour, name)}"
+            f"{' ' * max(30 - len(name), 1)}{text}{result}{f'  [thread {number}]' if number > 1 else ''}"
+        )
         self.file.write(line.rstrip() + "\n")
 
 
 # -- for programs
+
 
 class _JsonLines(_Writer):
     """Write one JSON object a line."""
 
     def event(self, event: Event) -> None:
         import json
+
         said = {name: getattr(event, name) for name in event.__slots__}
         del said["began_ns"]
         said.update(kind=type(event).__name__.lower(), at_ns=self.since_start(event), thread=self.thread(event))
@@ -129,12 +136,13 @@ class _Chrome(_Writer):
         self._separator, self._arrows = "[\n", 0
         self._rows: dict[tuple[int, object], int] = {}
         self._ends: dict[int, float] = {}
-        self._recorded: dict[str, int] = {}              # event -> the arrow that its last record began
+        self._recorded: dict[str, int] = {}  # event -> the arrow that its last record began
         for process, name in ((1, "host threads"), (2, "streams (when work was given to them)")):
             self._put("M", "process_name", process, 0, args={"name": name})
 
     def _put(self, kind: str, name: str, process: int, row: int, **more: Any) -> None:
         import json
+
         self.file.write(self._separator + json.dumps({"ph": kind, "name": name, "pid": process, "tid": row, **more}))
         self._separator = ",\n"
 
@@ -146,10 +154,21 @@ class _Chrome(_Writer):
         return row
 
     def event(self, event: Event) -> None:
-        at, number = event.began_ns / 1000, self.thread(event)       # microseconds; from the clock's own zero, so that none is negative
+        at, number = (
+            event.began_ns / 1000,
+            self.thread(event),
+        )  # microseconds; from the clock's own zero, so that none is negative
         row = self._row(1, number, f"thread {number}")
         if isinstance(event, Step):
-            self._put("i", f"{event.protocol}: {event.what}", 1, row, ts=at, s="t", args={"details": event.details, "tensor": hex(event.tensor)})
+            self._put(
+                "i",
+                f"{event.protocol}: {event.what}",
+                1,
+                row,
+                ts=at,
+                s="t",
+                args={"details": event.details, "tensor": hex(event.tensor)},
+            )
             return
         took = event.elapsed_ns / 1000
         self._put("X", event.name, 1, row, ts=at, dur=took, args={**event.arguments, "result": event.result})
@@ -157,11 +176,11 @@ class _Chrome(_Writer):
         if work is None or not work.stream:
             return
         lane = self._row(2, work.stream, stream_name(work.stream))
-        begin = max(at, self._ends.get(lane, 0))         # two threads may be at it at once, but slices in a row may not cross
+        begin = max(at, self._ends.get(lane, 0))  # two threads may be at it at once, but slices in a row may not cross
         took = max(at + took - begin, 0)
         at, self._ends[lane] = begin, begin + took
         self._put("X", work.label, 2, lane, ts=at, dur=took, cat=work.kind, args=dict(event.arguments))
-        if work.kind == "record":                        # an arrow is tied to the slice that it lies in
+        if work.kind == "record":  # an arrow is tied to the slice that it lies in
             self._arrows += 1
             self._recorded[work.event] = self._arrows
             self._put("s", "event", 2, lane, ts=at + took / 2, id=self._arrows, cat="event")
@@ -191,7 +210,7 @@ class _Pictures(_Writer):
 FORMS: dict[str, Any] = {"log": _Log, "jsonl": _JsonLines, "chrome": _Chrome, "svg": _Pictures}
 
 
-def picture(events: Sequence[Event]) -> Optional[str]:
+def picture(events: Sequence[Event]) -> str | None:
     """Draw events as SVG; None in a copy of this package that has no pictures."""
     try:
         from .pictures import trace_picture
@@ -203,10 +222,12 @@ def picture(events: Sequence[Event]) -> Optional[str]:
 def page(events: Sequence[Event]) -> str:
     """Show events in a notebook: the pictures, and the calls and steps to unfold."""
     from html import escape
+
     return f"{picture(events) or ''}<details><summary>{len(events)} events</summary><pre>{escape(chr(10).join(map(str, events)))}</pre></details>"
 
 
 # -- streams
+
 
 class Placed:
     """What a call does in a stream.
@@ -223,12 +244,23 @@ class Placed:
         self.kind, self.stream, self.event, self.label = kind, stream, event, label
 
 
-_KINDS = {"cuLaunch": "kernel", "cuMemcpy": "copy", "cuMemset": "fill", "cuMemAllocAsync": "memory", "cuMemAllocFromPoolAsync": "memory",
-          "cuMemFreeAsync": "memory", "cuEventRecord": "record", "cuStreamWaitEvent": "wait", "cuGraphLaunch": "graph",
-          "cuStreamSynchronize": "sync", "cuEventSynchronize": "sync", "cuCtxSynchronize": "sync"}
+_KINDS = {
+    "cuLaunch": "kernel",
+    "cuMemcpy": "copy",
+    "cuMemset": "fill",
+    "cuMemAllocAsync": "memory",
+    "cuMemAllocFromPoolAsync": "memory",
+    "cuMemFreeAsync": "memory",
+    "cuEventRecord": "record",
+    "cuStreamWaitEvent": "wait",
+    "cuGraphLaunch": "graph",
+    "cuStreamSynchronize": "sync",
+    "cuEventSynchronize": "sync",
+    "cuCtxSynchronize": "sync",
+}
 
 
-def placed(call: Call) -> Optional[Placed]:
+def placed(call: Call) -> Placed | None:
     """Say what a call does in a stream, or None where it does nothing there; copies without a stream are in the legacy one."""
     kind = next((kind for start, kind in _KINDS.items() if call.name.startswith(start)), None)
     if kind is None or call.result != "CUDA_SUCCESS":
@@ -249,4 +281,6 @@ def placed(call: Call) -> Optional[Placed]:
 
 def stream_name(handle: str) -> str:
     """Name a stream by its handle as text, "" being the host."""
-    return {"": "this program", "0x1": "legacy default stream", "0x2": "per-thread default stream"}.get(handle, f"stream {handle}")
+    return {"": "this program", "0x1": "legacy default stream", "0x2": "per-thread default stream"}.get(
+        handle, f"stream {handle}"
+    )

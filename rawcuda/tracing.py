@@ -4,17 +4,19 @@ What it is   a list of listeners, the two kinds of thing they hear, and `Trace`,
              empty, nothing is made for them: every caller looks at `listeners` first.
 Read next    driver.py (calls), the protocols (steps), trace_forms.py
 """
+
 from __future__ import annotations
 
-import _thread                                           # (threading takes 1 ms to import)
+import _thread  # (threading takes 1 ms to import)
 import sys
 from time import perf_counter_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from types import TracebackType
-    from typing import Any, Callable, Mapping, Optional, TextIO, Union
+    from typing import Any, Callable, TextIO, Union
 
     Event = Union["Call", "Step"]
     Listener = Callable[[Event], object]
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Step", "Trace", "careful", "listeners", "emit"]
 
 listeners: list[Listener] = []
-careful: list[object] = []                 # not empty while no driver call may go a short way: something listens, or this is a fork()ed child
-_telling = _thread._local()                # .now is there while this thread tells its listeners
+careful: list[
+    object
+] = []  # not empty while no driver call may go a short way: something listens, or this is a fork()ed child
+_telling = _thread._local()  # .now is there while this thread tells its listeners
 
 
 class Call:
@@ -32,7 +36,9 @@ class Call:
 
     __slots__ = ("name", "arguments", "result", "elapsed_ns", "began_ns", "thread")
 
-    def __init__(self, name: str, arguments: Mapping[str, str], result: str, elapsed_ns: int, began_ns: int = 0) -> None:
+    def __init__(
+        self, name: str, arguments: Mapping[str, str], result: str, elapsed_ns: int, began_ns: int = 0
+    ) -> None:
         self.name, self.arguments, self.result, self.elapsed_ns = name, arguments, result, elapsed_ns
         self.began_ns, self.thread = began_ns or perf_counter_ns() - elapsed_ns, _thread.get_ident()
 
@@ -81,19 +87,22 @@ class Trace:
     events  the list that was given, else an empty one: what a notebook draws
     """
 
-    def __init__(self, to: Target = None, *, form: Optional[str] = None) -> None:
+    def __init__(self, to: Target = None, *, form: str | None = None) -> None:
         is_asked = callable(to) or isinstance(to, list)
         if form is not None and is_asked:
-            raise ValueError(f"form={form!r} is for what is written, and {type(to).__name__} takes the events themselves")
+            raise ValueError(
+                f"form={form!r} is for what is written, and {type(to).__name__} takes the events themselves"
+            )
         if not (is_asked or to is None or isinstance(to, str) or hasattr(to, "write") or hasattr(to, "__fspath__")):
             raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")
         self._to, self._form = to, ""
         if not is_asked:
             from .trace_forms import form_of
+
             self._form = form_of(to, form)
         self.events: list[Event] = to if isinstance(to, list) else []
         self._writer: Any = None
-        self._listener: Optional[Listener] = None
+        self._listener: Listener | None = None
 
     def __enter__(self) -> Trace:
         if self._listener is not None:
@@ -104,17 +113,19 @@ class Trace:
             self._listener = self._to
         else:
             from .trace_forms import writer
+
             self._writer = writer(self._to, self._form)
             self._listener = self._writer.event
         careful.append(self)
         listeners.append(self._listener)
-        owned = sys.modules.get(f"{__package__}.owned")          # (views alone do without)
+        owned = sys.modules.get(f"{__package__}.owned")  # (views alone do without)
         if owned is not None:
-            owned.outdate()                # what was prepared looks only at that
+            owned.outdate()  # what was prepared looks only at that
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException],
-                 traceback: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._listener is not None:
             listeners.remove(self._listener)
             careful.remove(self)
@@ -123,10 +134,12 @@ class Trace:
             if ending is not None:
                 ending.end()
 
-    def _repr_svg_(self) -> Optional[str]:
+    def _repr_svg_(self) -> str | None:
         from .trace_forms import picture
+
         return picture(self.events)
 
     def _repr_html_(self) -> str:
         from .trace_forms import page
+
         return page(self.events)

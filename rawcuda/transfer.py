@@ -6,6 +6,7 @@ Order        a copy that touches pageable host memory returns when it is done; a
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
 Read next    kernel.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +24,7 @@ __all__ = ["copy_bytes", "copy_2d", "copy_3d", "fill_bytes", "fill_2d"]
 
 # kinds of memory: "host" is pageable; "pinned" is reachable by both; "device" and "managed" have device addresses
 _HOST_KINDS = ("host", "pinned")
-_HOST, _DEVICE = 1, 2                            # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
+_HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 
 
 def _finish(device: Device, stream: int, kinds: tuple[str, str]) -> None:
@@ -34,8 +35,9 @@ def _finish(device: Device, stream: int, kinds: tuple[str, str]) -> None:
     drain()
 
 
-def copy_bytes(target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Device,
-               stream: int) -> None:
+def copy_bytes(
+    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Device, stream: int
+) -> None:
     """Copy a run of bytes between any two memories.
 
     units   bytes
@@ -68,8 +70,19 @@ def _set_side(description: Any, side: str, address: int, kind: str, pitch: int) 
     setattr(description, f"{side}Pitch", pitch)
 
 
-def copy_2d(target: int, target_pitch: int, source: int, source_pitch: int, width_bytes: int, height: int, *,
-            target_kind: str, source_kind: str, device: Device, stream: int) -> None:
+def copy_2d(
+    target: int,
+    target_pitch: int,
+    source: int,
+    source_pitch: int,
+    width_bytes: int,
+    height: int,
+    *,
+    target_kind: str,
+    source_kind: str,
+    device: Device,
+    stream: int,
+) -> None:
     """Copy a pitched rectangle between any two memories.
 
     shape   height rows of width_bytes; each pitch >= width_bytes
@@ -79,7 +92,9 @@ def copy_2d(target: int, target_pitch: int, source: int, source_pitch: int, widt
     raises  ValueError  a pitch smaller than the width
     """
     if min(target_pitch, source_pitch) < width_bytes:
-        raise ValueError(f"a pitch of {min(target_pitch, source_pitch)} bytes is smaller than the width of {width_bytes}")
+        raise ValueError(
+            f"a pitch of {min(target_pitch, source_pitch)} bytes is smaller than the width of {width_bytes}"
+        )
     if width_bytes == 0 or height == 0:
         return
     what = cuda_h.CUDA_MEMCPY2D()
@@ -91,9 +106,22 @@ def copy_2d(target: int, target_pitch: int, source: int, source_pitch: int, widt
         _finish(device, stream, (target_kind, source_kind))
 
 
-def copy_3d(target: int, target_pitch: int, target_rows: int, source: int, source_pitch: int, source_rows: int,
-            width_bytes: int, height: int, depth: int, *, target_kind: str, source_kind: str, device: Device,
-            stream: int) -> None:
+def copy_3d(
+    target: int,
+    target_pitch: int,
+    target_rows: int,
+    source: int,
+    source_pitch: int,
+    source_rows: int,
+    width_bytes: int,
+    height: int,
+    depth: int,
+    *,
+    target_kind: str,
+    source_kind: str,
+    device: Device,
+    stream: int,
+) -> None:
     """Copy a pitched box between any two memories.
 
     shape   depth layers of height rows of width_bytes; a layer lies pitch * rows bytes behind the one before it
@@ -103,8 +131,10 @@ def copy_3d(target: int, target_pitch: int, target_rows: int, source: int, sourc
     raises  ValueError  a pitch smaller than the width, or fewer rows than the height
     """
     if min(target_pitch, source_pitch) < width_bytes or min(target_rows, source_rows) < height:
-        raise ValueError(f"a box of {height} rows of {width_bytes} bytes does not fit pitches of {target_pitch} and "
-                         f"{source_pitch} bytes with {target_rows} and {source_rows} rows a layer")
+        raise ValueError(
+            f"a box of {height} rows of {width_bytes} bytes does not fit pitches of {target_pitch} and "
+            f"{source_pitch} bytes with {target_rows} and {source_rows} rows a layer"
+        )
     if width_bytes == 0 or height == 0 or depth == 0:
         return
     what = cuda_h.CUDA_MEMCPY3D()
@@ -117,8 +147,11 @@ def copy_3d(target: int, target_pitch: int, target_rows: int, source: int, sourc
         _finish(device, stream, (target_kind, source_kind))
 
 
-_FILLS = {1: ("cuMemsetD8Async", "cuMemsetD2D8Async"), 2: ("cuMemsetD16Async", "cuMemsetD2D16Async"),
-          4: ("cuMemsetD32Async", "cuMemsetD2D32Async")}
+_FILLS = {
+    1: ("cuMemsetD8Async", "cuMemsetD2D8Async"),
+    2: ("cuMemsetD16Async", "cuMemsetD2D16Async"),
+    4: ("cuMemsetD32Async", "cuMemsetD2D32Async"),
+}
 
 
 def fill_bytes(target: int, value: int, width: int, count: int, *, device: Device, stream: int) -> None:
@@ -134,8 +167,9 @@ def fill_bytes(target: int, value: int, width: int, count: int, *, device: Devic
         getattr(device.primary.driver, _FILLS[width][0])(target, value, count, cuda_h.CUstream(stream))
 
 
-def fill_2d(target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Device,
-            stream: int) -> None:
+def fill_2d(
+    target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Device, stream: int
+) -> None:
     """Set the elements of a pitched rectangle to a bit pattern, in memory with a device address.
 
     units   pitch and width are bytes, columns elements

@@ -12,6 +12,7 @@
 
 An environment is made once, in .venv/, for each version of Python and of the `test` extra in setup.cfg.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -35,20 +36,30 @@ def main() -> int:
     tests = [f"tests/{folder}" for folder in options.folders or folders]
     tests += ["--heavy"] if options.heavy else []
     python = sys.executable if options.here else environment()
-    parallel = [] if options.here or options.driver == "nvidia" else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
-    return subprocess.call([python, "-m", "pytest", *tests, "--driver", options.driver, *parallel, *for_pytest], cwd=CHECKOUT)
+    parallel = (
+        []
+        if options.here or options.driver == "nvidia"
+        else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
+    )
+    return subprocess.call(
+        [python, "-m", "pytest", *tests, "--driver", options.driver, *parallel, *for_pytest], cwd=CHECKOUT
+    )
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Divide a command line at its first "--"."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    return arguments[:end], arguments[end + 1:]
+    return arguments[:end], arguments[end + 1 :]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line's own half."""
-    parser = argparse.ArgumentParser("python3 -m tests", description=__doc__, usage="python3 -m tests [FOLDER ...] [OPTION ...] [-- ...]",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python3 -m tests",
+        description=__doc__,
+        usage="python3 -m tests [FOLDER ...] [OPTION ...] [-- ...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, interop, vendored, docs, reruns")
     parser.add_argument("--driver", choices=("emulator", "nvidia"), default="emulator", help="what driver/ runs on")
     parser.add_argument("--heavy", action="store_true", help="what is too heavy for a newcomer, and only that")
@@ -60,30 +71,36 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if options.driver == "nvidia" and options.heavy and (not options.folders or "reruns" in options.folders):
         parser.error("modes are the emulator's: with --driver nvidia --heavy, name the folders, without reruns")
     if options.here and options.heavy and (not options.folders or "reruns" in options.folders):
-        parser.error("every Python needs an environment of its own: with --here --heavy, name the folders, without reruns")
+        parser.error(
+            "every Python needs an environment of its own: with --here --heavy, name the folders, without reruns"
+        )
     if options.here and importlib.util.find_spec("pytest") is None:
         parser.error(f"{sys.executable} has no pytest: install it, or leave --here away")
     return options
 
 
-def environment(needed: "list[str] | None" = None) -> str:
+def environment(needed: list[str] | None = None) -> str:
     """Return the Python of an environment that has the test extra (or what is named), and make it if there is none yet."""
     needed = requirements() if needed is None else needed
     key = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *needed]).encode()).hexdigest()[:8]
     folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    complete = folder / "complete"                 # written last: what was interrupted is made again
+    complete = folder / "complete"  # written last: what was interrupted is made again
     if complete.exists():
         return str(python)
     print(f"making {folder} with {', '.join(needed)} (once; it needs a package index)", flush=True)
     if importlib.util.find_spec("ensurepip") is None:
-        sys.exit(f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), or "
-                 "install the above and run python3 -m tests --here")
+        sys.exit(
+            f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), or "
+            "install the above and run python3 -m tests --here"
+        )
     venv.create(folder, clear=True, with_pip=True)
     install = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
     if install.returncode:
-        sys.exit(f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by other "
-                 "means and run python3 -m tests --here")
+        sys.exit(
+            f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by other "
+            "means and run python3 -m tests --here"
+        )
     complete.touch()
     return str(python)
 

@@ -1,4 +1,5 @@
 """Options, the three marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
+
 from __future__ import annotations
 
 import gc
@@ -8,7 +9,8 @@ import subprocess
 import sys
 import textwrap
 from collections import defaultdict
-from typing import Callable, Iterator, Optional
+from collections.abc import Iterator
+from typing import Callable
 
 import pytest
 
@@ -20,15 +22,25 @@ CEILINGS = {"emulator_only": 60, "gpu_only": 20}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("drivers")
-    group.addoption("--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on")
+    group.addoption(
+        "--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on"
+    )
     group.addoption("--mode", choices=("eager", "lazy", "random"), default="eager", help="when the emulator does work")
     group.addoption("--seed", type=int, default=0, help="which order the emulator's random mode takes")
-    group.addoption("--plain", action="store_true", help="run with the fast paths off: every view, launch and export takes the long way")
-    group.addoption("--heavy", action="store_true", help="run what is marked heavy, and nothing else; without this, it is left out")
+    group.addoption(
+        "--plain",
+        action="store_true",
+        help="run with the fast paths off: every view, launch and export takes the long way",
+    )
+    group.addoption(
+        "--heavy", action="store_true", help="run what is marked heavy, and nothing else; without this, it is left out"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; tests of Ctrl-C would wait for ever
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # started in the background; tests of Ctrl-C would wait for ever
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): what only a GPU has, such as speed or real asynchrony")
@@ -41,7 +53,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):                     # with several processes, the longest first
+    if hasattr(config, "workerinput"):  # with several processes, the longest first
         items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
     heavy = config.getoption("heavy")
     left_out = [item for item in items if heavy != (item.get_closest_marker("heavy") is not None)]
@@ -62,15 +74,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {mark.args[0]}"))
     for name, tests in marked.items():
         if len(tests) > CEILINGS[name]:
-            raise pytest.UsageError(f"{len(tests)} tests are {name}, above the ceiling of {CEILINGS[name]}: "
-                                    "make them run on both drivers, or raise the ceiling in tests/conftest.py knowingly")
+            raise pytest.UsageError(
+                f"{len(tests)} tests are {name}, above the ceiling of {CEILINGS[name]}: "
+                "make them run on both drivers, or raise the ceiling in tests/conftest.py knowingly"
+            )
 
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
+def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
     """Run a snippet in a Python of its own, for what needs a fresh process: fork, exit, no libcuda, a bad environment.
 
         result = python('''
@@ -86,9 +100,17 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
     driver, mode, seed = (pytestconfig.getoption(name) for name in ("driver", "mode", "seed"))
     tmp = os.fspath(tmp_path)
 
-    def run(code: "str | list[str]", *arguments: str, env: "Optional[dict[str, Optional[str]]]" = None, flags: "tuple[str, ...]" = (),
-            cwd: "Optional[os.PathLike[str]]" = None, timeout: float = 60, check: bool = False, executable: str = sys.executable) -> "subprocess.CompletedProcess[str]":
-        variables: "dict[str, Optional[str]]" = {
+    def run(
+        code: str | list[str],
+        *arguments: str,
+        env: dict[str, str | None] | None = None,
+        flags: tuple[str, ...] = (),
+        cwd: os.PathLike[str] | None = None,
+        timeout: float = 60,
+        check: bool = False,
+        executable: str = sys.executable,
+    ) -> subprocess.CompletedProcess[str]:
+        variables: dict[str, str | None] = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT)))),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -99,9 +121,15 @@ def python(pytestconfig: pytest.Config, tmp_path: "os.PathLike[str]") -> Python:
         }
         command = ["-c", textwrap.dedent(code)] if isinstance(code, str) else code
         result = subprocess.run(
-            [executable, *flags, *command, *arguments], cwd=cwd or tmp, timeout=timeout, text=True, errors="backslashreplace",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={name: value for name, value in variables.items() if value is not None})
+            [executable, *flags, *command, *arguments],
+            cwd=cwd or tmp,
+            timeout=timeout,
+            text=True,
+            errors="backslashreplace",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={name: value for name, value in variables.items() if value is not None},
+        )
         if check and result.returncode:
             pytest.fail(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
         return result
@@ -118,9 +146,19 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
 
     Their closing line is told at the end of this run.
     """
-    def run(command: "list[str]", *, env: "Optional[dict[str, str]]" = None, timeout: float = 900) -> str:
-        result = subprocess.run(command, cwd=CHECKOUT, timeout=timeout, text=True, errors="backslashreplace", stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+
+    def run(command: list[str], *, env: dict[str, str] | None = None, timeout: float = 900) -> str:
+        result = subprocess.run(
+            command,
+            cwd=CHECKOUT,
+            timeout=timeout,
+            text=True,
+            errors="backslashreplace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+        )
         closing = (result.stdout.strip() or "no output").splitlines()[-1].strip("= ")
         request.node.user_properties.append(("told", f"{request.node.nodeid}: {closing}"))
         if result.returncode:
@@ -132,7 +170,9 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
-    lines = [value for report in reports if report.when == "call" for name, value in report.user_properties if name == "told"]
+    lines = [
+        value for report in reports if report.when == "call" for name, value in report.user_properties if name == "told"
+    ]
     if lines:
         terminalreporter.section("told by tests")
         terminalreporter.write("".join(line + "\n" for line in lines))

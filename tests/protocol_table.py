@@ -3,6 +3,7 @@
 The demands and reasons in the table are written by hand; which tests a row has follows from their names: test_2_10_2_13_x belongs
 to the rows 2.10 and 2.13, as does a test whose docstring, or whose parameter's id, begins so.
 """
+
 from __future__ import annotations
 
 import re
@@ -16,11 +17,11 @@ _PREFIX = re.compile(r"((?:\d+_\d+_)*\d+_\d+)(?=_|$)")
 _RANGE = re.compile(r"(\d+)_(\d+)_to_\1_(\d+)_")
 
 
-def rules_of(name: str, told: str = "") -> "list[str]":
+def rules_of(name: str, told: str = "") -> list[str]:
     """Return the rows that a test belongs to, by its name or by what its docstring tells."""
     if told:
         return [told]
-    rest = name[len("test_"):]
+    rest = name[len("test_") :]
     span = _RANGE.match(rest)
     if span:
         return [f"{span[1]}.{n}" for n in range(int(span[2]), int(span[3]) + 1)]
@@ -28,9 +29,9 @@ def rules_of(name: str, told: str = "") -> "list[str]":
     return [f"{a}.{b}" for a, b in re.findall(r"(\d+)_(\d+)", found[1])] if found else []
 
 
-def numbered_tests() -> "dict[str, list[str]]":
+def numbered_tests() -> dict[str, list[str]]:
     """Return, for each row, its tests as `file::name`."""
-    out: "dict[str, list[str]]" = {}
+    out: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / "tests" / folder).glob("test_*.py")):
             for name, told in _NAMED.findall(path.read_text("utf-8")):
@@ -39,7 +40,7 @@ def numbered_tests() -> "dict[str, list[str]]":
     return out
 
 
-def rows(text: str) -> "list[list[str]]":
+def rows(text: str) -> list[list[str]]:
     """Return the cells of every row: rule, demand, tests, state."""
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()]
     return [row for row in cells if len(row) == 4 and re.match(r"\d+\.\d+$", row[0])]

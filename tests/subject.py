@@ -1,7 +1,8 @@
 """The package under test: `rawcuda` itself, or a copy under the name that TESTED_PACKAGE gives.
 
-    from tests.subject import rawcuda, module          # module("errors") is a submodule of it
+from tests.subject import rawcuda, module          # module("errors") is a submodule of it
 """
+
 from __future__ import annotations
 
 import importlib
@@ -12,11 +13,11 @@ from types import ModuleType
 __all__ = ["NAME", "CHECKOUT", "FOLDER", "ROOT", "rawcuda", "module"]
 
 NAME = os.environ.get("TESTED_PACKAGE", "rawcuda")
-CHECKOUT = Path(__file__).resolve().parent.parent          # where setup.cfg lies
+CHECKOUT = Path(__file__).resolve().parent.parent  # where setup.cfg lies
 
 rawcuda = importlib.import_module(NAME)
-FOLDER = Path(str(rawcuda.__file__)).resolve().parent      # the package's own folder
-ROOT = FOLDER.parents[NAME.count(".")]                     # what must be on sys.path for NAME to be found
+FOLDER = Path(str(rawcuda.__file__)).resolve().parent  # the package's own folder
+ROOT = FOLDER.parents[NAME.count(".")]  # what must be on sys.path for NAME to be found
 
 
 def module(name: str) -> ModuleType:

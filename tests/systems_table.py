@@ -7,6 +7,7 @@
 The results are tests/interop/systems.json, which tests/interop/test_table.py compares with what it measures: a row that gets
 worse is a failure. Remarks and the lines to paste are written by hand, in tests/interop/systems_text.py.
 """
+
 from __future__ import annotations
 
 import json
@@ -23,7 +24,9 @@ PYTHON = "{}.{}".format(*sys.version_info[:2])
 TOOLS = ["pytest >= 8", "pytest-xdist >= 3.6", "numpy", "ml_dtypes"]
 # The large libraries, in environments of their own under .venv/; made once, and only for --heavy and for this program.
 ENVIRONMENTS = {
-    "torch": ["torch == 2.13.0"],   # pip takes a CPU build, a tenth of the size, where it is told of an index that has one (PIP_EXTRA_INDEX_URL)
+    "torch": [
+        "torch == 2.13.0"
+    ],  # pip takes a CPU build, a tenth of the size, where it is told of an index that has one (PIP_EXTRA_INDEX_URL)
     "arrays": ["jax[cpu] == 0.10.2", "warp-lang == 1.19.0", "nvidia-dali-cuda130 == 2.4.0", "drjit == 1.5.0"],
     "tensorflow": ["tensorflow-cpu == 2.21.0"],
     "paddle": ["paddlepaddle == 3.3.1"],
@@ -32,11 +35,13 @@ ORDER = ("yes", "bytes", "copy", "no", "none")
 WORDS = {"yes": "", "bytes": "as bytes", "copy": "copied", "no": "refused", "none": "has none"}
 
 
-def measure() -> "dict[str, Any]":
+def measure() -> dict[str, Any]:
     """Measure what is installed: {library: {"version": ..., "python": ..., "rows": {row: {case: outcome}}}}."""
     import pytest
+
     from tests.interop.exchanges import rows_of
     from tests.interop.systems import SYSTEMS
+
     found = {}
     for kind in SYSTEMS:
         try:
@@ -47,15 +52,16 @@ def measure() -> "dict[str, Any]":
     return found
 
 
-def environments() -> "list[str]":
+def environments() -> list[str]:
     """Return the Pythons that have the libraries, and make their environments if there are none."""
     from tests.__main__ import environment
+
     return [environment(), *(environment([*TOOLS, *libraries]) for libraries in ENVIRONMENTS.values())]
 
 
-def collect() -> "dict[str, Any]":
+def collect() -> dict[str, Any]:
     """Measure in every environment; NumPy's rows are those of the first."""
-    merged: "dict[str, Any]" = {}
+    merged: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, python in enumerate(environments()):
             target = Path(folder, f"{number}.json")
@@ -67,28 +73,47 @@ def collect() -> "dict[str, Any]":
 
 # -- the page
 
-def page(results: "dict[str, Any]") -> str:
+
+def page(results: dict[str, Any]) -> str:
     """Return docs/systems.md."""
     from tests.interop.systems import SYSTEMS
     from tests.interop.systems_text import AFTER, BEFORE, ENTRIES
+
     pythons = sorted({found["python"] for found in results.values()})
-    lines = [BEFORE, f"Measured with Python {' and '.join(pythons)}, on a machine without a GPU.", "", "| library | version | direction | protocol | memory | layouts | dtypes |", "|---|---|---|---|---|---|---|"]
-    names = [kind.name for kind in SYSTEMS if kind.name in results]      # type: ignore[attr-defined]
+    lines = [
+        BEFORE,
+        f"Measured with Python {' and '.join(pythons)}, on a machine without a GPU.",
+        "",
+        "| library | version | direction | protocol | memory | layouts | dtypes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    names = [kind.name for kind in SYSTEMS if kind.name in results]  # type: ignore[attr-defined]
     for name in names:
         for row, found in results[name]["rows"].items():
             direction, protocol, memory = row.split(" ")
-            lines.append(f"| {ENTRIES[name].title} | {results[name]['version']} | {'takes ours' if direction == 'takes' else 'gives to us'} | `{protocol}` | "
-                         f"{'host' if memory == 'host' else 'host, labelled CUDA'} | {summary(found, False)} | {summary(found, True)} |")
+            lines.append(
+                f"| {ENTRIES[name].title} | {results[name]['version']} | {'takes ours' if direction == 'takes' else 'gives to us'} | `{protocol}` | "
+                f"{'host' if memory == 'host' else 'host, labelled CUDA'} | {summary(found, False)} | {summary(found, True)} |"
+            )
     lines += ["", AFTER]
     for name in names:
         entry = ENTRIES[name]
-        lines += ["", f"### {entry.title}", "", *([entry.remark, ""] if entry.remark else []), "```python", entry.lines.strip(), "```"]
+        lines += [
+            "",
+            f"### {entry.title}",
+            "",
+            *([entry.remark, ""] if entry.remark else []),
+            "```python",
+            entry.lines.strip(),
+            "```",
+        ]
     return "\n".join(lines) + "\n"
 
 
-def summary(found: "dict[str, str]", dtypes: bool) -> str:
+def summary(found: dict[str, str], dtypes: bool) -> str:
     """Tell a row's layouts, or its dtypes, in a few words: what works without a word, all else after one."""
     from tests.interop.exchanges import DTYPES
+
     cases = {case: outcome for case, outcome in found.items() if (case in DTYPES) == dtypes}
     if not cases:
         return "–"
@@ -102,11 +127,16 @@ def summary(found: "dict[str, str]", dtypes: bool) -> str:
     return "; ".join(parts)
 
 
-def spans(names: "list[str]") -> "list[str]":
+def spans(names: list[str]) -> list[str]:
     """Shorten dtypes that belong together: int8 to int64."""
     out = list(names)
-    for family in (("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64"), ("float16", "float32", "float64"),
-                   ("float8_e4m3fn", "float8_e5m2"), ("complex64", "complex128")):
+    for family in (
+        ("int8", "int16", "int32", "int64"),
+        ("uint8", "uint16", "uint32", "uint64"),
+        ("float16", "float32", "float64"),
+        ("float8_e4m3fn", "float8_e5m2"),
+        ("complex64", "complex128"),
+    ):
         if set(family) <= set(out):
             at = out.index(family[0])
             out = [name for name in out if name not in family]
@@ -114,11 +144,14 @@ def spans(names: "list[str]") -> "list[str]":
     return out
 
 
-def worse(known: "dict[str, str]", now: "dict[str, str]") -> "list[str]":
+def worse(known: dict[str, str], now: dict[str, str]) -> list[str]:
     """Return the cases of a row in which less works than was known."""
     rank = {outcome: place for place, outcome in enumerate(ORDER)}
-    return [f"{case}: {known[case]} before, {now.get(case, 'not offered')} now" for case in known
-            if rank.get(now.get(case, "none"), 9) > rank.get(known[case], 9)]
+    return [
+        f"{case}: {known[case]} before, {now.get(case, 'not offered')} now"
+        for case in known
+        if rank.get(now.get(case, "none"), 9) > rank.get(known[case], 9)
+    ]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ What it is   `Parser`, argparse with short errors; `choose` and `connect`; `Prog
 What not     it prints no results.
 Read next    demo.py
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,12 +17,27 @@ from ..errors import DriverNotFound, RawCudaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, Optional
+    from typing import Any, NoReturn
 
-__all__ = ["PACKAGE", "PROGRAM", "VARIABLE", "Refusal", "NoGpu", "Parser", "add_driver", "choose", "chosen_by", "connect", "reason",
-           "first_line", "is_emulator", "Progress", "show_progress"]
+__all__ = [
+    "PACKAGE",
+    "PROGRAM",
+    "VARIABLE",
+    "Refusal",
+    "NoGpu",
+    "Parser",
+    "add_driver",
+    "choose",
+    "chosen_by",
+    "connect",
+    "reason",
+    "first_line",
+    "is_emulator",
+    "Progress",
+    "show_progress",
+]
 
-PACKAGE = __name__.partition(".commands")[0]     # whatever a copy of this package is called
+PACKAGE = __name__.partition(".commands")[0]  # whatever a copy of this package is called
 PROGRAM = f"python3 -m {PACKAGE}"
 VARIABLE = "RAWCUDA_DRIVER"
 
@@ -41,8 +57,13 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: str, description: str, epilog: str = "") -> None:
-        super().__init__(prog=f"{PROGRAM} {command}".strip(), description=description, epilog=epilog,
-                         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+        super().__init__(
+            prog=f"{PROGRAM} {command}".strip(),
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
     def error(self, message: str) -> NoReturn:
@@ -61,13 +82,17 @@ def _is_negative(word: str) -> bool:
 
 def add_driver(parser: Parser, otherwise: str) -> None:
     """Add --driver; `otherwise` words what happens without it."""
-    parser.add_argument("--driver", metavar="nvidia|emulator|PATH",
-                        help=f"the GPU's driver, the emulator, or the path of a libcuda; {otherwise}")
+    parser.add_argument(
+        "--driver",
+        metavar="nvidia|emulator|PATH",
+        help=f"the GPU's driver, the emulator, or the path of a libcuda; {otherwise}",
+    )
 
 
 # -- the driver
 
-def choose(option: Optional[str]) -> None:
+
+def choose(option: str | None) -> None:
     """Choose the driver that --driver names, if it names one.
 
     raises  Refusal  it names none
@@ -75,13 +100,13 @@ def choose(option: Optional[str]) -> None:
     if option is None:
         return
     if option not in ("nvidia", "emulator"):
-        if os.path.basename(option) == option:           # a bare name would be searched for, who knows where
+        if os.path.basename(option) == option:  # a bare name would be searched for, who knows where
             raise Refusal(f"--driver {option}: give nvidia, emulator, or a path such as ./libcuda.so.1")
         option = os.path.abspath(option)
     use(option)
 
 
-def chosen_by(option: Optional[str]) -> str:
+def chosen_by(option: str | None) -> str:
     """Return what names the driver: "--driver", the environment variable, or "" when nothing does."""
     if option is not None:
         return f"--driver {option}"
@@ -89,7 +114,7 @@ def chosen_by(option: Optional[str]) -> str:
     return f"{VARIABLE}={value}" if value else ""
 
 
-def connect(option: Optional[str]) -> driver.Driver:
+def connect(option: str | None) -> driver.Driver:
     """Choose the driver and return it, loaded.
 
     raises  NoGpu    it cannot be used: one line says why
@@ -120,13 +145,17 @@ def first_line(loaded: driver.Driver, why: str = "") -> str:
     if is_emulator(loaded):
         return f"On the emulator{f' ({why})' if why else ''}."
     from ..device import Device
+
     device = Device(0)
     major, minor = device.compute_capability
-    return (f"On {device.name}, compute capability {major}.{minor}, "
-            f"driver for CUDA {loaded.version // 1000}.{loaded.version % 1000 // 10}{f' ({why})' if why else ''}.")
+    return (
+        f"On {device.name}, compute capability {major}.{minor}, "
+        f"driver for CUDA {loaded.version // 1000}.{loaded.version % 1000 // 10}{f' ({why})' if why else ''}."
+    )
 
 
 # -- progress
+
 
 class Progress:
     """Show how far long work is, on one line of a terminal, from the second second on; called with (done, total).
@@ -148,7 +177,7 @@ class Progress:
         self._put(f"{self._what}: {100 * done // max(total, 1)} % of {total} blocks{left}")
 
     def _put(self, text: str) -> None:
-        before, self._width = self._width, max(self._width, len(text))       # first: Ctrl-C may come while we write
+        before, self._width = self._width, max(self._width, len(text))  # first: Ctrl-C may come while we write
         self._stream.write("\r" + text.ljust(before) + ("\r" if not text else ""))
         self._stream.flush()
         self._width = len(text)
@@ -161,7 +190,7 @@ class Progress:
             self._put("")
 
 
-def show_progress(loaded: driver.Driver, progress: Optional[Progress]) -> None:
+def show_progress(loaded: driver.Driver, progress: Progress | None) -> None:
     """Let the emulator report to `progress`; a real driver has nothing to tell."""
     if is_emulator(loaded):
-        loaded.libcuda.progress = progress       # type: ignore[attr-defined]
+        loaded.libcuda.progress = progress  # type: ignore[attr-defined]

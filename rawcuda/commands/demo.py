@@ -6,6 +6,7 @@ Why exact    the data are small multiples of 1/8, so that no sum or product is e
              every element must be equal, not merely close.
 Read next    kernels.py
 """
+
 from __future__ import annotations
 
 import sys
@@ -22,7 +23,8 @@ from .console import NoGpu, Parser, add_driver, chosen_by, connect, first_line, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Optional
+    from collections.abc import Iterator
+    from typing import Any, Callable
 
     from ..driver import Driver
 
@@ -35,8 +37,11 @@ _SMALL = [float(number) for number in range(-8, 9)]
 
 def main(arguments: list[str]) -> int:
     """Run the demo; return 0 when every result is right."""
-    parser = Parser("demo", "Add two vectors, scale and add (saxpy), and multiply two matrices, with kernels of real PTX; "
-                            "check each result in plain Python, and time it.")
+    parser = Parser(
+        "demo",
+        "Add two vectors, scale and add (saxpy), and multiply two matrices, with kernels of real PTX; "
+        "check each result in plain Python, and time it.",
+    )
     add_driver(parser, "without it the GPU where there is one, else the emulator")
     parser.add_argument("--trace", action="store_true", help="show each driver call: name, arguments, result, time")
     options = parser.read(arguments)
@@ -52,7 +57,7 @@ class _Tracer:
     """Print the log of a trace; what was heard before the first line, which says where we are, after it."""
 
     def __init__(self) -> None:
-        self._early: "Optional[list[Any]]" = []
+        self._early: list[Any] | None = []
         self._log: Any = writer(sys.stdout, "log")
 
     def hear(self, event: Any) -> None:
@@ -62,7 +67,7 @@ class _Tracer:
         try:
             self._log.event(event)
             sys.stdout.flush()
-        except BrokenPipeError:                  # a listener cannot stop the call it hears of; our own next line will
+        except BrokenPipeError:  # a listener cannot stop the call it hears of; our own next line will
             pass
 
     def begin(self) -> None:
@@ -71,7 +76,7 @@ class _Tracer:
             self._log.event(event)
 
 
-def _connect(option: Optional[str]) -> tuple[Driver, str]:
+def _connect(option: str | None) -> tuple[Driver, str]:
     """Return the driver that was asked for; if none was, the GPU's or else the emulator, and why."""
     asked = chosen_by(option)
     try:
@@ -85,7 +90,7 @@ def _connect(option: Optional[str]) -> tuple[Driver, str]:
 def _demonstrate(small: bool) -> bool:
     """Run the three, on data that the emulator, too, is done with in no time; return whether all were right."""
     count = 1 << 16 if small else 1 << 19
-    m, n, k = (60, 70, 52) if small else (250, 300, 200)             # no multiples of a tile
+    m, n, k = (60, 70, 52) if small else (250, 300, 200)  # no multiples of a tile
     print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
     wrong = 0
     device = Device(0)
@@ -97,8 +102,10 @@ def _demonstrate(small: bool) -> bool:
     for name, size, run, sizes in parts:
         clock = _Clock(device)
         right = run(device, clock, *sizes)
-        print(f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
-              flush=True)
+        print(
+            f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
+            flush=True,
+        )
         wrong += not right
     print(f"\n{wrong} of 3 results are WRONG." if wrong else "\nAll 3 results are right: every element was compared.")
     return not wrong
@@ -138,8 +145,10 @@ class _Clock:
 
 # -- the three. Each: make the data, load, upload, launch, download, compare
 
+
 def _floats(choices: list[float], count: int, seed: int) -> array[float]:
-    from random import Random                    # late: importing it changes what happens at fork()
+    from random import Random  # late: importing it changes what happens at fork()
+
     return array("f", Random(seed).choices(choices, k=count))
 
 
@@ -166,7 +175,7 @@ def _saxpy(device: Device, clock: _Clock, n: int) -> bool:
         with clock.copying():
             x_there, y_there = device.upload(x), device.upload(y)
         with clock.computing():
-            module["saxpy"].launch(alpha, x_there, y_there, n, grid=64, block=_BLOCK)        # each thread takes several
+            module["saxpy"].launch(alpha, x_there, y_there, n, grid=64, block=_BLOCK)  # each thread takes several
         with clock.copying():
             y_there.copy_to(result)
     return result == array("f", [alpha * p + q for p, q in zip(x, y)])
@@ -181,9 +190,11 @@ def _matrix_product(device: Device, clock: _Clock, m: int, n: int, k: int) -> bo
         with clock.copying():
             on_device = device.upload(a), device.upload(b), device.empty(m * n, "float32")
         with clock.computing():
-            module["matrix_product"].launch(*on_device, m, n, k, grid=(-(-n // tile), -(-m // tile)), block=(tile, tile))
+            module["matrix_product"].launch(
+                *on_device, m, n, k, grid=(-(-n // tile), -(-m // tile)), block=(tile, tile)
+            )
         with clock.copying():
             on_device[2].copy_to(result)
     columns = [b[column::n] for column in range(n)]
-    rows = [a[row * k:(row + 1) * k] for row in range(m)]
+    rows = [a[row * k : (row + 1) * k] for row in range(m)]
     return result == array("f", [sum(map(mul, row, column)) for row in rows for column in columns])

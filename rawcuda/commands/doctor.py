@@ -4,6 +4,7 @@ What it is   facts in sections, as far as they can be had: nothing that fails he
 What not     it repairs nothing, and sends nothing anywhere.
 Read next    ../locate.py, which knows the places
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,22 +24,38 @@ from .console import PACKAGE, PROGRAM, VARIABLE, NoGpu, Parser, add_driver, chos
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    pass
 
 __all__ = ["main"]
 
 _WIDTH = 19
 _EMULATOR = f"{PACKAGE.rpartition('.')[2].upper()}_EMULATOR"
 # what of the environment changes what CUDA does; the values are shown, for that is where the surprises are
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH", "CUDA_DISABLE_PTX_JIT",
-              "CUDA_FORCE_PTX_JIT", "CUDA_CACHE_DISABLE", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "LD_LIBRARY_PATH",
-              "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES", VARIABLE, _EMULATOR)
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NVIDIA_VISIBLE_DEVICES",
+    VARIABLE,
+    _EMULATOR,
+)
 
 
 def main(arguments: list[str]) -> int:
     """Print the facts; return 0 when a kernel ran on the driver that was asked about."""
-    parser = Parser("doctor", "Tell which driver was tried, why, and what it said; the devices; the tools; what the emulator "
-                              "lacks. A tiny kernel is run, and the exit status is 0 when that worked.")
+    parser = Parser(
+        "doctor",
+        "Tell which driver was tried, why, and what it said; the devices; the tools; what the emulator "
+        "lacks. A tiny kernel is run, and the exit status is 0 when that worked.",
+    )
     add_driver(parser, "without it the GPU's")
     options = parser.read(arguments)
     _platform()
@@ -77,11 +94,15 @@ def _fact(what: str, text: object) -> None:
 
 # -- where we are
 
+
 def _platform() -> None:
     print(f"{PACKAGE} {__version__}")
     _fact("from", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    _fact("Python", f"{platform.python_implementation()} {platform.python_version()}, {8 * struct.calcsize('P')} bits, "
-                    f"{sys.executable or 'embedded'}")
+    _fact(
+        "Python",
+        f"{platform.python_implementation()} {platform.python_version()}, {8 * struct.calcsize('P')} bits, "
+        f"{sys.executable or 'embedded'}",
+    )
     _fact("system", platform.platform())
     for name in _VARIABLES:
         if name in os.environ:
@@ -91,7 +112,8 @@ def _platform() -> None:
 
 # -- the driver
 
-def _driver(option: Optional[str]) -> tuple[Optional[driver.Driver], str]:
+
+def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
     """Load the driver; return it, or None and why not."""
     asked = chosen_by(option)
     _section("driver")
@@ -110,8 +132,11 @@ def _driver(option: Optional[str]) -> tuple[Optional[driver.Driver], str]:
     _fact("CUDA version", f"{loaded.version // 1000}.{loaded.version % 1000 // 10}")
     wanted = cuda_h.prototypes()
     missing_ = [name for name in wanted if not loaded.has(name)]
-    _fact("entry points", f"{len(wanted) - len(missing_)} of the {len(wanted)} known here"
-          + (f"; not there: {_wrapped(', '.join(missing_))}" if missing_ else ""))
+    _fact(
+        "entry points",
+        f"{len(wanted) - len(missing_)} of the {len(wanted)} known here"
+        + (f"; not there: {_wrapped(', '.join(missing_))}" if missing_ else ""),
+    )
     return loaded, ""
 
 
@@ -141,6 +166,7 @@ def _kernel_module() -> str:
 
 # -- a device
 
+
 def _device(device: Device) -> bool:
     """Print a device's facts, run a kernel on it, and return whether that worked."""
     _section(f"device {device.ordinal}")
@@ -148,12 +174,26 @@ def _device(device: Device) -> bool:
     _fact("name", device.name)
     _fact("uuid", device.uuid)
     _fact("capability", f"{major}.{minor}, {device.attribute('MULTIPROCESSOR_COUNT')} multiprocessors")
-    _fact("pci", f"{device.attribute('PCI_DOMAIN_ID'):04x}:{device.attribute('PCI_BUS_ID'):02x}:"
-                 f"{device.attribute('PCI_DEVICE_ID'):02x}")
-    _fact("can", ", ".join(text for name, text in (
-        ("MANAGED_MEMORY", "managed memory"), ("MEMORY_POOLS_SUPPORTED", "stream-ordered memory"),
-        ("COOPERATIVE_LAUNCH", "cooperative launches"), ("PAGEABLE_MEMORY_ACCESS", "reaching all host memory"),
-        ("CONCURRENT_KERNELS", "concurrent kernels")) if device.attribute(name)) or "none of what was asked")
+    _fact(
+        "pci",
+        f"{device.attribute('PCI_DOMAIN_ID'):04x}:{device.attribute('PCI_BUS_ID'):02x}:"
+        f"{device.attribute('PCI_DEVICE_ID'):02x}",
+    )
+    _fact(
+        "can",
+        ", ".join(
+            text
+            for name, text in (
+                ("MANAGED_MEMORY", "managed memory"),
+                ("MEMORY_POOLS_SUPPORTED", "stream-ordered memory"),
+                ("COOPERATIVE_LAUNCH", "cooperative launches"),
+                ("PAGEABLE_MEMORY_ACCESS", "reaching all host memory"),
+                ("CONCURRENT_KERNELS", "concurrent kernels"),
+            )
+            if device.attribute(name)
+        )
+        or "none of what was asked",
+    )
     _fact("primary context", _context_state(device))
     try:
         total, free = device.total_memory, device.free_memory
@@ -174,8 +214,10 @@ def _context_state(device: Device) -> str:
         loaded.cuCtxGetCurrent(ctypes.byref(now))
     except RawCudaError as error:
         return str(error)
-    return (f"{'active' if active.value else 'inactive'}, flags {flags.value:#x}; "
-            f"current in this thread: {f'{now.value:#x}' if now.value else 'none'}")
+    return (
+        f"{'active' if active.value else 'inactive'}, flags {flags.value:#x}; "
+        f"current in this thread: {f'{now.value:#x}' if now.value else 'none'}"
+    )
 
 
 def _run_kernel(device: Device) -> str:
@@ -189,11 +231,14 @@ def _run_kernel(device: Device) -> str:
         end = time.perf_counter()
     if int.from_bytes(result, sys.byteorder) != 42:
         raise AssertionError(f"the kernel should have stored 42, and {result.hex()} was read back")
-    return (f"ran: 42 was stored and read back (context and code {(loading - begin) * 1000:.1f} ms, "
-            f"run {(end - loading) * 1000:.2f} ms)")
+    return (
+        f"ran: 42 was stored and read back (context and code {(loading - begin) * 1000:.1f} ms, "
+        f"run {(end - loading) * 1000:.2f} ms)"
+    )
 
 
 # -- what else is there
+
 
 def _tools() -> None:
     _section("compilers (not needed: the driver compiles PTX)")
@@ -216,8 +261,14 @@ def _nvrtc_version(path: str) -> str:
 
 def _ptxas_version(path: str) -> str:
     try:
-        done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=10, check=False)
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=10,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     lines = done.stdout.decode("utf-8", "replace").split("release ")
@@ -226,6 +277,7 @@ def _ptxas_version(path: str) -> str:
 
 def _gaps() -> None:
     from ..emulator import GAPS
+
     _section("what the emulator does not do")
     for what, why in GAPS:
         print(textwrap.fill(what, 100, initial_indent="  ", subsequent_indent="    "))

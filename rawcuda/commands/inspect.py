@@ -3,6 +3,7 @@
 What not     nothing is evaluated but the expression that was typed, and only the modules that it names are imported.
 Read next    ../explaining/__init__.py
 """
+
 from __future__ import annotations
 
 import ast
@@ -26,9 +27,12 @@ _SHORT = {"np": "numpy", "cp": "cupy", "tf": "tensorflow", "wp": "warp", "pa": "
 
 def main(arguments: list[str]) -> int:
     """Explain one object; return 0 when it could be made."""
-    parser = Parser("inspect", "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
-                    "disagree, what would be made of it, and which known quirks show.",
-                    f"EXPR names modules in full, and they are imported:\n  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg")
+    parser = Parser(
+        "inspect",
+        "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
+        "disagree, what would be made of it, and which known quirks show.",
+        f"EXPR names modules in full, and they are imported:\n  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
+    )
     add_driver(parser, "only for expressions that use one")
     parser.add_argument("--svg", metavar="FILE", help="draw the layout in memory")
     parser.add_argument("expression", metavar="EXPR", help="a Python expression, or a .npy file")
@@ -40,7 +44,9 @@ def main(arguments: list[str]) -> int:
     if options.svg is not None:
         picture = explanation._repr_svg_()
         if picture is None:
-            raise ValueError(f"{options.svg} was not written: no protocol describes any memory, so there is no layout to draw")
+            raise ValueError(
+                f"{options.svg} was not written: no protocol describes any memory, so there is no layout to draw"
+            )
         with open(options.svg, "w", encoding="utf-8") as file:
             file.write(picture)
         print(f"\nThe layout is drawn in {options.svg}")
@@ -56,8 +62,11 @@ def _evaluate(text: str, debug: bool) -> Any:
     doing = ""
     try:
         nodes = list(ast.walk(tree))
-        bound = {getattr(node, "arg", "") or getattr(node, "id", "") for node in nodes
-                 if isinstance(node, ast.arg) or isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+        bound = {
+            getattr(node, "arg", "") or getattr(node, "id", "")
+            for node in nodes
+            if isinstance(node, ast.arg) or isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
         names: dict[str, Any] = {}
         for node in nodes:
             dotted = ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
@@ -73,8 +82,10 @@ def _evaluate(text: str, debug: bool) -> Any:
             raise
         missing = getattr(error, "name", None)
         if isinstance(error, ModuleNotFoundError) and doing == f"importing {missing}":
-            raise Refusal(f"{missing!r} in the expression is neither a built-in nor an installed module"
-                          f"{f': write {_SHORT[missing]}' if missing in _SHORT else ''}") from None
+            raise Refusal(
+                f"{missing!r} in the expression is neither a built-in nor an installed module"
+                f"{f': write {_SHORT[missing]}' if missing in _SHORT else ''}"
+            ) from None
         raise ValueError(f"{doing} raised {raised(error)}") from None
 
 
@@ -82,6 +93,6 @@ def _import_inside(dotted: str) -> None:
     """Import as much of a dotted name as is a module: xml.etree.ElementTree.parse."""
     try:
         for end in re.finditer(r"\.\w+", dotted):
-            import_module(dotted[:end.end()])
-    except ImportError:                                  # what is missing, the expression will say
+            import_module(dotted[: end.end()])
+    except ImportError:  # what is missing, the expression will say
         pass

@@ -7,11 +7,12 @@ Why so old   .version 6.3 and .target sm_50 are what every driver since CUDA 11.
 Source       Parallel Thread Execution ISA, version 6.3
 Read next    demo.py, which launches them
 """
+
 from __future__ import annotations
 
 __all__ = ["NOTHING", "VECTOR_ADD", "SAXPY", "MATRIX_PRODUCT", "TILE"]
 
-TILE = 16                                        # a block of MATRIX_PRODUCT is TILE by TILE threads
+TILE = 16  # a block of MATRIX_PRODUCT is TILE by TILE threads
 
 _HEAD = """\
 .version 6.3
@@ -20,7 +21,9 @@ _HEAD = """\
 """
 
 # Store 42 where the pointer points: the least that shows that code was compiled, launched and could reach memory.
-NOTHING = _HEAD + """
+NOTHING = (
+    _HEAD
+    + """
 .visible .entry store_42(.param .u64 .ptr .align 4 target)
 {
     .reg .b32 %r<2>;
@@ -33,9 +36,12 @@ NOTHING = _HEAD + """
     ret;
 }
 """
+)
 
 # c[i] = a[i] + b[i], one thread an element.
-VECTOR_ADD = _HEAD + """
+VECTOR_ADD = (
+    _HEAD
+    + """
 .visible .entry vector_add(
     .param .u64 .ptr .align 4 a,
     .param .u64 .ptr .align 4 b,
@@ -74,9 +80,12 @@ DONE:
     ret;
 }
 """
+)
 
 # y[i] = alpha * x[i] + y[i], each thread steps through the vector by the size of the grid.
-SAXPY = _HEAD + """
+SAXPY = (
+    _HEAD
+    + """
 .visible .entry saxpy(
     .param .f32 alpha,
     .param .u64 .ptr .align 4 x,
@@ -118,10 +127,13 @@ DONE:
     ret;
 }
 """
+)
 
 # c = a x b for row-major a (m by k), b (k by n), c (m by n). Each block makes one 16 by 16 tile of c: its threads bring
 # 16 by 16 tiles of a and b into shared memory, one element each, wait for one another, and multiply from there.
-MATRIX_PRODUCT = _HEAD + """
+MATRIX_PRODUCT = (
+    _HEAD
+    + """
 .visible .entry matrix_product(
     .param .u64 .ptr .align 4 a,
     .param .u64 .ptr .align 4 b,
@@ -231,3 +243,4 @@ STORE:
     ret;
 }
 """
+)

@@ -4,6 +4,7 @@ What it is   `parse` makes an operand of one word; `place` makes of it what a la
 What not     it knows no kernel: whether a number fits its parameter, the launch says.
 Read next    run.py
 """
+
 from __future__ import annotations
 
 import struct
@@ -14,7 +15,7 @@ from .console import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Union
+    from typing import Any
 
     from ..device import Device
 
@@ -39,7 +40,7 @@ class Operand:
 
     is_array = False
 
-    def __init__(self, text: str, value: Union[int, float, bytes, None]) -> None:
+    def __init__(self, text: str, value: int | float | bytes | None) -> None:
         self.text, self._value = text, value
 
     def place(self, device: Device) -> Any:
@@ -120,7 +121,7 @@ def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM
     return numbers
 
 
-def _number(text: str) -> Union[int, float, None]:
+def _number(text: str) -> int | float | None:
     for read in (int, lambda word: int(word, 0), float, float.fromhex if "x" in text.lower() else float):
         try:
             return read(text)
@@ -139,7 +140,7 @@ def _dtype(name: str, text: str) -> dtypes.DType:
     return dtype
 
 
-def _packed(number: Union[int, float], dtype: dtypes.DType, text: str) -> bytes:
+def _packed(number: int | float, dtype: dtypes.DType, text: str) -> bytes:
     """Return the number's bytes in a type of its own, which a parameter without a type takes."""
     if dtype.kind not in ("bool", "int", "uint", "float"):
         raise Refusal(f"argument {text!r}: a number cannot be {dtype}")

@@ -4,6 +4,7 @@ What it is   file and arguments are read and checked first, then the driver is l
 What not     it compiles no CUDA C (nvcc -ptx does), and launches once.
 Read next    operands.py
 """
+
 from __future__ import annotations
 
 import os
@@ -13,7 +14,18 @@ from .. import image, npy, signature
 from ..device import Device
 from ..kernel import Module
 from . import operands
-from .console import PROGRAM, NoGpu, Parser, Progress, Refusal, add_driver, chosen_by, connect, first_line, show_progress
+from .console import (
+    PROGRAM,
+    NoGpu,
+    Parser,
+    Progress,
+    Refusal,
+    add_driver,
+    chosen_by,
+    connect,
+    first_line,
+    show_progress,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_EPILOG = operands.HELP + f"""
+_EPILOG = (
+    operands.HELP
+    + f"""
 
 Arguments are numbered from 0. To run saxpy over two files and write the second, as the kernel left it, to a third:
 
   {PROGRAM} run saxpy.ptx saxpy 1000 2.5 x.npy y.npy --grid 4 --block 256 --out 3=result.npy
 
 Without KERNEL, the kernels in FILE and their parameters are listed."""
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -36,15 +51,17 @@ def main(arguments: list[str]) -> int:
     options = _parser().read(arguments)
     try:
         code = Path(options.file).read_bytes()
-        kind, data = image.prepare(code + b"\n")         # a newline: one line alone would be taken for a file's name
+        kind, data = image.prepare(code + b"\n")  # a newline: one line alone would be taken for a file's name
     except ValueError as error:
         raise ValueError(f"{options.file}: {error}") from None
     if options.kernel is None:
         return _list(options.file, kind, data)
     for name in ("grid", "block"):
         if getattr(options, name) is None:
-            raise Refusal(f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}, "
-                          f"such as --{name} 256")
+            raise Refusal(
+                f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}, "
+                f"such as --{name} 256"
+            )
     grid, block = (operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
     arrays = [operands.parse(text) for text in options.arguments]
     return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
@@ -58,8 +75,13 @@ def _parser() -> Parser:
     parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
     parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads a block")
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory a block")
-    parser.add_argument("--out", metavar="I=FILE.npy", action="append", default=[],
-                        help="write argument I, numbered from 0, after the launch; may be given several times")
+    parser.add_argument(
+        "--out",
+        metavar="I=FILE.npy",
+        action="append",
+        default=[],
+        help="write argument I, numbered from 0, after the launch; may be given several times",
+    )
     parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
     add_driver(parser, "without it the GPU's")
     return parser
@@ -72,7 +94,7 @@ def _bytes(text: str) -> int:
     return number
 
 
-_bytes.__name__ = "number of bytes"              # argparse words its error with this
+_bytes.__name__ = "number of bytes"  # argparse words its error with this
 
 
 def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[int, str]]:
@@ -100,6 +122,7 @@ def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[
 
 
 # -- listing
+
 
 def _list(path: str, kind: str, data: bytes) -> int:
     """Print the kernels and their parameters, numbered as --out numbers them; needs no driver."""
@@ -129,22 +152,33 @@ def _worded(parameter: signature.Parameter) -> str:
 
 # -- running
 
-def _run(options: argparse.Namespace, code: bytes, grid: tuple[int, ...], block: tuple[int, ...],
-         arguments: list[operands.Operand], outputs: list[tuple[int, str]]) -> int:
+
+def _run(
+    options: argparse.Namespace,
+    code: bytes,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: list[operands.Operand],
+    outputs: list[tuple[int, str]],
+) -> int:
     try:
         loaded = connect(options.driver)
     except NoGpu as missing:
         if chosen_by(options.driver):
             raise
-        raise NoGpu(f"no GPU can be used: {missing}\nTo run on the emulator instead, slowly, add --driver emulator; "
-                    f"{PROGRAM} doctor tells what was tried") from None
+        raise NoGpu(
+            f"no GPU can be used: {missing}\nTo run on the emulator instead, slowly, add --driver emulator; "
+            f"{PROGRAM} doctor tells what was tried"
+        ) from None
     device = Device(options.device)
     with Module(device, code) as module:
         launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
         wanted = len(launch.kernel.parameters)
-        if len(arguments) != wanted:             # before anything is uploaded
-            raise Refusal(f"kernel {options.kernel} has {wanted} parameters, and {len(arguments)} arguments were given; "
-                          f"{PROGRAM} run {options.file} lists them")
+        if len(arguments) != wanted:  # before anything is uploaded
+            raise Refusal(
+                f"kernel {options.kernel} has {wanted} parameters, and {len(arguments)} arguments were given; "
+                f"{PROGRAM} run {options.file} lists them"
+            )
         values = [argument.place(device) for argument in arguments]
         with Progress(options.kernel) as progress, device.event(timing=True) as start, device.event(timing=True) as end:
             show_progress(loaded, progress)

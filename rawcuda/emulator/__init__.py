@@ -9,6 +9,7 @@ How          thunks.py makes C functions of Python's; machine.py has devices, co
 Source       CUDA Driver API; PTX ISA
 Read next    thunks.py, machine.py, queues.py, then streams.py as the plainest family, or ptx/ for how a kernel runs
 """
+
 from __future__ import annotations
 
 import os
@@ -18,12 +19,12 @@ from .gaps import GAPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Optional
+    from collections.abc import Callable
 
 __all__ = ["Emulator", "GAPS"]
 
 
-_VARIABLE = "RAWCUDA_EMULATOR"                   # the same for a copy under another name, as that of the driver
+_VARIABLE = "RAWCUDA_EMULATOR"  # the same for a copy under another name, as that of the driver
 
 
 class Emulator:
@@ -40,9 +41,19 @@ class Emulator:
     leaks     print what is left in a context when it ends; it is in `reports` anyway
     """
 
-    def __init__(self, mode: str = "eager", seed: int = 0, devices: int = 1,
-                 progress: Optional[Callable[[int, int], None]] = None, *, dump: bool = False, checked: bool = True,
-                 strict: bool = False, leaks: bool = False, sm: int = 90) -> None:
+    def __init__(
+        self,
+        mode: str = "eager",
+        seed: int = 0,
+        devices: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        dump: bool = False,
+        checked: bool = True,
+        strict: bool = False,
+        leaks: bool = False,
+        sm: int = 90,
+    ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: it is 'eager', 'lazy' or 'random'")
         if not 1 <= devices <= 64:
@@ -52,6 +63,7 @@ class Emulator:
         from . import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
         from .thunks import ENTRIES, serve
+
         self.mode, self.seed = mode, seed
         self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
@@ -81,12 +93,22 @@ class Emulator:
             elif word in words:
                 words[word] = True
             else:
-                raise ValueError(f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
-                                 "unchecked, strict, leaks")
-        return cls(mode, seed, devices, dump=words["dump"], checked=not words["unchecked"], strict=words["strict"],
-                   leaks=words["leaks"], sm=sm)
+                raise ValueError(
+                    f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
+                    "unchecked, strict, leaks"
+                )
+        return cls(
+            mode,
+            seed,
+            devices,
+            dump=words["dump"],
+            checked=not words["unchecked"],
+            strict=words["strict"],
+            leaks=words["leaks"],
+            sm=sm,
+        )
 
-    def address(self, symbol: str) -> Optional[int]:
+    def address(self, symbol: str) -> int | None:
         """Return the address of an entry point, or None if the emulator lacks it; it is the same for ever."""
         address = self._addresses.get(symbol)
         if address is None:
@@ -112,15 +134,15 @@ class Emulator:
         return self._machine.reports
 
     @property
-    def progress(self) -> Optional[Callable[[int, int], None]]:
+    def progress(self) -> Callable[[int, int], None] | None:
         """Return what is told how far a kernel is; it can be set."""
         return self._machine.progress
 
     @progress.setter
-    def progress(self, told: Optional[Callable[[int, int], None]]) -> None:
+    def progress(self, told: Callable[[int, int], None] | None) -> None:
         self._machine.progress = told
 
-    def explain(self, code: int) -> Optional[str]:
+    def explain(self, code: int) -> str | None:
         """Return the newest unread report for a result code, or None.
 
         raises  KeyboardInterrupt  the call was ended by Ctrl-C, which could not leave it

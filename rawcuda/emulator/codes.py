@@ -6,6 +6,7 @@ What not     it does not choose codes: each entry point does; those that none gi
 Source       names: cuda.h, enum CUresult, and its comments for which errors are sticky; texts: cuGetErrorString
 Read next    thunks.py
 """
+
 from __future__ import annotations
 
 __all__ = ["Refused", "NAMES", "TEXTS", "STICKY"]

@@ -3,6 +3,7 @@
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
 Read next    streams.py
 """
+
 from __future__ import annotations
 
 from .codes import Refused
@@ -34,6 +35,7 @@ def _given(machine: Machine, handle: int) -> Context:
 
 
 # -- primary contexts
+
 
 @entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
 def primary_retain(machine: Machine, address: int, device: int) -> None:
@@ -86,6 +88,7 @@ def primary_state(machine: Machine, device: int, flags: int, active: int) -> Non
 
 # -- contexts that a program makes itself
 
+
 @entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
 def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     """Make a context and push it."""
@@ -97,7 +100,9 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     put_u64(address, context.handle)
 
 
-@entry("cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050)
+@entry(
+    "cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050
+)
 def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
     """Make a context and push it; affinity and graphics parameters are not supported."""
     if parameters:
@@ -118,6 +123,7 @@ def destroy(machine: Machine, handle: int) -> None:
 
 
 # -- which is current
+
 
 @entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000)
 def push(machine: Machine, handle: int) -> None:
@@ -155,6 +161,7 @@ def get_current(machine: Machine, address: int) -> None:
 
 
 # -- facts of a context
+
 
 @entry("cuCtxGetDevice(CUdevice *device)", since=2000)
 @entry("cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)", since=13000)
@@ -233,6 +240,7 @@ def priority_range(machine: Machine, least: int, greatest: int) -> None:
 
 
 # -- peers
+
 
 @entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
 def enable_peer(machine: Machine, handle: int, flags: int) -> None:

@@ -9,6 +9,7 @@ How          each form is brought to one: a box of rows from one place to anothe
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
 Read next    modules.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -22,8 +23,6 @@ from .thunks import MEMCPY2D, MEMCPY3D, entry, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
-
     from .space import Allocation
 
 __all__ = ["Box", "device_box"]
@@ -36,10 +35,10 @@ class Box:
 
     __slots__ = ("start", "pitch", "plane", "allocation", "image")
 
-    def __init__(self, start: int, pitch: int, plane: int, allocation: Optional[Allocation]) -> None:
+    def __init__(self, start: int, pitch: int, plane: int, allocation: Allocation | None) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
-        self.allocation = allocation             # None: pageable host memory
-        self.image: Optional[memoryview] = None  # what was staged
+        self.allocation = allocation  # None: pageable host memory
+        self.image: memoryview | None = None  # what was staged
 
     @property
     def is_host(self) -> bool:
@@ -69,7 +68,10 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
     allocation = machine.space.find(address)
     if allocation is None:
         if address >= FIRST_ADDRESS:
-            raise Refused(1, f"a host pointer was expected, and {address:#x} cannot be one: {machine.space.explain(address, span)}")
+            raise Refused(
+                1,
+                f"a host pointer was expected, and {address:#x} cannot be one: {machine.space.explain(address, span)}",
+            )
         return Box(address, pitch, plane, None)
     machine.space.window(address, span)
     return Box(address, pitch, plane, allocation)
@@ -98,13 +100,16 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
     to, at = target.rows(_span(target, width, height, depth))
     taken, whence = source.rows(_span(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
-        to[at:at + width * height] = taken[whence:whence + width * height]
+        to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
         return
     for plane in range(depth):
         for row in range(height):
-            first, begin = at + plane * target.plane + row * target.pitch, whence + plane * source.plane + row * source.pitch
-            to[first:first + width] = taken[begin:begin + width]
+            first, begin = (
+                at + plane * target.plane + row * target.pitch,
+                whence + plane * source.plane + row * source.pitch,
+            )
+            to[first : first + width] = taken[begin : begin + width]
             _mark(target, first, source, begin, width)
 
 
@@ -116,15 +121,24 @@ def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
     if known is None:
         target.allocation.wrote(at, nbytes)
     else:
-        target.allocation.written[at:at + nbytes] = known[whence:whence + nbytes]
+        target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
 
 def _span(box: Box, width: int, height: int, depth: int) -> int:
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
-def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int, height: int = 1, depth: int = 1, *,
-          waits: bool) -> None:
+def _copy(
+    machine: Machine,
+    stream: Stream,
+    target: Box,
+    source: Box,
+    width: int,
+    height: int = 1,
+    depth: int = 1,
+    *,
+    waits: bool,
+) -> None:
     """Queue a copy, and wait for it where the driver would."""
     queues = machine.queues
     if waits:
@@ -137,7 +151,9 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
         span = _span(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
     work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
-    seen = not target.is_device or not (source.is_device or source.allocation is None)  # by the host, if it did not wait
+    seen = not target.is_device or not (
+        source.is_device or source.allocation is None
+    )  # by the host, if it did not wait
     if (waits and seen) or (target.is_host and source.is_host):
         queues.complete(work)
         stream.context.check()
@@ -145,44 +161,55 @@ def _copy(machine: Machine, stream: Stream, target: Box, source: Box, width: int
 
 # -- one row
 
-def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: Optional[int]) -> None:
+
+def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: int | None) -> None:
     """Copy bytes; without a stream in the legacy one, waiting."""
     stream = machine.stream(handle or 0)
     if not nbytes:
         return
-    _copy(machine, stream, _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
-          _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes), nbytes, waits=handle is None)
+    _copy(
+        machine,
+        stream,
+        _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
+        _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes),
+        nbytes,
+        waits=handle is None,
+    )
 
 
 @entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)", since=4000)
 @entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)", since=4000)
-def copy(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+def copy(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
     """Copy between any two addresses."""
     _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), stream)
 
 
-@entry("cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)", since=3020)
+@entry(
+    "cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)", since=3020
+)
 @entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)", since=3020)
-def host_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+def host_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
     """Copy from host to device."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), stream)
 
 
 @entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
 @entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
-def device_to_host(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+def device_to_host(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
     """Copy from device to host."""
     _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), stream)
 
 
-@entry("cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
+@entry(
+    "cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020
+)
 @entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
-def device_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: Optional[int] = None) -> None:
+def device_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
     """Copy on the device; the host never waits."""
     _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), stream)
 
 
-def _meet(machine: Machine, ends: tuple[int, ...], handle: Optional[int]) -> tuple[int, ...]:
+def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[int, ...]:
     """Finish all work of the contexts that a copy between two of them concerns, unless it has its place in a stream."""
     current = machine.context()
     for end in ends:
@@ -196,12 +223,24 @@ def _meet(machine: Machine, ends: tuple[int, ...], handle: Optional[int]) -> tup
     return ends
 
 
-@entry("cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
-       "size_t ByteCount, CUstream hStream)", since=4000)
-@entry("cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
-       since=4000)
-def copy_peer(machine: Machine, target: int, target_context: int, source: int, source_context: int, nbytes: int,
-              stream: Optional[int] = None) -> None:
+@entry(
+    "cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
+    "size_t ByteCount, CUstream hStream)",
+    since=4000,
+)
+@entry(
+    "cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
+    since=4000,
+)
+def copy_peer(
+    machine: Machine,
+    target: int,
+    target_context: int,
+    source: int,
+    source_context: int,
+    nbytes: int,
+    stream: int | None = None,
+) -> None:
     """Copy between two contexts' memory."""
     ends = _meet(machine, (target_context, source_context), stream)
     device_to_device(machine, target, source, nbytes, stream)
@@ -210,10 +249,13 @@ def copy_peer(machine: Machine, target: int, target_context: int, source: int, s
 
 # -- rows and planes
 
+
 class _Side:
     """One side of a 2-D or 3-D copy, as its structure has it."""
 
-    def __init__(self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int) -> None:
+    def __init__(
+        self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
+    ) -> None:
         if kind == _ARRAY:
             raise Refused(801, "arrays (texture memory) are not emulated")
         if kind not in _BOXES:
@@ -233,40 +275,64 @@ class _Side:
         return _BOXES[self.kind](machine, start, pitch, plane, (depth - 1) * plane + (height - 1) * pitch + width)
 
 
-def _rectangles(machine: Machine, target: _Side, source: _Side, width: int, height: int, depth: int,
-                handle: Optional[int]) -> None:
+def _rectangles(
+    machine: Machine, target: _Side, source: _Side, width: int, height: int, depth: int, handle: int | None
+) -> None:
     stream = machine.stream(handle or 0)
     if not (width and height and depth):
         return
-    _copy(machine, stream, target.box(machine, width, height, depth), source.box(machine, width, height, depth),
-          width, height, depth, waits=handle is None)
+    _copy(
+        machine,
+        stream,
+        target.box(machine, width, height, depth),
+        source.box(machine, width, height, depth),
+        width,
+        height,
+        depth,
+        waits=handle is None,
+    )
 
 
 @entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)", since=3020)
 @entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
 @entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
-def copy_2d(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+def copy_2d(machine: Machine, address: int, stream: int | None = None) -> None:
     """Copy a rectangle."""
     sx, sy, sk, sh, sd, sa, sp, tx, ty, tk, th, td, ta, tp, width, height = read(MEMCPY2D, address)
-    _rectangles(machine, _Side(tx, ty, 0, tk, th, td, ta, tp, 0), _Side(sx, sy, 0, sk, sh, sd, sa, sp, 0), width, height, 1,
-                stream)
+    _rectangles(
+        machine,
+        _Side(tx, ty, 0, tk, th, td, ta, tp, 0),
+        _Side(sx, sy, 0, sk, sh, sd, sa, sp, 0),
+        width,
+        height,
+        1,
+        stream,
+    )
 
 
 @entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)", since=3020)
 @entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
-def copy_3d(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
     """Copy a box."""
-    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr,
-     tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(MEMCPY3D, address)
+    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(
+        MEMCPY3D, address
+    )
     if sl or tl:
         raise Refused(1, "levels of detail are for mipmapped arrays")
-    _rectangles(machine, _Side(tx, ty, tz, tk, th, td, ta, tp, tr), _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
-                width, height, depth, stream)
+    _rectangles(
+        machine,
+        _Side(tx, ty, tz, tk, th, td, ta, tp, tr),
+        _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
+        width,
+        height,
+        depth,
+        stream,
+    )
 
 
 @entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
 @entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
-def copy_3d_peer(machine: Machine, address: int, stream: Optional[int] = None) -> None:
+def copy_3d_peer(machine: Machine, address: int, stream: int | None = None) -> None:
     """Copy a box between two contexts' memory."""
     words = read(MEMCPY3D, address)
     ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), stream)
@@ -276,8 +342,10 @@ def copy_3d_peer(machine: Machine, address: int, stream: Optional[int] = None) -
 
 # -- fills
 
-def _fill(machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int,
-          handle: Optional[int]) -> None:
+
+def _fill(
+    machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int, handle: int | None
+) -> None:
     """Queue a fill of `height` rows of `count` elements of `width` bytes."""
     stream = machine.stream(handle or 0)
     if address % width or (height > 1 and pitch % width):
@@ -293,7 +361,7 @@ def _fill(machine: Machine, address: int, pitch: int, value: int, width: int, co
     def run() -> None:
         memory, at = box.rows(0)
         for index in range(height):
-            memory[at + index * pitch:at + index * pitch + nbytes] = row
+            memory[at + index * pitch : at + index * pitch + nbytes] = row
             if box.allocation is not None:
                 box.allocation.wrote(at + index * pitch, nbytes)
 
@@ -310,13 +378,14 @@ def _declare_fills(bits: int, kind: str, name: str) -> None:
 
     @entry(f"cuMemsetD{bits}Async{run}, CUstream hStream)", since=3020)
     @entry(f"cuMemsetD{bits}_v2{run})", since=3020)
-    def fill(machine: Machine, address: int, value: int, count: int, stream: Optional[int] = None) -> None:
+    def fill(machine: Machine, address: int, value: int, count: int, stream: int | None = None) -> None:
         _fill(machine, address, 0, value, bits // 8, count, 1, stream)
 
     @entry(f"cuMemsetD2D{bits}Async{rows}, CUstream hStream)", since=3020)
     @entry(f"cuMemsetD2D{bits}_v2{rows})", since=3020)
-    def fill_2d(machine: Machine, address: int, pitch: int, value: int, count: int, height: int,
-                stream: Optional[int] = None) -> None:
+    def fill_2d(
+        machine: Machine, address: int, pitch: int, value: int, count: int, height: int, stream: int | None = None
+    ) -> None:
         _fill(machine, address, pitch, value, bits // 8, count, height, stream)
 
 

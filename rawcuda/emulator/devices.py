@@ -10,6 +10,7 @@ Source       cuda.h, enum CUdevice_attribute; CUDA Programming Guide, "Technical
              Point Access"
 Read next    contexts.py
 """
+
 from __future__ import annotations
 
 import os
@@ -73,7 +74,7 @@ _TABLE = """
 131 -1          NUMA_ID
 134 -1          HOST_NUMA_ID
 """
-_LAST = 147                                      # what this release's header knows and the table does not list is 0
+_LAST = 147  # what this release's header knows and the table does not list is 0
 
 ATTRIBUTES: dict[int, int] = dict.fromkeys(range(1, _LAST + 1), 0)
 ATTRIBUTE_NAMES: dict[int, str] = {}
@@ -81,7 +82,7 @@ for _line in _TABLE.strip().splitlines():
     _number, _value, _name = _line.split()
     ATTRIBUTES[int(_number)] = int(_value)
     ATTRIBUTE_NAMES[int(_number)] = _name
-FUNCTION = range(16)                             # CUfunction_attribute
+FUNCTION = range(16)  # CUfunction_attribute
 
 
 @entry("cuInit(unsigned int Flags)", free=True, since=2000)
@@ -127,7 +128,9 @@ def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
 
     A client asks for cuMemAlloc and gets cuMemAlloc_v2; the ABI of an older CUDA is not served.
     """
-    candidates = [ENTRIES[name] for name in (symbol, *(f"{symbol}_v{number}" for number in range(2, 6))) if name in ENTRIES]
+    candidates = [
+        ENTRIES[name] for name in (symbol, *(f"{symbol}_v{number}" for number in range(2, 6))) if name in ENTRIES
+    ]
     if not candidates:
         return 0, 1
     fitting = [candidate for candidate in candidates if candidate.since <= version]
@@ -137,8 +140,12 @@ def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
 
 
 @entry("cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)", free=True, since=11030)
-@entry("cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, "
-       "CUdriverProcAddressQueryResult *symbolStatus)", free=True, since=12000)
+@entry(
+    "cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, "
+    "CUdriverProcAddressQueryResult *symbolStatus)",
+    free=True,
+    since=12000,
+)
 def get_proc_address(machine: Machine, symbol: int, function: int, version: int, flags: int, status: int = 0) -> None:
     """Find an entry point by base name and version."""
     out(function)
@@ -173,7 +180,7 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
     if length <= 0:
         raise Refused(1)
     name = f"{__name__.split('.')[-3]} emulator".encode()
-    put_bytes(address, name[:length - 1] + b"\0")
+    put_bytes(address, name[: length - 1] + b"\0")
 
 
 @entry("cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)", since=11040)
@@ -181,6 +188,7 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
 def device_uuid(machine: Machine, address: int, device: int) -> None:
     """Write a device's UUID: always the same one for an ordinal."""
     import uuid
+
     put_bytes(address, uuid.uuid5(uuid.NAMESPACE_OID, f"emulated device {machine.device(device).ordinal}").bytes)
 
 

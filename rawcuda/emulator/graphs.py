@@ -8,6 +8,7 @@ How          a graph is a list of nodes, each with the nodes that it waits for; 
 Source       CUDA Driver API, "Stream Management" (capture), "Graph Management"; Programming Guide, "CUDA Graphs"
 Read next    gaps.py
 """
+
 from __future__ import annotations
 
 import random
@@ -140,11 +141,14 @@ class Capture:
 
     def refuse_unsafe(self, thread: Thread) -> None:
         """Refuse a call that could disturb a capture, unless the modes allow it."""
-        if _RELAXED in (self.mode, thread.capture_mode) or (_THREAD_LOCAL in (self.mode, thread.capture_mode)
-                                                           and self.thread is not thread):
+        if _RELAXED in (self.mode, thread.capture_mode) or (
+            _THREAD_LOCAL in (self.mode, thread.capture_mode) and self.thread is not thread
+        ):
             return
         self.invalidate()
-        raise Refused(900, "this call may synchronise, and a stream is capturing; see cuThreadExchangeStreamCaptureMode")
+        raise Refused(
+            900, "this call may synchronise, and a stream is capturing; see cuThreadExchangeStreamCaptureMode"
+        )
 
     def end(self) -> Graph | None:
         """End the capture; its graph, or None if it was spoilt."""
@@ -155,8 +159,11 @@ class Capture:
         if not self.valid:
             return None
         if not unjoined <= joined:
-            raise Refused(904, "a stream that joined this capture has work that the first stream does not wait for: record an "
-                               "event there, and let the first stream wait for it")
+            raise Refused(
+                904,
+                "a stream that joined this capture has work that the first stream does not wait for: record an "
+                "event there, and let the first stream wait for it",
+            )
         return self.graph
 
     def _reaching(self, nodes: tuple[int, ...]) -> set[int]:
@@ -172,6 +179,7 @@ class Capture:
 
 
 # -- capturing
+
 
 @entry("cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)", since=10010)
 def begin(machine: Machine, handle: int, mode: int) -> None:
@@ -220,7 +228,10 @@ def is_capturing(machine: Machine, handle: int, address: int) -> None:
     put_int(address, _status(stream))
 
 
-@entry("cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)", since=10010)
+@entry(
+    "cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)",
+    since=10010,
+)
 def capture_info(machine: Machine, handle: int, status: int, ident: int) -> None:
     """Give a capture's status and number."""
     out(status)
@@ -242,6 +253,7 @@ def exchange_mode(machine: Machine, address: int) -> None:
 
 
 # -- graphs
+
 
 @entry("cuGraphDestroy(CUgraph hGraph)", since=10000)
 def destroy(machine: Machine, handle: int) -> None:

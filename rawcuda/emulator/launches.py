@@ -9,6 +9,7 @@ Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy c
              capability 9.0
 Read next    graphs.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cluster_of", "attributes_at"]
 
-_BUFFER, _BUFFER_SIZE = 1, 2                     # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
+_BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
 _COOPERATIVE, _CLUSTER = 2, 4
 _KNOWN = frozenset((0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 16))
 _PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
@@ -75,7 +76,7 @@ def _arguments(function: Function, parameters: int, extra: int) -> bytes:
     for (offset, size), pointer in zip(code.parameters, pointers):
         if not pointer:
             raise Refused(1)
-        block[offset:offset + size] = ctypes.string_at(pointer, size)
+        block[offset : offset + size] = ctypes.string_at(pointer, size)
     return bytes(block)
 
 
@@ -94,10 +95,15 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
     if code.required_block is not None and tuple(code.required_block) != block:
         raise Refused(1, f"kernel {code.name!r} requires blocks of {tuple(code.required_block)}, not {block}")
     if threads > function.max_threads:
-        raise Refused(701, f"kernel {code.name!r} was compiled for at most {function.max_threads} threads a block, not {threads}")
+        raise Refused(
+            701, f"kernel {code.name!r} was compiled for at most {function.max_threads} threads a block, not {threads}"
+        )
     if shared > function.settings[8]:
-        raise Refused(1, f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
-                         f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {ATTRIBUTES[97] - code.static_shared})")
+        raise Refused(
+            1,
+            f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
+            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {ATTRIBUTES[97] - code.static_shared})",
+        )
 
 
 def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
@@ -105,14 +111,18 @@ def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
         raise Refused(1, f"a cluster {cluster} has a zero in it")
     size = cluster[0] * cluster[1] * cluster[2]
     if size > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
-        raise Refused(912, f"a cluster of {size} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} for a kernel that allows "
-                           "clusters that are not portable")
+        raise Refused(
+            912,
+            f"a cluster of {size} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} for a kernel that allows "
+            "clusters that are not portable",
+        )
     if any(blocks % side for blocks, side in zip(grid, cluster)):
         raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
 
 
 def _reachable(context: Context) -> Callable[[Allocation], bool]:
     """Make what tells whether a kernel in a context may reach an allocation: its own device's, the host's, or a peer's."""
+
     def allowed(allocation: Allocation) -> bool:
         holding = allocation.context
         if holding is None or holding.flavour not in ("device", "pool", "variable"):
@@ -123,11 +133,23 @@ def _reachable(context: Context) -> Callable[[Allocation], bool]:
         if holding.pool is not None:
             return bool(holding.pool.access.get(context.device.ordinal))
         return any(peer.device is device for peer in context.peers)
+
     return allowed
 
 
-def _launch(machine: Machine, handle: int, grid: Size, block: Size, shared: int, stream_handle: int, parameters: int,
-            extra: int, *, cooperative: bool = False, cluster: Size = (1, 1, 1)) -> None:
+def _launch(
+    machine: Machine,
+    handle: int,
+    grid: Size,
+    block: Size,
+    shared: int,
+    stream_handle: int,
+    parameters: int,
+    extra: int,
+    *,
+    cooperative: bool = False,
+    cluster: Size = (1, 1, 1),
+) -> None:
     stream = machine.stream(stream_handle)
     function = machine.get(Function, handle)
     context = function.module.context
@@ -152,20 +174,49 @@ def _launch(machine: Machine, handle: int, grid: Size, block: Size, shared: int,
     machine.queues.submit(stream, work, function.entry.name, KERNEL)
 
 
-@entry("cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, "
-       "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, "
-       "void **extra)", since=4000)
-def launch(machine: Machine, handle: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
-           parameters: int, extra: int) -> None:
+@entry(
+    "cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, "
+    "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, "
+    "void **extra)",
+    since=4000,
+)
+def launch(
+    machine: Machine,
+    handle: int,
+    gx: int,
+    gy: int,
+    gz: int,
+    bx: int,
+    by: int,
+    bz: int,
+    shared: int,
+    stream: int,
+    parameters: int,
+    extra: int,
+) -> None:
     """Launch a kernel."""
     _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, extra)
 
 
-@entry("cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
-       "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, "
-       "void **kernelParams)", since=9000)
-def launch_cooperative(machine: Machine, handle: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int,
-                       stream: int, parameters: int) -> None:
+@entry(
+    "cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
+    "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, "
+    "void **kernelParams)",
+    since=9000,
+)
+def launch_cooperative(
+    machine: Machine,
+    handle: int,
+    gx: int,
+    gy: int,
+    gz: int,
+    bx: int,
+    by: int,
+    bz: int,
+    shared: int,
+    stream: int,
+    parameters: int,
+) -> None:
     """Launch a kernel whose blocks may wait for each other."""
     _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
 
@@ -176,7 +227,9 @@ def attributes_at(address: int, count: int) -> dict[int, bytes]:
         out(address)
     found = {}
     for index in range(count):
-        number, value = LAUNCH_ATTRIBUTE.unpack(ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size))
+        number, value = LAUNCH_ATTRIBUTE.unpack(
+            ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size)
+        )
         if number not in _KNOWN:
             raise Refused(801, f"launch attribute {number} is not emulated")
         found[number] = value
@@ -198,8 +251,18 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
     attributes = attributes_at(address, count)
     cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
-    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, extra, cooperative=cooperative,
-            cluster=cluster_of(attributes))
+    _launch(
+        machine,
+        handle,
+        (gx, gy, gz),
+        (bx, by, bz),
+        shared,
+        stream,
+        parameters,
+        extra,
+        cooperative=cooperative,
+        cluster=cluster_of(attributes),
+    )
 
 
 # -- occupancy
@@ -228,10 +291,15 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
     return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
 
 
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, "
-       "size_t dynamicSMemSize, unsigned int flags)", since=7000)
-@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
-       since=6050)
+@entry(
+    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, "
+    "size_t dynamicSMemSize, unsigned int flags)",
+    since=7000,
+)
+@entry(
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
+    since=6050,
+)
 def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int = 0) -> None:
     """Say how many blocks fit on one multiprocessor."""
     out(address)
@@ -249,13 +317,19 @@ def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
     return lambda threads: int(function(threads))
 
 
-@entry("cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, "
-       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)",
-       since=7000)
-@entry("cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
-       "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)", since=6050)
-def max_potential_block(machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int,
-                        flags: int = 0) -> None:
+@entry(
+    "cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, "
+    "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)",
+    since=7000,
+)
+@entry(
+    "cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
+    "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)",
+    since=6050,
+)
+def max_potential_block(
+    machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int, flags: int = 0
+) -> None:
     """Find the block size of the highest occupancy, the largest of several."""
     out(grid, block)
     function = function_at(machine, handle)
@@ -272,8 +346,10 @@ def max_potential_block(machine: Machine, grid: int, block: int, handle: int, ca
     put_int(grid, best[2] * ATTRIBUTES[16])
 
 
-@entry("cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)",
-       since=10020)
+@entry(
+    "cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)",
+    since=10020,
+)
 def available_shared(machine: Machine, address: int, handle: int, blocks: int, threads: int) -> None:
     """Say how much dynamic shared memory each block may have if so many are to fit on one multiprocessor."""
     out(address)
@@ -294,7 +370,9 @@ def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, 
     return function, bx * by * bz, shared, x * y * z
 
 
-@entry("cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070)
+@entry(
+    "cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070
+)
 def max_cluster(machine: Machine, address: int, handle: int, config: int) -> None:
     """Say how large a cluster may be."""
     out(address)

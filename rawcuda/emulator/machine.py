@@ -8,6 +8,7 @@ How          a handle is a number that stands for an object in one dictionary; i
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
 Read next    contexts.py, queues.py
 """
+
 from __future__ import annotations
 
 import itertools
@@ -22,7 +23,7 @@ from .thunks import Interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional, TypeVar
+    from typing import Any, Callable, TypeVar
 
     from .graphs import Capture
     from .space import Allocation
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding", "Unlocked"]
 
 _DESTROYED = 709
-_HANDLES_FROM = 0x5A << 56                       # non-canonical on x86-64, unmapped on arm64
+_HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
 TOTAL_MEMORY = 4 << 30
-_LISTED = 50                                     # leaks of a kind that are named one by one
+_LISTED = 50  # leaks of a kind that are named one by one
 
 
 class Thread:
@@ -55,7 +56,7 @@ class Pool:
     def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
         self.handle = 0
         self.device, self.maximum, self.default = device, maximum, default
-        self.counted = not default               # as something that the user must destroy
+        self.counted = not default  # as something that the user must destroy
         self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
         self.used = self.used_high = 0
         self.access: dict[int, int] = {device.ordinal: 3}
@@ -66,11 +67,12 @@ class Holding:
 
     __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes")
 
-    def __init__(self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int,
-                 pool: Optional[Pool] = None) -> None:
+    def __init__(
+        self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
+    ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False                    # given back in stream order: the user is done with it
-        self.ident = ident                       # CU_POINTER_ATTRIBUTE_BUFFER_ID
+        self.released = False  # given back in stream order: the user is done with it
+        self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
 
 
@@ -81,7 +83,7 @@ class Device:
         self.machine, self.ordinal = machine, ordinal
         self.primary = Context(machine, self, 0, primary=True)
         self.retained = 0
-        self.used = 0                            # bytes of device memory
+        self.used = 0  # bytes of device memory
         self.default_pool = machine.add(Pool(self, default=True))
         self.pool = self.default_pool
 
@@ -94,10 +96,10 @@ class Context:
         self.ident = next(machine.counter)
         self.handle = 0
         self.state = _DESTROYED
-        self.captures = 0                        # blocking streams that are capturing
+        self.captures = 0  # blocking streams that are capturing
         self.open()
         if primary:
-            self.state = _DESTROYED              # until somebody retains it
+            self.state = _DESTROYED  # until somebody retains it
         machine.add(self)
 
     def open(self) -> None:
@@ -105,8 +107,8 @@ class Context:
         self.state = 0
         self.captures = 0
         self.streams: dict[int, Stream] = {}
-        self.owned: dict[int, Any] = {}          # streams, events and modules by handle
-        self.holdings: dict[int, Holding] = {}   # by address
+        self.owned: dict[int, Any] = {}  # streams, events and modules by handle
+        self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
         self.legacy = self._stream()
@@ -147,8 +149,11 @@ class Context:
         for stream in self.streams.values():
             if stream.blocking and stream.capture is not None:
                 stream.capture.invalidate()
-        raise Refused(906, "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
-                           "capturing. Capture in a non-blocking stream, or give the work a stream of its own.")
+        raise Refused(
+            906,
+            "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
+            "capturing. Capture in a non-blocking stream, or give the work a stream of its own.",
+        )
 
     def close(self) -> None:
         """Finish all work, and give back everything that was made here."""
@@ -175,11 +180,15 @@ class Context:
         things = list(self.owned.values())
         if self.state or not (left or things):
             return
-        lines = [f"{len(left)} allocations of {sum(holding.allocation.size for holding in left)} bytes were left in {self!r} at its end"]
+        lines = [
+            f"{len(left)} allocations of {sum(holding.allocation.size for holding in left)} bytes were left in {self!r} at its end"
+        ]
         for holding in left[:_LISTED]:
             made = holding.allocation
-            lines.append(f"leaked: {holding.flavour} memory, {made.describe()} at {made.base:#x}"
-                         + (f", allocated at {made.origin}" if made.origin else ""))
+            lines.append(
+                f"leaked: {holding.flavour} memory, {made.describe()} at {made.base:#x}"
+                + (f", allocated at {made.origin}" if made.origin else "")
+            )
         lines += [f"leaked: a {type(thing).__name__.lower()}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
         more = len(left[_LISTED:]) + len(things[_LISTED:])
         lines += [f"and {more} more"] if more else []
@@ -195,10 +204,18 @@ class Context:
 class Machine:
     """Everything behind the entry points of one emulator."""
 
-    def __init__(self, mode: str, seed: int, devices: int, progress: Optional[Callable[[int, int], None]],
-                 dump: bool, watch: bool = True, strict: bool = False) -> None:
-        self.lock = threading.RLock()            # a collection inside a call may run a __del__ that calls
-        self.pid = 0                             # 0 until cuInit
+    def __init__(
+        self,
+        mode: str,
+        seed: int,
+        devices: int,
+        progress: Callable[[int, int], None] | None,
+        dump: bool,
+        watch: bool = True,
+        strict: bool = False,
+    ) -> None:
+        self.lock = threading.RLock()  # a collection inside a call may run a __del__ that calls
+        self.pid = 0  # 0 until cuInit
         self.counter = itertools.count(1)
         self.handles: dict[int, Any] = {}
         self.kept_exceptions: list[BaseException] = []
@@ -206,14 +223,14 @@ class Machine:
         self.unread: dict[int, str] = {}
         self.progress, self.dump = progress, dump
         self.print_leaks = False
-        self.architecture = 90                   # sm_90
+        self.architecture = 90  # sm_90
         self.interrupt = Interrupt()
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
-        self.address: Callable[[str], Optional[int]]             # the emulator's own, for cuGetProcAddress
-        self.captures: set[Capture] = set()      # those that are going on
+        self.address: Callable[[str], int | None]  # the emulator's own, for cuGetProcAddress
+        self.captures: set[Capture] = set()  # those that are going on
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
@@ -227,7 +244,7 @@ class Machine:
     def add(self, thing: T) -> T:
         """Give a thing its handle."""
         handle = _HANDLES_FROM + 64 * next(self.counter)
-        thing.handle = handle                    # type: ignore[attr-defined]
+        thing.handle = handle  # type: ignore[attr-defined]
         self.handles[handle] = thing
         return thing
 
@@ -250,12 +267,12 @@ class Machine:
     def thread(self) -> Thread:
         """Return what is kept for the calling thread."""
         try:
-            return self._local.thread            # type: ignore[no-any-return]
+            return self._local.thread  # type: ignore[no-any-return]
         except AttributeError:
             pass
         ident = threading.get_ident()
         if any(thread.ident == ident and type(thread) is not _DUMMY for thread in threading.enumerate()):
-            thread = Thread()                    # a Python thread, for which threading.local is right
+            thread = Thread()  # a Python thread, for which threading.local is right
         else:
             thread = self._foreign.setdefault(threading.get_native_id(), Thread())
         self._local.thread = thread
@@ -299,8 +316,9 @@ class Machine:
 
     # -- memory
 
-    def hold(self, allocation: Allocation, context: Context, flavour: str, *, flags: int = 0,
-             pool: Optional[Pool] = None) -> Holding:
+    def hold(
+        self, allocation: Allocation, context: Context, flavour: str, *, flags: int = 0, pool: Pool | None = None
+    ) -> Holding:
         """Keep an allocation that a call made for the user, in a context."""
         holding = Holding(allocation, context, flavour, flags, next(self.counter), pool)
         allocation.context = holding
@@ -344,7 +362,7 @@ class Machine:
             self.unread.pop(code, None)
         return code
 
-    def explain(self, code: int) -> Optional[str]:
+    def explain(self, code: int) -> str | None:
         """Return the newest unread report for a code; what lost a context stays readable."""
         return self.unread.get(code) if code in STICKY else self.unread.pop(code, None)
 
@@ -381,17 +399,17 @@ class Unlocked:
     def __enter__(self) -> None:
         lock = self._machine.lock
         lock.release()
-        self._nested = lock._is_owned()          # type: ignore[attr-defined]
+        self._nested = lock._is_owned()  # type: ignore[attr-defined]
 
     def __exit__(self, *exception: object) -> None:
         lock = self._machine.lock
-        if self._nested:                         # inside another call of this thread's, which keeps the lock
+        if self._nested:  # inside another call of this thread's, which keeps the lock
             lock.acquire()
             return
-        while not lock._is_owned():              # type: ignore[attr-defined]
+        while not lock._is_owned():  # type: ignore[attr-defined]
             try:
                 lock.acquire()
-            except KeyboardInterrupt:            # it came while waiting, or just after: the loop knows which
+            except KeyboardInterrupt:  # it came while waiting, or just after: the loop knows which
                 self._machine.interrupt.defer()
 
 

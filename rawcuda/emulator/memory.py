@@ -5,6 +5,7 @@ How          device memory has addresses that no host has; pinned and managed me
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
 Read next    pools.py, copies.py
 """
+
 from __future__ import annotations
 
 from .codes import Refused
@@ -45,8 +46,11 @@ def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
     """Return the holding that starts at an address and was made in one of some ways."""
     holding = holding_at(machine, address)
     if holding.allocation.base != address:
-        raise Refused(1, f"{address:#x} lies {address - holding.allocation.base} bytes inside a {holding.allocation.describe()}: "
-                         "only its start can be given back")
+        raise Refused(
+            1,
+            f"{address:#x} lies {address - holding.allocation.base} bytes inside a {holding.allocation.describe()}: "
+            "only its start can be given back",
+        )
     if holding.released:
         raise Refused(1, f"{address:#x} was given back already, in stream order")
     if holding.flavour not in flavours:
@@ -55,11 +59,11 @@ def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
 
 
 def _free(machine: Machine, address: int, *flavours: str) -> None:
-    context = machine.context()
+    machine.context()
     machine.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
-    if machine.queues.inside_kernel():           # a __del__ that a collection ran: the thread cannot wait for itself
+    if machine.queues.inside_kernel():  # a __del__ that a collection ran: the thread cannot wait for itself
         holding.released = True
         machine.queues.after_kernel(lambda: _free_late(machine, holding))
         return
@@ -74,6 +78,7 @@ def _free_late(machine: Machine, holding: Holding) -> None:
 
 
 # -- device memory
+
 
 @entry("cuMemGetInfo_v2(size_t *free, size_t *total)", since=3020)
 def get_info(machine: Machine, free: int, total: int) -> None:
@@ -93,8 +98,10 @@ def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
     put_u64(address, allocation.base)
 
 
-@entry("cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)",
-       since=3020)
+@entry(
+    "cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)",
+    since=3020,
+)
 def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: int, element: int) -> None:
     """Allocate rows that each begin at an alignment which the device likes."""
     out(address, pitch)
@@ -141,6 +148,7 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
 
 
 # -- pinned memory
+
 
 @entry("cuMemAllocHost_v2(void **pp, size_t bytesize)", since=3020)
 @entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)", since=2020)
@@ -210,6 +218,7 @@ def host_flags(machine: Machine, address: int, pointer: int) -> None:
 
 # -- managed memory: where it should be is kept, and changes nothing
 
+
 def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
     machine.context()
     if not nbytes:
@@ -221,8 +230,10 @@ def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
     return holding
 
 
-@entry("cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream)",
-       since=12020)
+@entry(
+    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream)",
+    since=12020,
+)
 def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
     """Note where managed memory should go next."""
     holding = _managed(machine, address, nbytes)
@@ -261,8 +272,10 @@ def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: 
     _advise(machine, address, nbytes, advice, device)
 
 
-@entry("cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)",
-       since=8000)
+@entry(
+    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)",
+    since=8000,
+)
 def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
     """Give what was advised about managed memory."""
     out(data)
@@ -282,6 +295,7 @@ def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int)
 
 
 # -- what a pointer points to
+
 
 def _host_pointer(holding: Holding, address: int) -> int:
     if holding.flavour in ("device", "pool", "variable"):
@@ -329,8 +343,10 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
     _put_attribute(data, width, look_up(holding_at(machine, address), address))
 
 
-@entry("cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)",
-       since=7000)
+@entry(
+    "cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)",
+    since=7000,
+)
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
     """Give several attributes of a pointer; plain host memory is no error here, and all are 0 (the device -2)."""
     machine.context()

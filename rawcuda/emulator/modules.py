@@ -8,6 +8,7 @@ Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*)
              (undocumented: a header of 16 bytes, then members, each with a header of its own)
 Read next    ptx/, launches.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +19,7 @@ import time
 from .codes import Refused
 from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
 from .machine import Context, Machine
-from .thunks import entry, get_u64, out, put_address_of, put_bytes, put_float, put_int, put_u64, put_uint, take, text
+from .thunks import entry, get_u64, out, put_address_of, put_bytes, put_float, put_int, put_u64, put_uint, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Module", "Function", "Options", "function_at"]
 
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE, _WALL_TIME, _THREADS = 3, 4, 5, 6, 2, 1
-_MAX_DYNAMIC = 8                                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_MAX_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 class Function:
@@ -38,7 +39,7 @@ class Function:
     def __init__(self, module: Module, code: Entry) -> None:
         self.handle = 0
         self.module, self.entry = module, code
-        self.name = code.name.encode()           # cuFuncGetName hands out its address
+        self.name = code.name.encode()  # cuFuncGetName hands out its address
         self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
 
     @property
@@ -55,8 +56,17 @@ class Function:
         PTX_VERSION is the architecture that the PTX is for, as drivers answer it, whatever the header says.
         """
         code = self.entry
-        return {**dict.fromkeys(FUNCTION, 0), 0: self.max_threads, 1: code.static_shared, 2: code.constant_bytes,
-                3: code.local_bytes, 4: code.registers, 5: code.target, 6: self.module.machine.architecture, **self.settings}
+        return {
+            **dict.fromkeys(FUNCTION, 0),
+            0: self.max_threads,
+            1: code.static_shared,
+            2: code.constant_bytes,
+            3: code.local_bytes,
+            4: code.registers,
+            5: code.target,
+            6: self.module.machine.architecture,
+            **self.settings,
+        }
 
 
 class Module:
@@ -76,7 +86,9 @@ class Module:
         found = self.functions.get(name)
         if found is None:
             if name not in self.code.entries:
-                raise Refused(500, f"no kernel {name!r} in this module; it has {', '.join(sorted(self.code.entries)) or 'none'}")
+                raise Refused(
+                    500, f"no kernel {name!r} in this module; it has {', '.join(sorted(self.code.entries)) or 'none'}"
+                )
             found = self.functions[name] = self.machine.add(Function(self, self.code.entries[name]))
         return found
 
@@ -88,6 +100,7 @@ class Module:
 
 
 # -- loading
+
 
 class Options:
     """JIT options: where the logs go, and what is written back."""
@@ -108,7 +121,7 @@ class Options:
         address = get_u64(self._places[buffer]) if buffer in self._places else 0
         written = 0
         if address and room:
-            cut = said.encode("utf-8", "replace")[:room - 1] + b"\0"
+            cut = said.encode("utf-8", "replace")[: room - 1] + b"\0"
             put_bytes(address, cut)
             written = len(cut) - 1
         put_u64(self._places[size], written)
@@ -121,12 +134,18 @@ class Options:
 
 def _translated(machine: Machine, image: bytes, options: Options) -> Module:
     """Compile an image into a module of the current context, and write the logs; the module has no handle yet."""
-    from .ptx import Rejected, load              # only here: programs that load no kernel need no compiler
+    from .ptx import Rejected, load  # only here: programs that load no kernel need no compiler
+
     context = machine.context()
     begun = time.perf_counter()
     try:
-        code = load(image, machine.space, architecture=divmod(machine.architecture, 10), driver_version=DRIVER_VERSION,
-                    dump=_dump if machine.dump else None)
+        code = load(
+            image,
+            machine.space,
+            architecture=divmod(machine.architecture, 10),
+            driver_version=DRIVER_VERSION,
+            dump=_dump if machine.dump else None,
+        )
     except Rejected as rejected:
         options.log(_INFO, _INFO_SIZE, "")
         options.log(_ERROR, _ERROR_SIZE, rejected.log)
@@ -140,6 +159,7 @@ def _translated(machine: Machine, image: bytes, options: Options) -> Module:
 def _dump(source: str) -> str:
     """Write generated source where a person can read it, and say where."""
     import tempfile
+
     with tempfile.NamedTemporaryFile("w", prefix="ptx-", suffix=".py", delete=False, encoding="utf-8") as file:
         file.write(source)
     sys.stderr.write(f"emulator: the source that was made of a module is in {file.name}\n")
@@ -152,8 +172,11 @@ def _load_module(machine: Machine, address: int, image: bytes, options: Options)
     put_u64(address, module.handle)
 
 
-@entry("cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, "
-       "void **optionValues)", since=2010)
+@entry(
+    "cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, "
+    "void **optionValues)",
+    since=2010,
+)
 @entry("cuModuleLoadData(CUmodule *module, const void *image)", since=2000)
 @entry("cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)", since=2000)
 def load_data(machine: Machine, address: int, image: int, count: int = 0, options: int = 0, values: int = 0) -> None:
@@ -199,6 +222,7 @@ def unload(machine: Machine, handle: int) -> None:
 
 # -- what is in a module
 
+
 @entry("cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)", since=2000)
 def get_function(machine: Machine, address: int, handle: int, name: int) -> None:
     """Find a kernel by name."""
@@ -214,7 +238,9 @@ def get_global(machine: Machine, address: int, size: int, handle: int, name: int
         raise Refused(1)
     variable = variables.get(text(name))
     if variable is None:
-        raise Refused(500, f"no variable {text(name)!r} in this module; it has {', '.join(sorted(variables)) or 'none'}")
+        raise Refused(
+            500, f"no variable {text(name)!r} in this module; it has {', '.join(sorted(variables)) or 'none'}"
+        )
     if address:
         put_u64(address, variable.base)
     if size:
@@ -239,6 +265,7 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
 
 
 # -- functions
+
 
 def function_at(machine: Machine, handle: int) -> Function:
     """Return the function for a handle."""
@@ -265,8 +292,11 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
     if number not in (8, 9, 11, 12, 13, 14, 15):
         raise Refused(1)
     if number == _MAX_DYNAMIC and not 0 <= value <= ATTRIBUTES[97] - function.entry.static_shared:
-        raise Refused(1, f"{value} bytes of dynamic shared memory: a block has at most {ATTRIBUTES[97]}, and this kernel's own "
-                         f"take {function.entry.static_shared}")
+        raise Refused(
+            1,
+            f"{value} bytes of dynamic shared memory: a block has at most {ATTRIBUTES[97]}, and this kernel's own "
+            f"take {function.entry.static_shared}",
+        )
     if number == 9 and not -1 <= value <= 100:
         raise Refused(1)
     function.settings[number] = value
@@ -307,12 +337,12 @@ def _image_at(address: int) -> bytes:
     if not address:
         raise Refused(1)
     magic = ctypes.string_at(address, 4)
-    if magic == _WRAPPER:                        # what nvcc links into programs: magic, version, pointer to the fatbin
+    if magic == _WRAPPER:  # what nvcc links into programs: magic, version, pointer to the fatbin
         return _image_at(ctypes.c_uint64.from_address(address + 8).value)
     if magic == _FATBIN:
         header, size = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
         return _choose(ctypes.string_at(address, header + size))
-    if magic == b"\x7fELF":                      # a cubin: this much says that it is one, which is refused
+    if magic == b"\x7fELF":  # a cubin: this much says that it is one, which is refused
         return magic
     return ctypes.string_at(address)
 
@@ -329,8 +359,11 @@ def _choose(fatbin: bytes) -> bytes:
         if kind == 1 and architecture > best:
             best, chosen = architecture, content
     if chosen is None:
-        raise Refused(209, "this fatbin holds no PTX that the emulator can read (machine code it cannot run; PTX that is "
-                           "compressed with zstd it cannot unpack: nvcc --no-compress leaves it plain)")
+        raise Refused(
+            209,
+            "this fatbin holds no PTX that the emulator can read (machine code it cannot run; PTX that is "
+            "compressed with zstd it cannot unpack: nvcc --no-compress leaves it plain)",
+        )
     return chosen.rstrip(b"\0")
 
 
@@ -341,7 +374,7 @@ def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
     found = []
     while at + 64 <= min(end, len(fatbin)):
         kind, header, size, packed, architecture, flags, plain = struct.unpack_from("<H2xIQI8xI8xQ8xQ", fatbin, at)
-        content = fatbin[at + header:at + header + size]
+        content = fatbin[at + header : at + header + size]
         if flags & 0x2000:
             found.append((kind, architecture, _unpack_lz4(content[:packed], plain)))
         elif flags & 0x8000:
@@ -355,7 +388,7 @@ def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
 def _unpack_zstd(packed: bytes) -> list[bytes]:
     """Unpack a zstd frame where Python can, which is from 3.14 on."""
     try:
-        from compression import zstd             # type: ignore[import-not-found,unused-ignore]
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return []
     return [zstd.decompress(packed)]
@@ -369,7 +402,7 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
         token = packed[at]
         at += 1
         literals, at = _length(packed, at, token >> 4)
-        made += packed[at:at + literals]
+        made += packed[at : at + literals]
         at += literals
         if at + 2 > len(packed) or len(made) >= size:
             break
@@ -377,7 +410,7 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
         length, at = _length(packed, at + 2, token & 15)
         if not 0 < distance <= len(made):
             raise Refused(200, "this fatbin's compressed PTX is damaged")
-        for _ in range(length + 4):              # it may overlap what it makes
+        for _ in range(length + 4):  # it may overlap what it makes
             made.append(made[-distance])
     return bytes(made)
 

@@ -5,6 +5,7 @@ How          an address is given out at the call; the memory goes when the strea
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
 Read next    copies.py
 """
+
 from __future__ import annotations
 
 from .codes import Refused
@@ -15,10 +16,11 @@ from .thunks import ACCESS_DESC, LOCATION, POOL_PROPS, entry, get_int, get_u64, 
 
 __all__: list[str] = []
 
-_DEVICE = 1                                      # CU_MEM_LOCATION_TYPE_DEVICE
+_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 
 
 # -- allocating and freeing
+
 
 def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: Stream) -> None:
     if stream.capture is not None:
@@ -67,6 +69,7 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
 
 
 # -- pools
+
 
 def _pool(machine: Machine, handle: int) -> Pool:
     machine.context()

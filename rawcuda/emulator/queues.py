@@ -15,6 +15,7 @@ How          Every piece of work knows what it must wait for: its predecessor in
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, streams.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -29,7 +30,8 @@ from .space import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Optional
+    from collections.abc import Iterable
+    from typing import Callable
 
     from .graphs import Capture
     from .machine import Context, Machine
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
 
 INSTANT, KERNEL, HOST = range(3)
-_PATIENCE = 0.1             # seconds for which eager mode waits for work that another thread is doing
+_PATIENCE = 0.1  # seconds for which eager mode waits for work that another thread is doing
 
 
 class Work:
@@ -58,17 +60,28 @@ class Work:
 class Stream:
     """A queue of work in one context; `blocking` streams join the legacy default stream."""
 
-    __slots__ = ("handle", "ident", "context", "flags", "priority", "blocking", "queue", "running", "last", "capture",
-                 "closed")
+    __slots__ = (
+        "handle",
+        "ident",
+        "context",
+        "flags",
+        "priority",
+        "blocking",
+        "queue",
+        "running",
+        "last",
+        "capture",
+        "closed",
+    )
 
     def __init__(self, context: Context, ident: int, *, flags: int = 0, priority: int = 0) -> None:
         self.handle = 0
         self.ident, self.context, self.flags, self.priority = ident, context, flags, priority
         self.blocking = not flags & 1
         self.queue: deque[Work] = deque()
-        self.running: Optional[Work] = None
-        self.last: Optional[Work] = None
-        self.capture: Optional[Capture] = None
+        self.running: Work | None = None
+        self.last: Work | None = None
+        self.capture: Capture | None = None
         self.closed = False
 
     def __repr__(self) -> str:
@@ -83,8 +96,8 @@ class Event:
     def __init__(self, context: Context, flags: int) -> None:
         self.handle = 0
         self.context, self.flags = context, flags
-        self.work: Optional[Work] = None
-        self.captured: Optional[tuple[Capture, tuple[int, ...]]] = None      # recorded while capturing: after these nodes
+        self.work: Work | None = None
+        self.captured: tuple[Capture, tuple[int, ...]] | None = None  # recorded while capturing: after these nodes
 
     @property
     def reached(self) -> bool:
@@ -103,15 +116,18 @@ class Queues:
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
         self._kernels = threading.Lock()
-        self._late: list[Callable[[], None]] = []        # what waits for the end of the kernel that asked for it
-        self._kernel_thread = 0                          # the thread that runs a kernel now
-        self._busy: dict[Stream, None] = {}              # streams with work in their queues, oldest first
-        self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[mode]
+        self._late: list[Callable[[], None]] = []  # what waits for the end of the kernel that asked for it
+        self._kernel_thread = 0  # the thread that runs a kernel now
+        self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
+        self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
+            mode
+        ]
 
     # -- taking work in
 
-    def submit(self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT,
-               after: Iterable[Work] = ()) -> Optional[Work]:
+    def submit(
+        self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, after: Iterable[Work] = ()
+    ) -> Work | None:
         """Queue work, or add it to the graph that the stream is capturing (then there is nothing to wait for: None)."""
         context = stream.context
         if stream.capture is not None:
@@ -127,7 +143,7 @@ class Queues:
             self._join(stream, context, work)
         stream.last = work
         if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager":
-            self._execute(work)                          # nothing to wait for: it needs no queue
+            self._execute(work)  # nothing to wait for: it needs no queue
             return work
         idle = not self._busy
         stream.queue.append(work)
@@ -135,7 +151,7 @@ class Queues:
         if self.inside_kernel():
             return work
         if idle and self.mode == "eager":
-            self._start(work)                            # nothing else could come first
+            self._start(work)  # nothing else could come first
         if not work.done:
             self._submit_more(work)
         return work
@@ -165,7 +181,7 @@ class Queues:
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
             if now >= deadline:
-                return                                   # another thread is at it, and may be waiting for our caller
+                return  # another thread is at it, and may be waiting for our caller
             self._wait(deadline - now)
 
     def _submit_random(self, work: Work) -> None:
@@ -177,12 +193,15 @@ class Queues:
 
     # -- waiting for work
 
-    def complete(self, work: Optional[Work]) -> None:
+    def complete(self, work: Work | None) -> None:
         """Run what a piece of work needs, and it, and return when it is done."""
         while work is not None and not work.done:
             if self.inside_kernel():
-                raise Refused(800, "a __del__ that a collection ran inside an emulated kernel waits for that kernel's own thread: "
-                                   "wait outside of __del__")
+                raise Refused(
+                    800,
+                    "a __del__ that a collection ran inside an emulated kernel waits for that kernel's own thread: "
+                    "wait outside of __del__",
+                )
             head = self._choose(work)
             if head is None:
                 self._wait(None)
@@ -201,7 +220,7 @@ class Queues:
         for stream in list(context.streams.values()):
             self.complete(stream.last)
 
-    def nudge(self, work: Optional[Work]) -> None:
+    def nudge(self, work: Work | None) -> None:
         """Let work go on a little because somebody asked how it is doing: a loop of queries must come to an end."""
         if work is None or work.done or self.mode == "eager" or self.inside_kernel():
             return
@@ -217,7 +236,7 @@ class Queues:
                 if all(other.done for other in head.after):
                     yield head
 
-    def _choose(self, work: Work) -> Optional[Work]:
+    def _choose(self, work: Work) -> Work | None:
         """Choose what to run so that `work` comes nearer; None when another thread is doing just that."""
         if self.mode == "random":
             ready = list(self._ready())
@@ -234,7 +253,7 @@ class Queues:
             else:
                 return head
 
-    def _wait(self, seconds: Optional[float]) -> None:
+    def _wait(self, seconds: float | None) -> None:
         """Let other threads finish something."""
         if not any(stream.running is not None for stream in self._busy):
             raise RuntimeError(f"no work can run, and none is running: {[list(stream.queue) for stream in self._busy]}")
@@ -308,7 +327,7 @@ class Queues:
                 if stream.closed:
                     stream.context.streams.pop(stream.ident, None)
         work.done = True
-        work.run, work.after = _nothing, []              # what it held can go
+        work.run, work.after = _nothing, []  # what it held can go
         if self._waiting:
             self._changed.notify_all()
 
@@ -352,7 +371,7 @@ class HostThread:
             self._thread = threading.Thread(target=self._serve, name="host functions", daemon=True)
             try:
                 self._thread.start()
-            except RuntimeError:                 # the interpreter is ending and starts no more threads
+            except RuntimeError:  # the interpreter is ending and starts no more threads
                 self._thread = None
                 self._run(work)
                 return

@@ -3,6 +3,7 @@
 Source       CUDA Driver API, "Stream Management", "Event Management", "Execution Control" (cuLaunchHostFunc)
 Read next    queues.py, memory.py
 """
+
 from __future__ import annotations
 
 from .codes import Refused
@@ -18,6 +19,7 @@ _DISABLE_TIMING = 2
 
 
 # -- streams
+
 
 @entry("cuStreamCreate(CUstream *phStream, unsigned int Flags)", since=2000)
 @entry("cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)", since=5050)
@@ -132,6 +134,7 @@ def _pass() -> None:
 
 # -- host functions
 
+
 @entry("cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)", since=10000)
 def launch_host_function(machine: Machine, handle: int, function: int, data: int) -> None:
     """Queue a call of the host's; in it, every driver call is refused."""
@@ -142,6 +145,7 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
 
 
 # -- events
+
 
 @entry("cuEventCreate(CUevent *phEvent, unsigned int Flags)", since=2000)
 def event_create(machine: Machine, address: int, flags: int) -> None:

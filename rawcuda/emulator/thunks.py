@@ -13,15 +13,16 @@ How          every pointer and handle is declared as an integer of its width: NU
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
 Read next    machine.py, then a room of entry points, such as streams.py
 """
+
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import re
 import struct
 import sys
 import threading
-import _thread
 
 from .codes import NAMES, Refused
 from .space import Fault
@@ -34,10 +35,34 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Optional[int]])
 
-__all__ = ["Entry", "ENTRIES", "entry", "serve", "parse", "Interrupt", "Location",
-           "out", "put_int", "put_uint", "put_u64", "put_float", "put_bytes", "put_address_of", "get_int", "get_u64",
-           "text", "MEMCPY2D", "MEMCPY3D", "LAUNCH_CONFIG", "LAUNCH_ATTRIBUTE", "POOL_PROPS", "LOCATION", "ACCESS_DESC",
-           "read", "take"]
+__all__ = [
+    "Entry",
+    "ENTRIES",
+    "entry",
+    "serve",
+    "parse",
+    "Interrupt",
+    "Location",
+    "out",
+    "put_int",
+    "put_uint",
+    "put_u64",
+    "put_float",
+    "put_bytes",
+    "put_address_of",
+    "get_int",
+    "get_u64",
+    "text",
+    "MEMCPY2D",
+    "MEMCPY3D",
+    "LAUNCH_CONFIG",
+    "LAUNCH_ATTRIBUTE",
+    "POOL_PROPS",
+    "LOCATION",
+    "ACCESS_DESC",
+    "read",
+    "take",
+]
 
 _OUT_OF_MEMORY, _NOT_INITIALIZED, _NOT_PERMITTED, _UNKNOWN = 2, 3, 800, 999
 
@@ -49,22 +74,35 @@ class Location(ctypes.Structure):
 
 
 # c_long is 32 bits on Windows: it is in no signature. CUDAAPI is __stdcall there, which on x64 means nothing.
-_SCALARS: "dict[str, Any]" = {
-    "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
-    "unsigned char": ctypes.c_ubyte, "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_uint64,
-    "cuuint32_t": ctypes.c_uint32, "cuuint64_t": ctypes.c_uint64, "CUdeviceptr": ctypes.c_uint64,
-    "CUdevice": ctypes.c_int, "CUresult": ctypes.c_int, "CUmemLocation": Location,
+_SCALARS: dict[str, Any] = {
+    "int": ctypes.c_int,
+    "unsigned int": ctypes.c_uint,
+    "size_t": ctypes.c_size_t,
+    "float": ctypes.c_float,
+    "unsigned char": ctypes.c_ubyte,
+    "unsigned short": ctypes.c_ushort,
+    "unsigned long long": ctypes.c_uint64,
+    "cuuint32_t": ctypes.c_uint32,
+    "cuuint64_t": ctypes.c_uint64,
+    "CUdeviceptr": ctypes.c_uint64,
+    "CUdevice": ctypes.c_int,
+    "CUresult": ctypes.c_int,
+    "CUmemLocation": Location,
 }
-_ENUMS = frozenset("""
+_ENUMS = frozenset(
+    """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
-""".split())
-_HANDLES = frozenset("""
+""".split()
+)
+_HANDLES = frozenset(
+    """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
-""".split())
+""".split()
+)
 
 
-def _ctype(c_type: str) -> "Any":
+def _ctype(c_type: str) -> Any:
     """Return the ctypes type for a C type: addresses and handles are integers of a pointer's width."""
     if c_type.endswith("*") or c_type in _HANDLES:
         return ctypes.c_size_t
@@ -73,13 +111,13 @@ def _ctype(c_type: str) -> "Any":
     return _SCALARS[c_type]
 
 
-def parse(line: str) -> "tuple[str, list[tuple[str, str]]]":
+def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
     """Take a C line apart: its name, and (type, name) of each parameter."""
-    name, inside = re.fullmatch(r"(\w+)\((.*)\)", line.strip(), re.S).groups()      # type: ignore[union-attr]
+    name, inside = re.fullmatch(r"(\w+)\((.*)\)", line.strip(), re.S).groups()  # type: ignore[union-attr]
     parameters = []
     if inside.strip() != "void":
         for piece in inside.split(","):
-            c_type, parameter = re.fullmatch(r"\s*(.*?)\s*(\w+)\s*", piece, re.S).groups()   # type: ignore[union-attr]
+            c_type, parameter = re.fullmatch(r"\s*(.*?)\s*(\w+)\s*", piece, re.S).groups()  # type: ignore[union-attr]
             parameters.append((re.sub(r"\s*\*", " *", c_type).replace("* *", "**"), parameter))
     return name, parameters
 
@@ -89,60 +127,62 @@ class Entry:
 
     __slots__ = ("name", "line", "function", "free", "since")
 
-    def __init__(self, line: str, function: "Callable[..., Optional[int]]", free: bool, since: int) -> None:
+    def __init__(self, line: str, function: Callable[..., int | None], free: bool, since: int) -> None:
         self.name = line.partition("(")[0]
         self.line, self.function, self.free, self.since = line, function, free, since
 
-    def prototype(self) -> "Any":
+    def prototype(self) -> Any:
         """Return the ctypes function type of this entry."""
         return ctypes.CFUNCTYPE(ctypes.c_int, *(_ctype(c_type) for c_type, _ in parse(self.line)[1]))
 
 
-ENTRIES: "dict[str, Entry]" = {}
+ENTRIES: dict[str, Entry] = {}
 
 
-def entry(line: str, *, since: int, free: bool = False) -> "Callable[[F], F]":
+def entry(line: str, *, since: int, free: bool = False) -> Callable[[F], F]:
     """Declare an entry point by its C line, as cuda.h has it, with the exported name.
 
     line   name(parameters); the function gets the machine, then each parameter as an int or float
     free   it needs no cuInit, no lock, and may be called from a host function
     since  the CUDA version that brought it: cuGetProcAddress gives the newest ABI that the asked version had
     """
-    def declare(function: "F") -> "F":
+
+    def declare(function: F) -> F:
         made = Entry(line, function, free, since)
         if made.name in ENTRIES:
             raise ValueError(f"{made.name} is declared twice")
         ENTRIES[made.name] = made
         return function
+
     return declare
 
 
-def serve(machine: "Machine", served: Entry) -> int:
+def serve(machine: Machine, served: Entry) -> int:
     """Make a C function of an entry point, for ever, and return its address."""
     thunk = served.prototype()(_wrap(machine, served))
     _keep_for_ever(thunk)
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
-def _keep_for_ever(thing: "Any") -> None:
+def _keep_for_ever(thing: Any) -> None:
     """Hold a reference that nothing ever gives back: a list of thunks would be emptied when the interpreter ends."""
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=getattr(sys, "dllhandle"))
-    retain = api["Py_IncRef"]                    # a binding of our own: ctypes.pythonapi's is everybody's
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+    retain = api["Py_IncRef"]  # a binding of our own: ctypes.pythonapi's is everybody's
     retain.argtypes, retain.restype = [ctypes.py_object], None
     retain(thing)
 
 
-def _wrap(machine: "Machine", served: Entry) -> "Callable[..., int]":
+def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     """Wrap an entry so that it always returns a code: what leaves a callback in any other way is lost, and the caller
     would read whatever the stack held, which is often 0."""
     function, free, lock, worker = served.function, served.free, machine.lock, machine.host_thread
     getpid, get_ident = os.getpid, threading.get_ident
 
-    def call(*arguments: "Any") -> int:
+    def call(*arguments: Any) -> int:
         try:
             if free:
                 code = function(machine, *arguments)
-            elif machine.pid != getpid():        # before the lock, which a fork() may have copied in its locked state
+            elif machine.pid != getpid():  # before the lock, which a fork() may have copied in its locked state
                 return _NOT_INITIALIZED
             elif worker.ident == get_ident():
                 return _NOT_PERMITTED
@@ -164,14 +204,14 @@ def _checked(code: int) -> int:
     return code
 
 
-def _answer(machine: "Machine", served: Entry, caught: BaseException) -> int:
+def _answer(machine: Machine, served: Entry, caught: BaseException) -> int:
     """Return the code for what was raised in an entry; keep what nobody meant to raise."""
     if isinstance(caught, (Refused, Fault)):
         return machine.refuse(caught.code, caught.report)
     if isinstance(caught, MemoryError):
         return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
     if isinstance(caught, KeyboardInterrupt):
-        machine.interrupt.defer()                # delivered again once the caller is back in its own Python code
+        machine.interrupt.defer()  # delivered again once the caller is back in its own Python code
     else:
         machine.kept_exceptions.append(caught)
         machine.report(_UNKNOWN, f"{served.name} failed inside the emulator: {caught!r}")
@@ -195,7 +235,7 @@ class Interrupt:
         timer.daemon = True
         try:
             timer.start()
-        except RuntimeError:                     # the interpreter is ending: nobody is left to interrupt
+        except RuntimeError:  # the interpreter is ending: nobody is left to interrupt
             pass
 
     def _deliver(self) -> None:
@@ -283,14 +323,14 @@ def text(address: int) -> str:
 
 
 # x: the padding that a C compiler inserts before an 8-byte member, or at the end
-_SIDE_2D = "2Q i4x QQQ Q"                        # x, y; memory type; host, device, array; pitch
-_SIDE_3D = "4Q i4x QQQ Q 2Q"                     # x, y, z, level; type; host, device, array; context; pitch, height
+_SIDE_2D = "2Q i4x QQQ Q"  # x, y; memory type; host, device, array; pitch
+_SIDE_3D = "4Q i4x QQQ Q 2Q"  # x, y, z, level; type; host, device, array; context; pitch, height
 MEMCPY2D = struct.Struct("<" + _SIDE_2D * 2 + "2Q")
-MEMCPY3D = struct.Struct("<" + _SIDE_3D * 2 + "3Q")       # and CUDA_MEMCPY3D_PEER, whose contexts are reserved in this one
-LAUNCH_CONFIG = struct.Struct("<7I4x QQ I4x")             # grid, block, shared bytes; stream, attributes; their number
+MEMCPY3D = struct.Struct("<" + _SIDE_3D * 2 + "3Q")  # and CUDA_MEMCPY3D_PEER, whose contexts are reserved in this one
+LAUNCH_CONFIG = struct.Struct("<7I4x QQ I4x")  # grid, block, shared bytes; stream, attributes; their number
 LAUNCH_ATTRIBUTE = struct.Struct("<i4x 64s")
 LOCATION = struct.Struct("<2i")
-POOL_PROPS = struct.Struct("<2i 2i QQ H54x")              # type, handle types; location; security, largest size; usage
+POOL_PROPS = struct.Struct("<2i 2i QQ H54x")  # type, handle types; location; security, largest size; usage
 ACCESS_DESC = struct.Struct("<2i i")
 
 

@@ -5,6 +5,7 @@ What not     no driver is loaded: CUDA memory is asked for with stream=-1, as no
              the system has said that there is memory.
 Read next    __init__.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -14,16 +15,25 @@ import sys
 from .. import layout
 from ..cpython import bind
 from ..description import Description
-from ..dlpack import DEVICE_TYPES, TYPE_CODES, VERSION, DLManagedTensor, DLManagedTensorVersioned, DLPackExchangeAPI, identify, is_capsule
+from ..dlpack import (
+    DEVICE_TYPES,
+    TYPE_CODES,
+    VERSION,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPI,
+    identify,
+    is_capsule,
+)
 from ..dlpack import name_of as name_of_capsule
-from ..dtypes import from_dlpack
 from ..errors import worded
 from ..protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ..protocols.dlpack import describe_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Mapping, Optional
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Callable
 
     Meanings = Mapping[str, Callable[[Any], str]]
 
@@ -36,10 +46,10 @@ class Finding:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.facts: dict[str, Any] = {}
-        self.made: Optional[Description] = None
+        self.made: Description | None = None
         self.refusal: str = ""
 
-    def read(self, how: Callable[[], Optional[Description]]) -> None:
+    def read(self, how: Callable[[], Description | None]) -> None:
         """Make the Description, which must not hold the exporter, or note why there is none."""
         try:
             made = how()
@@ -48,7 +58,7 @@ class Finding:
         else:
             self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made.place, None)
 
-    def peek(self, what: str, address: int, nbytes: int) -> Optional[bytes]:
+    def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
         """Return the bytes behind a pointer, or note that it leads nowhere."""
         raw = peek(address, nbytes)
         if raw is None:
@@ -67,7 +77,8 @@ def raised(error: BaseException) -> str:
 
 # -- bytes
 
-def peek(address: int, nbytes: int) -> Optional[bytes]:
+
+def peek(address: int, nbytes: int) -> bytes | None:
     """Return a copy of at most 4096 bytes at an address, or None where they cannot be read.
 
     Reading through a bad pointer would end the process; writing from it into a pipe is an error, and no more.
@@ -76,21 +87,25 @@ def peek(address: int, nbytes: int) -> Optional[bytes]:
         return None
     if sys.platform == "win32":
         try:
-            return ctypes.string_at(address, nbytes)     # there ctypes turns an access violation into an OSError
+            return ctypes.string_at(address, nbytes)  # there ctypes turns an access violation into an OSError
         except OSError:
             return None
     source, sink = os.pipe()
     try:
-        return os.read(source, nbytes) if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes else None
-    except OSError:                                      # EFAULT
+        return (
+            os.read(source, nbytes)
+            if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes
+            else None
+        )
+    except OSError:  # EFAULT
         return None
     finally:
         os.close(source)
         os.close(sink)
 
 
-def _int64s(raw: Optional[bytes]) -> Optional[tuple[int, ...]]:
-    return raw and tuple(memoryview(raw).cast("q"))      # type: ignore[return-value]
+def _int64s(raw: bytes | None) -> tuple[int, ...] | None:
+    return raw and tuple(memoryview(raw).cast("q"))  # type: ignore[return-value]
 
 
 def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator[tuple[str, bytes, int, int, bool]]:
@@ -100,9 +115,15 @@ def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator
         if issubclass(type_, ctypes.Structure):
             yield from _fields(type_, raw, offset, "" if name == "dl_tensor" else f"{before}{name}.")
         else:
-            part = raw[offset:offset + ctypes.sizeof(type_)]
+            part = raw[offset : offset + ctypes.sizeof(type_)]
             is_signed = type_ in (ctypes.c_int32, ctypes.c_int, ctypes.c_int64, ctypes.c_ssize_t)
-            yield before + name, part, offset, int.from_bytes(part, sys.byteorder, signed=is_signed), type_ is ctypes.c_void_p
+            yield (
+                before + name,
+                part,
+                offset,
+                int.from_bytes(part, sys.byteorder, signed=is_signed),
+                type_ is ctypes.c_void_p,
+            )
 
 
 def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meanings) -> dict[str, int]:
@@ -111,14 +132,20 @@ def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meaning
     values = {name: value for name, _, _, value, _ in fields}
     finding.facts.update(values)
     wide = max(21, *map(len, values))
-    finding.lines += [f"{kind.__name__} {where}, {len(raw)} bytes:", f"  {'at':>4}  {'bytes, lowest address first':<27} {'field':<{wide}} {'value':<16} meaning"]
+    finding.lines += [
+        f"{kind.__name__} {where}, {len(raw)} bytes:",
+        f"  {'at':>4}  {'bytes, lowest address first':<27} {'field':<{wide}} {'value':<16} meaning",
+    ]
     for name, part, offset, value, is_pointer in fields:
         means = meanings[name](value) if name in meanings else ""
-        finding.lines.append(f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {hex(value) if is_pointer else value:<16} {means}".rstrip())
+        finding.lines.append(
+            f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {hex(value) if is_pointer else value:<16} {means}".rstrip()
+        )
     return values
 
 
 # -- DLPack
+
 
 def _name(names: Mapping[str, int], number: int) -> str:
     return next((name for name, value in names.items() if value == number), "unknown to DLPack 1.3")
@@ -128,10 +155,15 @@ _TENSOR: Meanings = {
     "version.major": lambda v: "" if v == 1 else "another layout: nothing behind flags can be read",
     "deleter": lambda v: "to be called once, by whoever takes the tensor" if v else "null: nothing to free",
     "manager_ctx": lambda v: "the producer's own business",
-    "flags": lambda v: " | ".join(["READ_ONLY"] * (v & 1) + ["IS_COPIED"] * (v >> 1 & 1) + ["IS_SUBBYTE_TYPE_PADDED"] * (v >> 2 & 1)),
+    "flags": lambda v: " | ".join(
+        ["READ_ONLY"] * (v & 1) + ["IS_COPIED"] * (v >> 1 & 1) + ["IS_SUBBYTE_TYPE_PADDED"] * (v >> 2 & 1)
+    ),
     "data": lambda v: f"{v % 256} past a multiple of 256" if v % 256 else "",
-    "device.device_type": lambda v: _name(DEVICE_TYPES, v), "dtype.code": lambda v: _name(TYPE_CODES, v), "dtype.bits": lambda v: "of one lane",
-    "byte_offset": lambda v: "to be added to data" if v else "", "strides": lambda v: "" if v else "null: C order",
+    "device.device_type": lambda v: _name(DEVICE_TYPES, v),
+    "dtype.code": lambda v: _name(TYPE_CODES, v),
+    "dtype.bits": lambda v: "of one lane",
+    "byte_offset": lambda v: "to be added to data" if v else "",
+    "strides": lambda v: "" if v else "null: C order",
 }
 
 
@@ -145,9 +177,11 @@ def _tensor(finding: Finding, capsule: Any) -> None:
     said = _show(finding, kind, raw, f"at {address:#x}", _TENSOR)
     finding.facts["versioned"] = versioned
     ndim = said["ndim"]
-    if said.get("version.major", 1) == 1 and 0 < ndim <= 64:             # what is out of bounds the reader refuses by itself
+    if said.get("version.major", 1) == 1 and 0 < ndim <= 64:  # what is out of bounds the reader refuses by itself
         for name, unit in (("shape", "elements"), ("strides", "elements, not bytes")):
-            numbers = finding.facts[f"{name}_read"] = _int64s(finding.peek(name, said[name], 8 * ndim)) if said[name] else None
+            numbers = finding.facts[f"{name}_read"] = (
+                _int64s(finding.peek(name, said[name], 8 * ndim)) if said[name] else None
+            )
             if finding.refusal:
                 return
             if numbers:
@@ -156,10 +190,13 @@ def _tensor(finding: Finding, capsule: Any) -> None:
 
 
 def _dlpack(obj: Any, finding: Finding) -> bool:
-    if is_capsule(obj):                                  # it stays as it is
+    if is_capsule(obj):  # it stays as it is
         finding.facts["name"] = name = name_of_capsule(obj)
-        finding.lines.append(f"a PyCapsule named {worded(name)}" + ": nobody has taken the tensor, and dropping the capsule frees it" * (
-            name in (b"dltensor", b"dltensor_versioned")))
+        finding.lines.append(
+            f"a PyCapsule named {worded(name)}"
+            + ": nobody has taken the tensor, and dropping the capsule frees it"
+            * (name in (b"dltensor", b"dltensor_versioned"))
+        )
         _tensor(finding, obj)
         return True
     ask = getattr(obj, "__dlpack__", None)
@@ -214,19 +251,29 @@ def _exchange(obj: Any, finding: Finding) -> bool:
 
 # -- the array interfaces
 
+
 def _stream_meaning(value: Any) -> str:
-    known = {"None": "nothing to wait for", "0": "forbidden: it could mean either default stream", "1": "the legacy default stream",
-             "2": "the per-thread default stream"}
+    known = {
+        "None": "nothing to wait for",
+        "0": "forbidden: it could mean either default stream",
+        "1": "the legacy default stream",
+        "2": "the per-thread default stream",
+    }
     return known.get(worded(value), "a stream's handle, to be waited for" if type(value) is int else "no stream")
 
 
 _KEYS: Meanings = {
-    "typestr": lambda v: "byte order, kind, bytes of an element", "data": lambda v: "(address, read-only)", "stream": _stream_meaning,
-    "strides": lambda v: "C order" if v is None else "bytes", "descr": lambda v: "an element's fields",
+    "typestr": lambda v: "byte order, kind, bytes of an element",
+    "data": lambda v: "(address, read-only)",
+    "stream": _stream_meaning,
+    "strides": lambda v: "C order" if v is None else "bytes",
+    "descr": lambda v: "an element's fields",
 }
 
 
-def _interface(obj: Any, finding: Finding, protocol: str, describe: Callable[[Any], Optional[Description]], required: str) -> bool:
+def _interface(
+    obj: Any, finding: Finding, protocol: str, describe: Callable[[Any], Description | None], required: str
+) -> bool:
     said = array_interface.read_attribute(obj, protocol)
     if said is None:
         return False
@@ -241,7 +288,10 @@ def _interface(obj: Any, finding: Finding, protocol: str, describe: Callable[[An
 
 # -- the buffer protocol, and streams
 
-_check, _release = bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object), bind("PyBuffer_Release", None, ctypes.c_void_p)
+_check, _release = (
+    bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object),
+    bind("PyBuffer_Release", None, ctypes.c_void_p),
+)
 _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
 
 
@@ -249,15 +299,29 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     if not _check(obj):
         return False
     struct = buffer.Py_buffer()
-    _get(obj, ctypes.addressof(struct), 0x11C)           # PyBUF_FULL_RO
+    _get(obj, ctypes.addressof(struct), 0x11C)  # PyBUF_FULL_RO
     try:
         format_ = ctypes.string_at(struct.format).decode("latin-1") if struct.format else "B"
-        read = {name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim)) for name in ("shape", "strides", "suboffsets")}
-        _show(finding, buffer.Py_buffer, bytes(struct), "for PyBUF_FULL_RO, released again", {
-            "buf": lambda v: "the first element, not the lowest address", "obj": lambda v: "the exporter, which is held",
-            "len": lambda v: "bytes of all elements, gaps not counted", "readonly": lambda v: "read-only" if v else "writable",
-            "format": lambda v: worded(format_, 90), "shape": lambda v: f"{read['shape']}",
-            "strides": lambda v: f"{read['strides']} bytes" if v else "null: C order", "suboffsets": lambda v: f"{read['suboffsets']}" * bool(v)})
+        read = {
+            name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim))
+            for name in ("shape", "strides", "suboffsets")
+        }
+        _show(
+            finding,
+            buffer.Py_buffer,
+            bytes(struct),
+            "for PyBUF_FULL_RO, released again",
+            {
+                "buf": lambda v: "the first element, not the lowest address",
+                "obj": lambda v: "the exporter, which is held",
+                "len": lambda v: "bytes of all elements, gaps not counted",
+                "readonly": lambda v: "read-only" if v else "writable",
+                "format": lambda v: worded(format_, 90),
+                "shape": lambda v: f"{read['shape']}",
+                "strides": lambda v: f"{read['strides']} bytes" if v else "null: C order",
+                "suboffsets": lambda v: f"{read['suboffsets']}" * bool(v),
+            },
+        )
     finally:
         _release(ctypes.addressof(struct))
     finding.facts.update({f"{name}_read": value for name, value in read.items()})
@@ -271,7 +335,9 @@ def _stream(obj: Any, finding: Finding) -> bool:
         return False
     finding.facts["pair"] = pair = offered() if callable(offered) else offered
     handle = cuda_stream.handle_from(obj)
-    finding.lines.append(f"-> {worded(pair)}   version, cudaStream_t; to the driver {handle:#x}, {_stream_meaning(handle)}")
+    finding.lines.append(
+        f"-> {worded(pair)}   version, cudaStream_t; to the driver {handle:#x}, {_stream_meaning(handle)}"
+    )
     return True
 
 
@@ -279,10 +345,22 @@ def _stream(obj: Any, finding: Finding) -> bool:
 ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
     "dlpack_c_exchange": ("__dlpack_c_exchange_api__", _exchange),
     "dlpack": ("__dlpack__", _dlpack),
-    "cuda_array_interface": ("__cuda_array_interface__", lambda obj, finding: _interface(
-        obj, finding, "cuda_array_interface", cuda_array_interface.describe, "shape typestr data version strides stream")),
-    "array_interface": ("__array_interface__", lambda obj, finding: _interface(
-        obj, finding, "array_interface", array_interface.describe, "shape typestr data version strides")),
+    "cuda_array_interface": (
+        "__cuda_array_interface__",
+        lambda obj, finding: _interface(
+            obj,
+            finding,
+            "cuda_array_interface",
+            cuda_array_interface.describe,
+            "shape typestr data version strides stream",
+        ),
+    ),
+    "array_interface": (
+        "__array_interface__",
+        lambda obj, finding: _interface(
+            obj, finding, "array_interface", array_interface.describe, "shape typestr data version strides"
+        ),
+    ),
     "buffer": ("the buffer protocol", _buffer),
     "cuda_stream": ("__cuda_stream__", _stream),
 }
@@ -304,35 +382,102 @@ class _Said:
 
 
 _QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
-    (lambda s: s.d["first"].startswith("TypeError"), "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: ask again without it, but "
-     "never without the stream."),
-    (lambda s: s.d["first"] == b"dltensor", "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. Go by the name (cuda-python #285)."),
-    (lambda s: s.d["versioned"] is False, "A legacy capsule cannot say read-only, though JAX's arrays are: NumPy and view() take it as read-only (unless the "
-     "object's own array interface says otherwise), PyTorch and CuPy write into it."),
+    (
+        lambda s: s.d["first"].startswith("TypeError"),
+        "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: ask again without it, but "
+        "never without the stream.",
+    ),
+    (
+        lambda s: s.d["first"] == b"dltensor",
+        "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. Go by the name (cuda-python #285).",
+    ),
+    (
+        lambda s: s.d["versioned"] is False,
+        "A legacy capsule cannot say read-only, though JAX's arrays are: NumPy and view() take it as read-only (unless the "
+        "object's own array interface says otherwise), PyTorch and CuPy write into it.",
+    ),
     (lambda s: s.d["flags"] & 1, "READ_ONLY: PyTorch and CuPy ignore it and write."),
-    (lambda s: s.d["flags"] & 1 and s.d["legacy"] == b"dltensor", "The legacy capsule loses READ_ONLY: pyarrow, cuda.core 1.2, nanobind 3.1."),
-    (lambda s: s.d["flags"] & 1 and "Error" in s.d["legacy"], "No legacy capsule, rightly, as it would lose READ_ONLY (numpy #20742); JAX and Warp ask for one "
-     "(jax #40789)."),
-    (lambda s: s.d["ndim"] and not s.d["strides"], "strides is null for C order, forbidden since DLPack 1.2: NumPy before 2.4, Warp, DALI, pyarrow."),
-    (lambda s: s.d["byte_offset"], "byte_offset is not 0: Warp ignores it and reads other elements, TensorFlow refuses it."),
-    (lambda s: s.d["data"] % 256 and s.n > 0, "data is not aligned to 256 bytes, as dlpack.h wants it: NumPy, PyTorch, pyarrow, tvm-ffi."),
-    (lambda s: s.n == 0 and s.d["data"], "No elements, but a pointer: NumPy. It should be null, and the driver must not be asked about it."),
-    (lambda s: s.n > 0 and any(n == 1 and step not in (0, c) for n, step, c in zip(s.d["shape_read"], s.d["strides_read"], layout.c_strides(
-        s.d["shape_read"], 1))), "An extent of 1 has an odd stride, which says nothing: PyTorch (pytorch #83158)."),
-    (lambda s: min(s.d["strides_read"]) < 0, "A negative stride ends the process in PyTorch up to 2.13 (pytorch #188023); TensorFlow and JAX refuse it."),
-    (lambda s: tuple(map(int, s.d["said_device"])) != (s.d["device.device_type"], s.d["device.device_id"]), "__dlpack_device__ contradicts the capsule, which is "
-     "the truth: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422)."),
-    (lambda s: s.d["device.device_type"] in (3, 13), "Pinned or managed memory: PyTorch refuses it (pytorch #96318), NumPy does not wait for the device."),
-    (lambda s: s.d["name"].startswith(b"used_"), "The capsule was consumed: its tensor has an owner, who will free it. A second from_dlpack must fail, or it "
-     "would be freed twice."),
-    (lambda s: s.lib == "numpy" and "data" not in s.d, "NumPy refuses what DLPack cannot say: structures, dates, text, odd strides; before 2.1 also read-only arrays."),
-    (lambda s: s.lib == "torch" and s.obj.is_neg(), "The negative bit: Tensor.__dlpack__ forgets it, and values get the wrong sign. Export resolve_neg()."),
-    (lambda s: s.c["stream"] == 0, "stream 0 is forbidden, as it could mean None, 1 or 2; cuda.core fails with a bare assert."),
-    (lambda s: s.c["version"] >= 3 and s.c.get("stream") is None, "No stream, so nothing to wait for: PyCUDA says that even with work pending. DALI 1.32 crashed on "
-     "None (DALI #5423)."),
-    (lambda s: s.c["version"] < 3, "Before version 3 nothing is said of streams, though work may be pending: PyTorch. cuda.core refuses version 2."),
-    (lambda s: s.i["typestr"][1:] in ("V1", "V2"), "So bfloat16 (V2) and float8 (V1) show themselves: opaque bytes, never float16."),
-    (lambda s: s.b["ndim"] and not s.b["strides"], "strides is null though strides were asked for: ctypes, for C order."),
+    (
+        lambda s: s.d["flags"] & 1 and s.d["legacy"] == b"dltensor",
+        "The legacy capsule loses READ_ONLY: pyarrow, cuda.core 1.2, nanobind 3.1.",
+    ),
+    (
+        lambda s: s.d["flags"] & 1 and "Error" in s.d["legacy"],
+        "No legacy capsule, rightly, as it would lose READ_ONLY (numpy #20742); JAX and Warp ask for one (jax #40789).",
+    ),
+    (
+        lambda s: s.d["ndim"] and not s.d["strides"],
+        "strides is null for C order, forbidden since DLPack 1.2: NumPy before 2.4, Warp, DALI, pyarrow.",
+    ),
+    (
+        lambda s: s.d["byte_offset"],
+        "byte_offset is not 0: Warp ignores it and reads other elements, TensorFlow refuses it.",
+    ),
+    (
+        lambda s: s.d["data"] % 256 and s.n > 0,
+        "data is not aligned to 256 bytes, as dlpack.h wants it: NumPy, PyTorch, pyarrow, tvm-ffi.",
+    ),
+    (
+        lambda s: s.n == 0 and s.d["data"],
+        "No elements, but a pointer: NumPy. It should be null, and the driver must not be asked about it.",
+    ),
+    (
+        lambda s: (
+            s.n > 0
+            and any(
+                n == 1 and step not in (0, c)
+                for n, step, c in zip(s.d["shape_read"], s.d["strides_read"], layout.c_strides(s.d["shape_read"], 1))
+            )
+        ),
+        "An extent of 1 has an odd stride, which says nothing: PyTorch (pytorch #83158).",
+    ),
+    (
+        lambda s: min(s.d["strides_read"]) < 0,
+        "A negative stride ends the process in PyTorch up to 2.13 (pytorch #188023); TensorFlow and JAX refuse it.",
+    ),
+    (
+        lambda s: tuple(map(int, s.d["said_device"])) != (s.d["device.device_type"], s.d["device.device_id"]),
+        "__dlpack_device__ contradicts the capsule, which is "
+        "the truth: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422).",
+    ),
+    (
+        lambda s: s.d["device.device_type"] in (3, 13),
+        "Pinned or managed memory: PyTorch refuses it (pytorch #96318), NumPy does not wait for the device.",
+    ),
+    (
+        lambda s: s.d["name"].startswith(b"used_"),
+        "The capsule was consumed: its tensor has an owner, who will free it. A second from_dlpack must fail, or it "
+        "would be freed twice.",
+    ),
+    (
+        lambda s: s.lib == "numpy" and "data" not in s.d,
+        "NumPy refuses what DLPack cannot say: structures, dates, text, odd strides; before 2.1 also read-only arrays.",
+    ),
+    (
+        lambda s: s.lib == "torch" and s.obj.is_neg(),
+        "The negative bit: Tensor.__dlpack__ forgets it, and values get the wrong sign. Export resolve_neg().",
+    ),
+    (
+        lambda s: s.c["stream"] == 0,
+        "stream 0 is forbidden, as it could mean None, 1 or 2; cuda.core fails with a bare assert.",
+    ),
+    (
+        lambda s: s.c["version"] >= 3 and s.c.get("stream") is None,
+        "No stream, so nothing to wait for: PyCUDA says that even with work pending. DALI 1.32 crashed on "
+        "None (DALI #5423).",
+    ),
+    (
+        lambda s: s.c["version"] < 3,
+        "Before version 3 nothing is said of streams, though work may be pending: PyTorch. cuda.core refuses version 2.",
+    ),
+    (
+        lambda s: s.i["typestr"][1:] in ("V1", "V2"),
+        "So bfloat16 (V2) and float8 (V1) show themselves: opaque bytes, never float16.",
+    ),
+    (
+        lambda s: s.b["ndim"] and not s.b["strides"],
+        "strides is null though strides were asked for: ctypes, for C order.",
+    ),
     (lambda s: s.s["pair"][1] == 0, "Handle 0 is the legacy default stream (Numba): to be sent as 1."),
 )
 
@@ -344,6 +489,6 @@ def quirks(found: Mapping[str, Finding], obj: Any) -> list[str]:
         try:
             if condition(said):
                 out.append(text)
-        except Exception:                                # what the condition looks at is not offered, or malformed
+        except Exception:  # what the condition looks at is not offered, or malformed
             continue
     return out

@@ -9,6 +9,7 @@ Care          the attribute is read once, for it may be computed at each access.
 Source        NumPy, "The array interface protocol", version 3
 Read next     cuda_array_interface.py, which reads the same dict with three more words
 """
+
 from __future__ import annotations
 
 from itertools import islice
@@ -22,7 +23,7 @@ from ..errors import refusal, worded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Optional
+    from typing import Any
 
     Ints = tuple[int, ...]
 
@@ -33,7 +34,7 @@ NAME = "array_interface"
 _ATTRIBUTES = {name: f"__{name}__" for name in ("array_interface", "cuda_array_interface")}
 
 
-def read_attribute(exporter: Any, protocol: str, left: "Optional[tuple[Any, Any]]" = None) -> "Optional[Mapping[str, Any]]":
+def read_attribute(exporter: Any, protocol: str, left: tuple[Any, Any] | None = None) -> Mapping[str, Any] | None:
     """Return the dict, or None where the protocol is not offered.
 
     left     an exporter and its dict, if that was read before
@@ -43,7 +44,7 @@ def read_attribute(exporter: Any, protocol: str, left: "Optional[tuple[Any, Any]
         interface = left[1] if left and left[0] is exporter else getattr(exporter, _ATTRIBUTES[protocol])
     except AttributeError:
         return None
-    if isinstance(exporter, type):                       # the class has the property; only its instances have memory
+    if isinstance(exporter, type):  # the class has the property; only its instances have memory
         return None
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
         raise refusal(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
@@ -65,7 +66,7 @@ def _ints(protocol: str, field: str, value: Any) -> Ints:
         raise refusal(protocol, field, value, "is a tuple of ints") from None
 
 
-def _get(interface: "Mapping[str, Any]", key: str) -> Any:
+def _get(interface: Mapping[str, Any], key: str) -> Any:
     """Look a key up as in any mapping; a key that is there and None counts as missing."""
     try:
         return interface[key]
@@ -73,14 +74,14 @@ def _get(interface: "Mapping[str, Any]", key: str) -> Any:
         return None
 
 
-def _require(interface: "Mapping[str, Any]", key: str, protocol: str) -> Any:
+def _require(interface: Mapping[str, Any], key: str, protocol: str) -> Any:
     value = _get(interface, key)
     if value is None:
         raise refusal(protocol, key, None, "is missing; the protocol requires it")
     return value
 
 
-def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, Ints, DType]:
+def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints, DType]:
     """Read and check shape, strides and dtype.
 
     returns  (shape, byte strides, dtype); missing strides are those of C order, by the typestr's item size alone
@@ -92,7 +93,7 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     if descr is not None and not isinstance(descr, list):
         raise refusal(protocol, "descr", descr, "is a list of fields")
     if descr in ([("", typestr)], [["", typestr]]):
-        descr = None                                     # the default, spelt out
+        descr = None  # the default, spelt out
     dtype = from_typestr(typestr, descr, protocol=protocol)
     if len(shape) > layout.MAX_NDIM:
         raise refusal(protocol, "shape", shape, f"has more than {layout.MAX_NDIM} dimensions")
@@ -103,7 +104,9 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     except ValueError as error:
         raise refusal(protocol, "shape", shape, str(error)) from None
     if _get(interface, "mask") is not None:
-        raise refusal(protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first")
+        raise refusal(
+            protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first"
+        )
     given = _get(interface, "strides")
     if given is None:
         return shape, layout.c_strides(shape, dtype.itemsize), dtype
@@ -115,7 +118,7 @@ def read_layout(interface: "Mapping[str, Any]", protocol: str) -> tuple[Ints, In
     return shape, strides, dtype
 
 
-def read_pointer(data: Any, protocol: str) -> "tuple[int, bool]":
+def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
     """Read `data` in its form (address, read-only); an address of None, seen for empty arrays, is 0."""
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise refusal(protocol, "data", data, "is (address, read-only)")
@@ -141,12 +144,16 @@ def check_extent(address: int, shape: Ints, strides: Ints, itemsize: int, protoc
     if low == high:
         return
     if address == 0:
-        raise refusal(protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault")
+        raise refusal(
+            protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault"
+        )
     if low < -layout.LIMIT or high > layout.LIMIT or address + low < 0 or address + high > 2**64:
-        raise refusal(protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault")
+        raise refusal(
+            protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault"
+        )
 
 
-def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe(exporter: Any, kind: type[Description] = Description) -> Description | None:
     """Describe what `__array_interface__` says, or return None where it is not offered.
 
     kind     the class to make, with Description's arguments
@@ -168,26 +175,34 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     return kind(address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
 
 
-def _check_version(interface: "Mapping[str, Any]") -> None:
-    version = _require(interface, "version", NAME)       # newer than 3 is fine: the specification says so
+def _check_version(interface: Mapping[str, Any]) -> None:
+    version = _require(interface, "version", NAME)  # newer than 3 is fine: the specification says so
     if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
 
 
-def _in_buffer(holder: Any, interface: "Mapping[str, Any]", shape: Ints, strides: Ints,
-               dtype: DType) -> tuple[int, bool, object]:
+def _in_buffer(
+    holder: Any, interface: Mapping[str, Any], shape: Ints, strides: Ints, dtype: DType
+) -> tuple[int, bool, object]:
     """Find the memory in a buffer exporter, `offset` bytes from its begin, and see that it is large enough."""
     from .buffer import Held, address_of
+
     offset = _get(interface, "offset") or 0
     try:
         view = memoryview(holder)
         offset = index(offset)
     except TypeError:
-        raise refusal(NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol") from None
+        raise refusal(
+            NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol"
+        ) from None
     if not view.c_contiguous:
         raise refusal(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
     low, high = layout.extent(shape, strides, dtype.itemsize)
     if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
-        raise refusal(NAME, "shape", shape, f"with strides {worded(strides)} and offset {worded(offset)} leads out of a buffer of "
-                                            f"{view.nbytes} bytes")
+        raise refusal(
+            NAME,
+            "shape",
+            shape,
+            f"with strides {worded(strides)} and offset {worded(offset)} leads out of a buffer of {view.nbytes} bytes",
+        )
     return address_of(view) + offset, view.readonly, Held(view)

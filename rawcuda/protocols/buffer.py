@@ -9,6 +9,7 @@ What not      host memory only, no driver. Suboffsets (an array of pointers to r
 Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
 Read next     array_interface.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -21,21 +22,30 @@ from .pep3118 import dtype_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = ["NAME", "Held", "Py_buffer", "address_of", "describe", "describe_bytes", "memoryview_of", "struct_of"]
 
 NAME = "buffer"
-_FULL_RO = 0x11C                                         # PyBUF_FULL_RO: indirect, strided, with a format, read-only is fine
+_FULL_RO = 0x11C  # PyBUF_FULL_RO: indirect, strided, with a format, read-only is fine
 
 
 class Py_buffer(ctypes.Structure):
     """The C struct, as in object.h; 80 bytes where pointers have 8."""
 
-    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
-                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_void_p),
-                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p),
-                ("internal", ctypes.c_void_p)]
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_void_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
 
 
 _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
@@ -64,7 +74,7 @@ class Held:
 
 
 def _call_address(view: memoryview) -> int:
-    struct = ctypes.create_string_buffer(_SIZE)          # one a call: another thread may be at it, too
+    struct = ctypes.create_string_buffer(_SIZE)  # one a call: another thread may be at it, too
     address = ctypes.addressof(struct)
     _get(view, address, _FULL_RO)
     found: int = _read_address(address)[0]
@@ -86,7 +96,7 @@ def _find_place() -> int:
 
 _place = _find_place()
 _read_buf = reader(f"{_place}xQ")
-peeking = _place > 0                                     # False: by the calls
+peeking = _place > 0  # False: by the calls
 
 
 def address_of(view: memoryview) -> int:
@@ -95,13 +105,15 @@ def address_of(view: memoryview) -> int:
     return found
 
 
-def describe_bytes(exporter: Any, kind: "type[Description]" = Description, new: Any = object.__new__) -> "Optional[Description]":
+def describe_bytes(
+    exporter: Any, kind: type[Description] = Description, new: Any = object.__new__
+) -> Description | None:
     """Describe a bytearray or bytes, exactly of that type, the short way; None leaves it to describe()."""
     if not peeking:
         return None
     view = memoryview(exporter)
     made = new(kind)
-    made.ptr, = _read_buf(id(view))
+    (made.ptr,) = _read_buf(id(view))
     made.shape, made.strides, made.dtype = (view.nbytes,), _ONE, _BYTE
     made.place = _READONLY if view.readonly else _WRITABLE
     made.owner = held = new(Held)
@@ -114,7 +126,7 @@ _ONE, _BYTE = (1,), dtype_of("B", 1)
 _WRITABLE, _READONLY = _places[False], _places[True]
 
 
-def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe(exporter: Any, kind: type[Description] = Description) -> Description | None:
     """Describe what a buffer exporter has, or return None where the object is none.
 
     kind     the class to make, with Description's arguments
@@ -129,8 +141,13 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
         return None
     made = from_memoryview(view, kind)
     if tracing.listeners:
-        tracing.emit(tracing.Step(NAME, f"memoryview({type(exporter).__name__})", f"-> format {view.format!r}, shape {view.shape}, "
-                                  f"strides {view.strides}, readonly {view.readonly}"))
+        tracing.emit(
+            tracing.Step(
+                NAME,
+                f"memoryview({type(exporter).__name__})",
+                f"-> format {view.format!r}, shape {view.shape}, strides {view.strides}, readonly {view.readonly}",
+            )
+        )
     return made
 
 
@@ -141,13 +158,24 @@ def _has_buffer(thing: Any) -> bool:
     return bool(_check(thing))
 
 
-def from_memoryview(view: memoryview, kind: "type[Description]" = Description) -> Description:
+def from_memoryview(view: memoryview, kind: type[Description] = Description) -> Description:
     """Describe what a memoryview shows, and hold it."""
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
-        raise refusal(NAME, "suboffsets", view.suboffsets, "lead to rows through pointers, which no strided view can say; copy it: "
-                                                           "bytes(obj), or memoryview(obj).tolist()")
-    return kind(address_of(view), view.shape or (), view.strides or (), dtype_of(view.format, view.itemsize), _places[view.readonly],
-                Held(view))
+        raise refusal(
+            NAME,
+            "suboffsets",
+            view.suboffsets,
+            "lead to rows through pointers, which no strided view can say; copy it: "
+            "bytes(obj), or memoryview(obj).tolist()",
+        )
+    return kind(
+        address_of(view),
+        view.shape or (),
+        view.strides or (),
+        dtype_of(view.format, view.itemsize),
+        _places[view.readonly],
+        Held(view),
+    )
 
 
 def struct_of(description: Description, address: int) -> Py_buffer:
@@ -162,9 +190,17 @@ def struct_of(description: Description, address: int) -> Py_buffer:
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n
-    struct = Py_buffer(buf=address, len=nbytes, itemsize=dtype.itemsize, readonly=description.place.readonly, ndim=ndim,
-                       format=dtype.c_format(), shape=where if ndim else None, strides=where + 8 * ndim if ndim else None)
-    struct.numbers = numbers                             # lives as long as the struct that points to it
+    struct = Py_buffer(
+        buf=address,
+        len=nbytes,
+        itemsize=dtype.itemsize,
+        readonly=description.place.readonly,
+        ndim=ndim,
+        format=dtype.c_format(),
+        shape=where if ndim else None,
+        strides=where + 8 * ndim if ndim else None,
+    )
+    struct.numbers = numbers  # lives as long as the struct that points to it
     return struct
 
 

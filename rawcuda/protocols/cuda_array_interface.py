@@ -9,6 +9,7 @@ What not      no driver is loaded here; the Description's device is None where a
 Source        Numba-CUDA, "CUDA Array Interface (Version 3)"
 Read next     dlpack.py
 """
+
 from __future__ import annotations
 
 from _thread import get_ident
@@ -23,15 +24,15 @@ from .array_interface import check_extent, read_attribute, read_layout, read_poi
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = ["NAME", "UNORDERED", "describe", "known", "left"]
 
 NAME = "cuda_array_interface"
-UNORDERED = 0                    # a Description's stream: the dict is too old to say what is pending; never a handle
+UNORDERED = 0  # a Description's stream: the dict is too old to say what is pending; never a handle
 
 
-def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe(exporter: Any, kind: type[Description] = Description) -> Description | None:
     """Describe what `__cuda_array_interface__` says, or return None where it is not offered.
 
     kind     the class to make, with Description's arguments
@@ -54,13 +55,21 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
 
 # The short way is cuda_side.py's, for it asks the driver. This is what it looks up: typestr -> shape and strides as bytes, which tell 1 from
 # True and 1.0 -> what they mean, and what an address must be above, and at most, so that all has its place.
-known: "dict[str, dict[bytes, tuple[Any, Any, Any, int, int]]]" = {}
-left: "dict[int, tuple[Any, Any]]" = {}                  # thread -> an exporter and its dict, which is read once
+known: dict[str, dict[bytes, tuple[Any, Any, Any, int, int]]] = {}
+left: dict[int, tuple[Any, Any]] = {}  # thread -> an exporter and its dict, which is read once
 
 
-def _remember(interface: "Mapping[str, Any]", shape: Any, strides: Any, dtype: Any) -> None:
-    if type(interface) is dict and type(interface["typestr"]) is str and interface.get("descr") is None and 0 not in shape and all(
-            type(ns) is tuple and {int}.issuperset(map(type, ns)) for ns in (interface["shape"], interface.get("strides") or ())):
+def _remember(interface: Mapping[str, Any], shape: Any, strides: Any, dtype: Any) -> None:
+    if (
+        type(interface) is dict
+        and type(interface["typestr"]) is str
+        and interface.get("descr") is None
+        and 0 not in shape
+        and all(
+            type(ns) is tuple and {int}.issuperset(map(type, ns))
+            for ns in (interface["shape"], interface.get("strides") or ())
+        )
+    ):
         layouts = known.setdefault(interface["typestr"], {})
         if len(layouts) > 1000 or len(known) > 100:
             known.clear()
@@ -68,8 +77,8 @@ def _remember(interface: "Mapping[str, Any]", shape: Any, strides: Any, dtype: A
         layouts[dumps((interface["shape"], interface.get("strides")), 2)] = shape, strides, dtype, -low, 2**64 - high
 
 
-def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
-    version = interface["version"] if "version" in interface else 0      # user-made dicts leave it out
+def _stream(interface: Mapping[str, Any]) -> int | None:
+    version = interface["version"] if "version" in interface else 0  # user-made dicts leave it out
     if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
         raise refusal(NAME, "version", version, "is an int such as 3")
     stream = interface["stream"] if "stream" in interface else None
@@ -79,8 +88,13 @@ def _stream(interface: "Mapping[str, Any]") -> "Optional[int]":
         raise refusal(NAME, "stream", stream, "is an int or None; export the stream's handle")
     handle = index(stream)
     if handle == 0:
-        raise refusal(NAME, "stream", 0, "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
-                                  "default stream, 2 for the per-thread one")
+        raise refusal(
+            NAME,
+            "stream",
+            0,
+            "is disallowed, as it is ambiguous between None and the default streams: export 1 for the legacy "
+            "default stream, 2 for the per-thread one",
+        )
     if not 0 < handle < 2**64:
         raise refusal(NAME, "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1")
     return handle

@@ -7,6 +7,7 @@ What not      integers from outside are stream.py's `handle_of`, which calls thi
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
 """
+
 from __future__ import annotations
 
 from .. import tracing
@@ -14,7 +15,7 @@ from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    pass
 
 __all__ = ["handle_from"]
 
@@ -34,13 +35,19 @@ def handle_from(stream: object) -> int:
     if offered is None:
         handle = _older_handle(stream)
         if handle is None:
-            raise TypeError(f"{type(stream).__name__} is no stream: give a Stream, anything with __cuda_stream__(), a handle, "
-                            "or None")
+            raise TypeError(
+                f"{type(stream).__name__} is no stream: give a Stream, anything with __cuda_stream__(), a handle, "
+                "or None"
+            )
         version = 0
     else:
         version, handle = _checked_pair(offered() if callable(offered) else offered)
         if tracing.listeners:
-            tracing.emit(tracing.Step("cuda_stream", f"{type(stream).__name__}.__cuda_stream__()", f"-> ({version}, {handle:#x})"))
+            tracing.emit(
+                tracing.Step(
+                    "cuda_stream", f"{type(stream).__name__}.__cuda_stream__()", f"-> ({version}, {handle:#x})"
+                )
+            )
     if version != 0:
         raise refusal("cuda_stream", "version", version, "only version 0 is known; pass the handle itself, as an int")
     if not 0 <= handle < 2**64:
@@ -57,14 +64,14 @@ def _checked_pair(pair: object) -> tuple[int, int]:
     raise TypeError(f"__cuda_stream__ gives (version, handle), two ints, not {pair!r}")
 
 
-def _older_handle(stream: object) -> Optional[int]:
+def _older_handle(stream: object) -> int | None:
     if not any("stream" in kind.__name__.lower() for kind in type(stream).__mro__):
         return None
     for name in _OLDER:
         handle = getattr(stream, name, None)
-        handle = getattr(handle, "value", handle)        # Numba keeps a ctypes object, whose null is None
+        handle = getattr(handle, "value", handle)  # Numba keeps a ctypes object, whose null is None
         if handle is None and name == "handle" and hasattr(stream, name):
             return 0
         if hasattr(type(handle), "__index__") and not isinstance(handle, bool):
-            return int(handle)                           # type: ignore[arg-type]
+            return int(handle)  # type: ignore[arg-type]
     return None

@@ -10,6 +10,7 @@ Read-only     a legacy capsule cannot say. Then the exporter's own array interfa
 Source        array API standard, `__dlpack__`, `__dlpack_device__`, `from_dlpack`; "Python Specification for DLPack"; dlpack.h
 Read next     dlpack_c_exchange.py
 """
+
 from __future__ import annotations
 
 from functools import partial
@@ -25,7 +26,7 @@ from ..errors import ProtocolError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional
+    from typing import Any, Callable
 
     from ..dtypes import DType
 
@@ -33,8 +34,19 @@ if TYPE_CHECKING:
     Known = tuple[Ints, Ints, DType, Place]
     Kind = tuple[int, Any, Any, dict[tuple[bytes, ...], Known], Callable[[tuple[bytes, ...]], Known]]
 
-__all__ = ["NAME", "CudaSide", "can_be_short", "describe", "describe_capsule", "describe_fields", "describe_jax",
-           "describe_ndarray", "describe_tensor", "meet", "read_legacy"]
+__all__ = [
+    "NAME",
+    "CudaSide",
+    "can_be_short",
+    "describe",
+    "describe_capsule",
+    "describe_fields",
+    "describe_jax",
+    "describe_ndarray",
+    "describe_tensor",
+    "meet",
+    "read_legacy",
+]
 
 NAME = "dlpack"
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
@@ -64,10 +76,12 @@ class CudaSide:
 
 # Everything that follows from a tensor's fields is worked out, and checked, once: most look like one seen before. First come the fields that are
 # no numbers: DLDevice, ndim and DLDataType as 16 bytes, with the flags if there are any -> Kind. In it, shape and strides as bytes -> Known.
-_kinds: "dict[str, dict[Any, Kind]]" = {NAME: {}, "dlpack_c_exchange": {}}
+_kinds: dict[str, dict[Any, Kind]] = {NAME: {}, "dlpack_c_exchange": {}}
 
 
-def meet(kinds: "dict[Any, Kind]", flags: int, what: bytes, protocol: str, apart: "Optional[int]" = None, anywhere: bool = False) -> Kind:
+def meet(
+    kinds: dict[Any, Kind], flags: int, what: bytes, protocol: str, apart: int | None = None, anywhere: bool = False
+) -> Kind:
     """Work out what fields mean that are no numbers, and enter it.
 
     apart     the bytes from shape to strides, if they are mostly as many
@@ -83,8 +97,13 @@ def meet(kinds: "dict[Any, Kind]", flags: int, what: bytes, protocol: str, apart
         raise refusal(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
     dtype = from_dlpack(code, bits, lanes, bool(flags & 4))
     if dtype.packed:
-        raise refusal(protocol, "dtype", (code, bits, lanes), f"packs several {dtype} into a byte, so elements have no address; export them "
-                                                       "padded, or in lanes that fill a byte")
+        raise refusal(
+            protocol,
+            "dtype",
+            (code, bits, lanes),
+            f"packs several {dtype} into a byte, so elements have no address; export them "
+            "padded, or in lanes that fill a byte",
+        )
     where = place(_device(type_, id_, protocol), bool(flags & 1), protocol)
     if where.device != HOST and not anywhere:
         raise KeyError(where)
@@ -96,7 +115,7 @@ def meet(kinds: "dict[Any, Kind]", flags: int, what: bytes, protocol: str, apart
     else:
         form = f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s"
     read = reader(form)
-    known: "dict[tuple[bytes, ...], Known]" = {}
+    known: dict[tuple[bytes, ...], Known] = {}
     if len(kinds) >= 100:
         kinds.clear()
     work_out = partial(_work_out, known, ndim, Struct(f"{2 * ndim}q"), dtype, where)
@@ -104,7 +123,9 @@ def meet(kinds: "dict[Any, Kind]", flags: int, what: bytes, protocol: str, apart
     return kind
 
 
-def _work_out(known: "dict[tuple[bytes, ...], Known]", ndim: int, both: Struct, dtype: DType, where: Place, seen: "tuple[bytes, ...]") -> Known:
+def _work_out(
+    known: dict[tuple[bytes, ...], Known], ndim: int, both: Struct, dtype: DType, where: Place, seen: tuple[bytes, ...]
+) -> Known:
     """Check extents and, if there are any, strides, and enter what they mean."""
     raw, itemsize = b"".join(seen), dtype.itemsize
     if len(raw) == both.size:
@@ -129,15 +150,24 @@ def _work_out(known: "dict[tuple[bytes, ...], Known]", ndim: int, both: Struct, 
         except ValueError as error:
             raise refusal(where.protocol, "shape", shape, str(error)) from None
     if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
-        raise refusal(where.protocol, "strides", numbers[ndim:], "reach further than any memory; the exporter is at fault")
+        raise refusal(
+            where.protocol, "strides", numbers[ndim:], "reach further than any memory; the exporter is at fault"
+        )
     if len(known) >= 1000:
         known.clear()
     made = known[seen] = shape, tuple(strides), dtype, where
     return made
 
 
-def describe_tensor(address: int, versioned: bool, owner: Any, kind: "type[Description]" = Description, *,
-                    readonly: bool = True, protocol: str = NAME) -> Description:
+def describe_tensor(
+    address: int,
+    versioned: bool,
+    owner: Any,
+    kind: type[Description] = Description,
+    *,
+    readonly: bool = True,
+    protocol: str = NAME,
+) -> Description:
     """Describe the managed tensor at an address.
 
     owner     what keeps the tensor alive
@@ -147,17 +177,33 @@ def describe_tensor(address: int, versioned: bool, owner: Any, kind: "type[Descr
     if versioned:
         major, flags, *tensor = _read_versioned(address)
         if major != VERSION[0]:
-            raise refusal(protocol, "version.major", major, "is not 1, so what follows may be laid out otherwise; ask with max_version=(1, 3)")
+            raise refusal(
+                protocol,
+                "version.major",
+                major,
+                "is not 1, so what follows may be laid out otherwise; ask with max_version=(1, 3)",
+            )
     else:
         flags, tensor = int(readonly), [*read_legacy(address)]
     return describe_fields(owner, kind, protocol, flags, *tensor)
 
 
-def describe_fields(owner: Any, kind: "type[Description]", protocol: str, flags: int, data: int, what: bytes, shape: int, strides: int,
-                    offset: int) -> Description:
+def describe_fields(
+    owner: Any,
+    kind: type[Description],
+    protocol: str,
+    flags: int,
+    data: int,
+    what: bytes,
+    shape: int,
+    strides: int,
+    offset: int,
+) -> Description:
     """Describe a tensor whose struct was read: `what` is DLDevice, ndim and DLDataType as they lie there."""
     kinds = _kinds[protocol]
-    extent, numbers, sized, known, work_out = kinds.get((flags, what) if flags else what) or meet(kinds, flags, what, protocol, anywhere=True)
+    extent, numbers, sized, known, work_out = kinds.get((flags, what) if flags else what) or meet(
+        kinds, flags, what, protocol, anywhere=True
+    )
     for field, pointer in ("shape", shape), ("strides", strides):
         if extent and not 0xFFF < pointer < 2**63 and (pointer or field == "shape"):
             raise refusal(protocol, field, hex(pointer), "is no pointer; the exporter is at fault")
@@ -166,13 +212,15 @@ def describe_fields(owner: Any, kind: "type[Description]", protocol: str, flags:
     extents, steps, dtype, where = known.get(seen) or work_out(seen)
     address = data + offset
     if address >= 2**64 or not data and 0 not in extents:
-        raise refusal(protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault")
+        raise refusal(
+            protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault"
+        )
     return kind(address, extents, steps, dtype, where, owner)
 
 
-def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
+def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:
     if type_ in (_CPU, _ROCM_HOST):
-        return "cpu", 0                                  # some exporters leave the id of host memory undefined
+        return "cpu", 0  # some exporters leave the id of host memory undefined
     if type_ == _CUDA_HOST:
         return "cuda_host", 0
     if type_ in (_CUDA, _CUDA_MANAGED):
@@ -180,13 +228,19 @@ def _device(type_: int, id_: int, protocol: str) -> "tuple[str, int]":
             raise refusal(protocol, "device.device_id", id_, "is negative; the exporter is at fault")
         return ("cuda" if type_ == _CUDA else "cuda_managed"), id_
     name = next((name for name, number in DEVICE_TYPES.items() if number == type_), "unknown to DLPack 1.3")
-    raise refusal(protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first")
+    raise refusal(
+        protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first"
+    )
 
 
 # -- the capsule
 
-_unpack, _window, _new = _read_versioned.func, _read_versioned.args[0], object.__new__  # a partial, called with its parts, costs less
-_ndarrays: "dict[Any, Kind]" = {}
+_unpack, _window, _new = (
+    _read_versioned.func,
+    _read_versioned.args[0],
+    object.__new__,
+)  # a partial, called with its parts, costs less
+_ndarrays: dict[Any, Kind] = {}
 
 
 def can_be_short(array: Any, way: Any) -> bool:
@@ -195,12 +249,14 @@ def can_be_short(array: Any, way: Any) -> bool:
     On all of them a capsule is found by its hash, which is its address by 16; unlike id() it raises no audit event.
     """
     try:
-        return 16 * object.__hash__(array) == id(array) and (way is describe_jax or identify(array.__dlpack__(max_version=VERSION))[1])
-    except (TypeError, BufferError):                     # an older NumPy, or not this array
+        return 16 * object.__hash__(array) == id(array) and (
+            way is describe_jax or identify(array.__dlpack__(max_version=VERSION))[1]
+        )
+    except (TypeError, BufferError):  # an older NumPy, or not this array
         return False
 
 
-def describe_ndarray(array: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe_ndarray(array: Any, kind: type[Description] = Description) -> Description | None:
     """Describe a numpy.ndarray or a tvm-ffi Tensor, exactly of that type, the short way; None leaves it to describe().
 
     What kind of capsule comes need not be asked: C code that nobody can change has made it. (Null pointers are not `apart`.)
@@ -220,7 +276,12 @@ def describe_ndarray(array: Any, kind: "type[Description]" = Description) -> "Op
             made.shape, made.strides, made.dtype, made.place = known[seen]
         except KeyError:
             made.shape, made.strides, made.dtype, made.place = work_out(seen)
-    except (KeyError, ValueError, TypeError, BufferError):       # not in host memory, or nothing that DLPack can say, or a view have
+    except (
+        KeyError,
+        ValueError,
+        TypeError,
+        BufferError,
+    ):  # not in host memory, or nothing that DLPack can say, or a view have
         return None
     made.ptr = data
     made.owner = capsule
@@ -228,7 +289,7 @@ def describe_ndarray(array: Any, kind: "type[Description]" = Description) -> "Op
     return made
 
 
-def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, readonly: bool = True) -> Description:
+def describe_capsule(capsule: Any, kind: type[Description] = Description, *, readonly: bool = True) -> Description:
     """Describe the tensor in a capsule that the user handed us, and consume it; a refusal leaves it as it was.
 
     readonly  what a legacy capsule counts as
@@ -241,8 +302,14 @@ def describe_capsule(capsule: Any, kind: "type[Description]" = Description, *, r
     return made
 
 
-def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: int = 1, writable: bool = False,
-             cuda: "Callable[[], CudaSide]" = CudaSide) -> "Optional[Description]":
+def describe(
+    exporter: Any,
+    kind: type[Description] = Description,
+    *,
+    stream: int = 1,
+    writable: bool = False,
+    cuda: Callable[[], CudaSide] = CudaSide,
+) -> Description | None:
     """Describe what `__dlpack__` gives, or return None where it is not offered.
 
     kind      the class to make, with Description's arguments
@@ -263,8 +330,15 @@ def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: 
     address, versioned = identify(capsule)
     made = describe_tensor(address, versioned, capsule, kind, readonly=not writable)
     if tracing.listeners:
-        tracing.emit(tracing.Step(NAME, f"{type(exporter).__name__}.__dlpack__()", f"-> dltensor{'_versioned' if versioned else ''}, "
-                                  f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}", address))
+        tracing.emit(
+            tracing.Step(
+                NAME,
+                f"{type(exporter).__name__}.__dlpack__()",
+                f"-> dltensor{'_versioned' if versioned else ''}, "
+                f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}",
+                address,
+            )
+        )
     if said is not None:
         _compare_devices(said, made)
     if not versioned and not writable and _own_word_is_writable(exporter, made):
@@ -272,7 +346,7 @@ def describe(exporter: Any, kind: "type[Description]" = Description, *, stream: 
     return made
 
 
-def _asked_device(exporter: Any) -> "Optional[tuple[int, int]]":
+def _asked_device(exporter: Any) -> tuple[int, int] | None:
     """Return what `__dlpack_device__` says as two ints; Paddle's id may be None."""
     ask = getattr(exporter, "__dlpack_device__", None)
     if ask is None:
@@ -285,7 +359,7 @@ def _asked_device(exporter: Any) -> "Optional[tuple[int, int]]":
         raise refusal(NAME, "__dlpack_device__", said, "is a pair of ints; the exporter is at fault") from None
 
 
-def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: int, cuda: CudaSide) -> Any:
+def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: int, cuda: CudaSide) -> Any:
     """Ask for CUDA memory: always with a stream, and never again without one, unless nothing can be pending."""
     with cuda.around(said[1]):
         try:
@@ -296,7 +370,7 @@ def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: i
             # "Not that stream" comes as any of six types of exception, so none is told from another. None means the
             # legacy stream: more waiting than -1 asked for, never less.
             if stream == -1:
-                again: "dict[str, Any]" = {"stream": None}
+                again: dict[str, Any] = {"stream": None}
             elif said[0] == _CUDA_MANAGED and cuda.settle(said[1]):
                 again = {}
             else:
@@ -307,7 +381,7 @@ def _ask_on_stream(ask: "Callable[..., Any]", said: "tuple[int, int]", stream: i
                 raise first from None
 
 
-def _ask(ask: "Callable[..., Any]", stream: "dict[str, Any]") -> Any:
+def _ask(ask: Callable[..., Any], stream: dict[str, Any]) -> Any:
     """Call `__dlpack__`, asking for the newest version first; what cannot be understood is left out, but not the stream."""
     try:
         return ask(max_version=VERSION, **stream)
@@ -316,13 +390,13 @@ def _ask(ask: "Callable[..., Any]", stream: "dict[str, Any]") -> Any:
             raise
         try:
             return ask(**stream)
-        except BufferError as answer:                    # to a question that an older exporter did understand
+        except BufferError as answer:  # to a question that an older exporter did understand
             raise (answer if isinstance(first, TypeError) else first) from None
         except Exception:
-            raise first from None                        # it was no matter of keywords
+            raise first from None  # it was no matter of keywords
 
 
-def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
+def _compare_devices(said: tuple[int, int], made: Description) -> None:
     """Refuse a capsule that contradicts `__dlpack_device__`; torch calls pinned memory 3 there and 1 in the capsule."""
     kind, ordinal = made.place.device or ("cpu", 0)
     if said[0] in _HOST:
@@ -332,7 +406,12 @@ def _compare_devices(said: "tuple[int, int]", made: Description) -> None:
     else:
         agrees = (kind, ordinal) == ({_CUDA: "cuda", _CUDA_MANAGED: "cuda_managed"}.get(said[0]), said[1])
     if not agrees:
-        raise refusal(NAME, "__dlpack_device__", said, f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault")
+        raise refusal(
+            NAME,
+            "__dlpack_device__",
+            said,
+            f"contradicts the capsule, which is on {kind} {ordinal}; the exporter is at fault",
+        )
 
 
 def _own_word_is_writable(exporter: Any, made: Description) -> bool:
@@ -340,20 +419,20 @@ def _own_word_is_writable(exporter: Any, made: Description) -> bool:
     on_host = made.place.device is not None and made.place.device[0] in ("cpu", "cuda_host")
     try:
         address, readonly = getattr(exporter, "__array_interface__" if on_host else "__cuda_array_interface__")["data"]
-    except Exception:                                    # not offered, or not for this array: then it has not said so
+    except Exception:  # not offered, or not for this array: then it has not said so
         return False
     return readonly is False and address == made.ptr
 
 
 # -- JAX
 
-_arrays: "dict[Any, Kind]" = {}
+_arrays: dict[Any, Kind] = {}
 _unpack_legacy = read_legacy.func
-_seen_names: "dict[int, bool]" = {}                      # where a name was read, which never moves: whether it is that of a versioned capsule
-_elsewhere: "list[bool]" = []                            # not empty once an array was seen that is not in host memory
+_seen_names: dict[int, bool] = {}  # where a name was read, which never moves: whether it is that of a versioned capsule
+_elsewhere: list[bool] = []  # not empty once an array was seen that is not in host memory
 
 
-def describe_jax(array: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe_jax(array: Any, kind: type[Description] = Description) -> Description | None:
     """Describe a JAX array, exactly of that type, in host memory, the short way; None leaves it to describe().
 
     Its device is told by the capsule, which stands for the legacy stream where it is CUDA memory after all; then all is left to describe().
@@ -374,7 +453,7 @@ def describe_jax(array: Any, kind: "type[Description]" = Description) -> "Option
             major, flags, data, what, shape, strides, offset = _unpack(_window, pointers[here])
         else:
             data, what, shape, strides, offset = _unpack_legacy(_window, pointers[here])
-            major, flags = 1, 1                          # a legacy tensor counts as read-only
+            major, flags = 1, 1  # a legacy tensor counts as read-only
         try:
             _, numbers, sized, known, work_out = _arrays[(flags, what) if flags else what]
         except KeyError:
@@ -389,10 +468,10 @@ def describe_jax(array: Any, kind: "type[Description]" = Description) -> "Option
             made.shape, made.strides, made.dtype, made.place = known[seen]
         except KeyError:
             made.shape, made.strides, made.dtype, made.place = work_out(seen)
-    except KeyError:                                     # not in host memory
+    except KeyError:  # not in host memory
         _elsewhere.append(True)
         return None
-    except (ValueError, TypeError, BufferError):         # an array that DLPack cannot say, or no view have
+    except (ValueError, TypeError, BufferError):  # an array that DLPack cannot say, or no view have
         return None
     made.ptr = data
     made.owner = capsule

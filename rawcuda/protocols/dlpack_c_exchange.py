@@ -9,6 +9,7 @@ For whom      unasked only torch's own tensors go this way, which is four times 
 Source        dlpack.h 1.3, struct DLPackExchangeAPI; array API standard (draft), `__dlpack_c_exchange_api__`
 Read next     strided.py
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +24,7 @@ from .dlpack import describe_fields, describe_tensor, meet, read_legacy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
     from .dlpack import Kind
 
@@ -37,7 +38,7 @@ _get_pointer = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, c
 _read_header = reader("IIQ")
 _read_functions = reader("16xQQQQQ")
 _read_deleter = reader("16xQ")
-_ByObject = ctypes.PYFUNCTYPE(ctypes.c_int)              # of a py_object and an address: without declared types, a call costs less
+_ByObject = ctypes.PYFUNCTYPE(ctypes.c_int)  # of a py_object and an address: without declared types, a call costs less
 _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
 
@@ -49,14 +50,18 @@ class Table:
     def __init__(self, address: int, capsule: Any) -> None:
         _, own, _, borrow, stream = _read_functions(address)
         if not own or not stream:
-            raise refusal(NAME, "managed_tensor_from_py_object_no_sync" if not own else "current_work_stream", 0,
-                          "is a null pointer; the exporter is at fault")
+            raise refusal(
+                NAME,
+                "managed_tensor_from_py_object_no_sync" if not own else "current_work_stream",
+                0,
+                "is a null pointer; the exporter is at fault",
+            )
         self.own, self.stream = _ByObject(own), _ByDevice(stream)
         self.borrow = _ByObject(borrow) if borrow else None
-        self.capsule = capsule                           # the table lives as long as the process; this does no harm
+        self.capsule = capsule  # the table lives as long as the process; this does no harm
 
 
-def table_of(kind: type) -> "Optional[Table]":
+def table_of(kind: type) -> Table | None:
     """Return the table of a type, None where there is none.
 
     raises   ProtocolError   neither a capsule of that name nor an address; no table of major version 1
@@ -73,13 +78,15 @@ def table_of(kind: type) -> "Optional[Table]":
         try:
             address = _get_pointer(offered, _CAPSULE_NAME)
         except ValueError:
-            raise refusal(NAME, "capsule.name", offered, 'is not "dlpack_exchange_api"; the exporter is at fault') from None
+            raise refusal(
+                NAME, "capsule.name", offered, 'is not "dlpack_exchange_api"; the exporter is at fault'
+            ) from None
     elif isinstance(offered, int) and 0xFFF < offered < 2**63:
         address = offered
     else:
         raise refusal(NAME, "__dlpack_c_exchange_api__", offered, "is a capsule; the exporter is at fault")
     seen = 0
-    while address and seen < 100:                        # newer tables lead to older ones
+    while address and seen < 100:  # newer tables lead to older ones
         major, _, previous = _read_header(address)
         if major == VERSION[0]:
             return Table(address, offered)
@@ -89,11 +96,11 @@ def table_of(kind: type) -> "Optional[Table]":
 
 # -- torch
 
-_tables: "dict[type, Optional[Table]]" = {}              # of torch's own two types only
-_spare: "list[tuple[int, Any]]" = []                     # DLTensors to be filled in: (address, the struct as an argument)
+_tables: dict[type, Table | None] = {}  # of torch's own two types only
+_spare: list[tuple[int, Any]] = []  # DLTensors to be filled in: (address, the struct as an argument)
 
 
-def _struct() -> "tuple[int, Any]":
+def _struct() -> tuple[int, Any]:
     """Return a DLTensor that nobody else fills in."""
     try:
         return _spare.pop()
@@ -105,7 +112,9 @@ def _struct() -> "tuple[int, Any]":
 def is_torch(kind: type) -> bool:
     """Tell whether a type is exactly one of torch's own: a subclass may mean anything by its memory."""
     torch = sys.modules.get("torch")
-    return torch is not None and (kind is getattr(torch, "Tensor", None) or kind is getattr(getattr(torch, "nn", None), "Parameter", None))
+    return torch is not None and (
+        kind is getattr(torch, "Tensor", None) or kind is getattr(getattr(torch, "nn", None), "Parameter", None)
+    )
 
 
 def check_torch(tensor: Any) -> None:
@@ -123,7 +132,7 @@ def check_torch(tensor: Any) -> None:
         raise refusal("dlpack", "is_neg", True, "the memory holds the negative; view tensor.resolve_neg()")
 
 
-def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe(exporter: Any, kind: type[Description] = Description) -> Description | None:
     """Describe what the table of the exporter's type says, or return None where there is none.
 
     kind     the class to make, with Description's arguments
@@ -151,16 +160,22 @@ def describe(exporter: Any, kind: "type[Description]" = Description) -> "Optiona
     if device in ("cuda", "cuda_managed") and ordinal is not None:
         made.stream = _stream_at_work(table, _CUDA if device == "cuda" else _CUDA_MANAGED, ordinal)
     if tracing.listeners:
-        tracing.emit(tracing.Step(NAME, f"{type_.__name__}'s table", f"-> device {made.place.device}, shape {made.shape}, "
-                                  f"strides {made.strides}, {made.dtype}, stream {made.stream}"))
+        tracing.emit(
+            tracing.Step(
+                NAME,
+                f"{type_.__name__}'s table",
+                f"-> device {made.place.device}, shape {made.shape}, "
+                f"strides {made.strides}, {made.dtype}, stream {made.stream}",
+            )
+        )
     return made
 
 
-_host: "dict[Any, Kind]" = {}                            # what the short way has seen
+_host: dict[Any, Kind] = {}  # what the short way has seen
 _unpack, _window, _new, _by_value = read_legacy.func, read_legacy.args[0], object.__new__, ctypes.py_object
 
 
-def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description) -> "Optional[Description]":
+def describe_host_tensor(tensor: Any, kind: type[Description] = Description) -> Description | None:
     """Describe one of torch's own tensors the short way; None leaves it to describe(), as it does CUDA tensors."""
     if tensor.requires_grad or tensor.is_neg():
         return None
@@ -170,7 +185,7 @@ def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description) -
             return None
         data, what, shape, strides, offset = _unpack(_window, struct[0])
         _spare.append(struct)
-        if what[12] == _COMPLEX and tensor.is_conj():    # only of complex numbers: torch's TensorImpl::_set_conj
+        if what[12] == _COMPLEX and tensor.is_conj():  # only of complex numbers: torch's TensorImpl::_set_conj
             return None
         try:
             apart, numbers, sized, known, work_out = _host[what]
@@ -186,7 +201,7 @@ def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description) -
             made.shape, made.strides, made.dtype, made.place = work_out(seen)
         if not data and 0 not in made.shape:
             return None
-    except Exception:                                    # not exportable, not in host memory, or every struct in use
+    except Exception:  # not exportable, not in host memory, or every struct in use
         return None
     made.ptr = data + offset
     made.owner = tensor.untyped_storage()
@@ -194,7 +209,7 @@ def describe_host_tensor(tensor: Any, kind: "type[Description]" = Description) -
     return made
 
 
-def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Description:
+def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
     """Describe a tensor by the call that gives nothing away.
 
     Its shape and strides are the tensor's own and are copied at once. The memory is the storage's: the tensor may get
@@ -210,11 +225,13 @@ def _borrowed(tensor: Any, borrow: Any, kind: "type[Description]") -> Descriptio
     return made
 
 
-def _owned(exporter: Any, table: Table, kind: "type[Description]") -> Description:
+def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
     """Describe an object by the call that gives a managed tensor, which is ours to delete."""
     out = ctypes.c_uint64()
     if table.own(_by_value(exporter), ctypes.byref(out)) or not out.value:
-        raise refusal(NAME, "managed_tensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'")
+        raise refusal(
+            NAME, "managed_tensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'"
+        )
     owner = Consumed(out.value, _read_deleter(out.value)[0])
     return describe_tensor(out.value, True, owner, kind, protocol=NAME)
 

@@ -7,33 +7,55 @@ What counts   the buffer's itemsize. A format that does not add up to it (older 
 Source        PEP 3118, "Additions to the struct string-syntax"; struct, "Format Strings"; numpy/_core/_internal.py's grammar
 Read next     buffer.py
 """
+
 from __future__ import annotations
 
 import struct
 
-from ..dtypes import DType, ORDER, from_typestr, of, opaque, structured
+from ..dtypes import ORDER, DType, from_typestr, of, opaque, structured
 from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any
 
 __all__ = ["dtype_of"]
 
 # What each letter is with standard sizes ("=" and the like); "@" and "^" have the C compiler's sizes.
-_LETTERS = {"?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
-            "l": "int32", "L": "uint32", "q": "int64", "Q": "uint64", "n": "int64", "N": "uint64",
-            "e": "float16", "f": "float32", "d": "float64", "g": "float128",
-            "Ze": "complex32", "Zf": "complex64", "Zd": "complex128", "Zg": "complex256",
-            "F": "complex64", "D": "complex128", "G": "complex256"}       # as ctypes of CPython 3.14 writes complex
-_NATIVE = {"l": "int", "L": "uint"}                      # as wide as a C long
+_LETTERS = {
+    "?": "bool",
+    "b": "int8",
+    "B": "uint8",
+    "h": "int16",
+    "H": "uint16",
+    "i": "int32",
+    "I": "uint32",
+    "l": "int32",
+    "L": "uint32",
+    "q": "int64",
+    "Q": "uint64",
+    "n": "int64",
+    "N": "uint64",
+    "e": "float16",
+    "f": "float32",
+    "d": "float64",
+    "g": "float128",
+    "Ze": "complex32",
+    "Zf": "complex64",
+    "Zd": "complex128",
+    "Zg": "complex256",
+    "F": "complex64",
+    "D": "complex128",
+    "G": "complex256",
+}  # as ctypes of CPython 3.14 writes complex
+_NATIVE = {"l": "int", "L": "uint"}  # as wide as a C long
 _LONG = str(8 * struct.calcsize("@l"))
 _PLAIN_ORDERS = "@=^|" + ORDER
 
-_known: "dict[tuple[Optional[str], int], DType]" = {}
+_known: dict[tuple[str | None, int], DType] = {}
 
 
-def dtype_of(format: Optional[str], itemsize: int) -> DType:
+def dtype_of(format: str | None, itemsize: int) -> DType:
     """Find the element type that a buffer's format and itemsize name.
 
     format   None is "B"
@@ -70,7 +92,7 @@ def _bytes(format: str, itemsize: int) -> DType:
     return opaque(f"|V{itemsize}", itemsize, f"|V{itemsize}", format if "\0" not in format else "")
 
 
-def _single(item: "_Item", format: str, itemsize: int) -> DType:
+def _single(item: _Item, format: str, itemsize: int) -> DType:
     if item.is_swapped() and isinstance(item.kind, list):
         return _bytes(format, itemsize)
     if item.is_swapped():
@@ -95,7 +117,7 @@ class _Item:
     def is_swapped(self) -> bool:
         return self.swapped and self.size > 1
 
-    def as_field(self) -> "tuple[Any, ...]":
+    def as_field(self) -> tuple[Any, ...]:
         kind = self.kind.typestr if isinstance(self.kind, DType) else self.kind
         return (self.name, kind, self.shape) if self.shape else (self.name, kind)
 
@@ -107,7 +129,7 @@ class _Reader:
         self.text, self.at, self.order = text, 0, "@"
         self.depth = 0
 
-    def items(self, end: str) -> "tuple[list[_Item], int]":
+    def items(self, end: str) -> tuple[list[_Item], int]:
         """Read items until `end`, and return them with the bytes they take together; padding becomes nameless voids."""
         out: list[_Item] = []
         offset = 0
@@ -141,46 +163,51 @@ class _Reader:
     def _item(self) -> _Item:
         shape = self._shape()
         count = self._number()
-        self._skip_spaces_and_orders()                   # "(2)<i" and "3<i" are written, too
+        self._skip_spaces_and_orders()  # "(2)<i" and "3<i" are written, too
         item = self._one(count)
         item.shape = shape + item.shape
-        if self.text[self.at:self.at + 1] == ":":
-            name, colon, _ = self.text[self.at + 1:].partition(":")
+        if self.text[self.at : self.at + 1] == ":":
+            name, colon, _ = self.text[self.at + 1 :].partition(":")
             if not colon:
                 raise _Unreadable
             item.name = name
             self.at += len(name) + 2
         return item
 
-    def _shape(self) -> "tuple[int, ...]":
+    def _shape(self) -> tuple[int, ...]:
         if self.text[self.at] != "(":
             return ()
-        inside, close, _ = self.text[self.at + 1:].partition(")")
+        inside, close, _ = self.text[self.at + 1 :].partition(")")
         parts = [part.strip() for part in inside.split(",") if part.strip()]
         if not close or not all(part.isdigit() and len(part) < 19 for part in parts):
             raise _Unreadable
         self.at += len(inside) + 2
         return tuple([int(part) for part in parts])
 
-    def _number(self) -> Optional[int]:
+    def _number(self) -> int | None:
         start = self.at
         while self.at < len(self.text) and self.text[self.at].isdigit():
             self.at += 1
         if self.at - start > 18:
             raise _Unreadable
-        return int(self.text[start:self.at]) if self.at > start else None
+        return int(self.text[start : self.at]) if self.at > start else None
 
-    def _one(self, count: Optional[int]) -> _Item:
-        letter = self.text[self.at:self.at + 1]
+    def _one(self, count: int | None) -> _Item:
+        letter = self.text[self.at : self.at + 1]
         self.at += 1
         swapped = self.order not in _PLAIN_ORDERS
-        if letter == "T" and self.text[self.at:self.at + 1] == "{":
+        if letter == "T" and self.text[self.at : self.at + 1] == "{":
             return self._structure(count)
         if letter in ("O", "&", "X"):
-            raise refusal("buffer", "format", self.text, f"holds {'Python objects' if letter == 'O' else 'pointers'}, which mean nothing "
-                                                         "elsewhere; convert the array first")
+            raise refusal(
+                "buffer",
+                "format",
+                self.text,
+                f"holds {'Python objects' if letter == 'O' else 'pointers'}, which mean nothing "
+                "elsewhere; convert the array first",
+            )
         if letter == "Z":
-            letter += self.text[self.at:self.at + 1]
+            letter += self.text[self.at : self.at + 1]
             self.at += 1
         number = 1 if count is None else count
         if letter in ("s", "p", "x"):
@@ -200,7 +227,7 @@ class _Reader:
             return _Item("|V8", 8, 8 if self.order == "@" else 1)
         name = _LETTERS.get(letter)
         if name is None:
-            raise _Unreadable                            # t, and whatever is invented next
+            raise _Unreadable  # t, and whatever is invented next
         if letter in _NATIVE and self.order in "@^":
             name = _NATIVE[letter] + _LONG
         dtype = of(name)
@@ -208,7 +235,7 @@ class _Reader:
         part = size // 2 if dtype.kind == "complex" else size
         return _Item(dtype, size, part if self.order == "@" else 1, swapped)
 
-    def _structure(self, count: Optional[int]) -> _Item:
+    def _structure(self, count: int | None) -> _Item:
         self.depth += 1
         if self.depth > 20:
             raise _Unreadable

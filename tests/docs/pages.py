@@ -11,6 +11,7 @@ The conventions of a page:
     ...           in what is shown, stands for anything; and one space is as good as several.
     <!-- not run: WHY -->     above a block, leaves it out; <!-- needs numpy -->, where that module is not installed.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -23,8 +24,9 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, NamedTuple, Optional
+from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
@@ -40,15 +42,15 @@ class Block(NamedTuple):
     code: str
     line: int
     left_out: str
-    shown: Optional[str]
+    shown: str | None
 
 
-def pages() -> "list[Path]":
+def pages() -> list[Path]:
     """Return README.md and everything in docs/."""
     return [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
-def fenced(text: str) -> "Iterator[tuple[str, str, int, int, str]]":
+def fenced(text: str) -> Iterator[tuple[str, str, int, int, str]]:
     """Yield each fenced block: language, code, its first line's number, the line behind its end, the last line above it."""
     lines = text.splitlines()
     above, at = "", 0
@@ -56,7 +58,7 @@ def fenced(text: str) -> "Iterator[tuple[str, str, int, int, str]]":
         opening = FENCE.match(lines[at])
         if opening:
             end = next(n for n in range(at + 1, len(lines)) if lines[n].strip() == "```")
-            code = "".join(line[len(opening[1]):] + "\n" for line in lines[at + 1:end])
+            code = "".join(line[len(opening[1]) :] + "\n" for line in lines[at + 1 : end])
             yield opening[2], code, at + 2, end + 1, above
             above, at = "", end
         elif lines[at].strip():
@@ -64,10 +66,10 @@ def fenced(text: str) -> "Iterator[tuple[str, str, int, int, str]]":
         at += 1
 
 
-def blocks(text: str) -> "list[Block]":
+def blocks(text: str) -> list[Block]:
     """Return the blocks that are to be run."""
-    found: "list[Block]" = []
-    behind = None                                          # where the block ended that the next text block may belong to
+    found: list[Block] = []
+    behind = None  # where the block ended that the next text block may belong to
     for language, code, line, end, above in fenced(text):
         if language in RUN:
             remark = REMARK.match(above)
@@ -95,7 +97,7 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch(".*?".join(map(re.escape, wanted.split("..."))), got, re.S) is not None
 
 
-def run_python(block: Block, path: Path, namespace: "dict[str, object]") -> "tuple[str, str]":
+def run_python(block: Block, path: Path, namespace: dict[str, object]) -> tuple[str, str]:
     """Run a block of Python and return what it printed, and what is wrong."""
     out, wrong = io.StringIO(), ""
     with contextlib.redirect_stdout(out):
@@ -113,14 +115,22 @@ def run_python(block: Block, path: Path, namespace: "dict[str, object]") -> "tup
     return printed, wrong
 
 
-def run_console(block: Block) -> "tuple[str, str]":
+def run_console(block: Block) -> tuple[str, str]:
     """Run the commands of a console block and return what they printed, and what is wrong."""
     printed = ""
     for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
         command, _, shown = part.partition("\n")
         command = command.partition("  # ")[0].strip()
         python = re.sub(r"\bpython3\b", lambda _: shlex.quote(sys.executable), command)
-        done = subprocess.run(python, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        done = subprocess.run(
+            python,
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
         printed += f"$ {command}\n{done.stdout}"
         if done.returncode:
             return printed, f"exit status {done.returncode}: {printed}"
@@ -131,7 +141,7 @@ def run_console(block: Block) -> "tuple[str, str]":
 
 def run(path: Path, show: bool = False) -> int:
     """Run a page in this process and return how many of its blocks are wrong."""
-    namespace: "dict[str, object]" = {"__name__": "__main__"}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     failed = 0
     text = path.read_text("utf-8")
     for block in blocks(text):
@@ -152,7 +162,7 @@ if __name__ == "__main__":
     os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT))
     asked = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)                                   # what a page writes stays there
+        os.chdir(folder)  # what a page writes stays there
         wrong_ones = run(asked, "--show" in sys.argv)
         os.chdir(asked.parent)
     sys.exit(min(wrong_ones, 100))

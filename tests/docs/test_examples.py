@@ -1,4 +1,5 @@
 """Each example runs on the emulator, whether it works at once or as late as it may, and from any folder."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -58,6 +59,7 @@ def test_the_pipeline_streams_need_to_wait(python: Python, tmp_path: Path, left_
 
 def test_the_pipeline_draws_itself(python: Python, tmp_path: Path) -> None:
     from xml.etree import ElementTree
+
     run(python, EXAMPLES["pipeline"], str(tmp_path / "trace.svg"))
     root = ElementTree.parse(tmp_path / "trace.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -75,6 +77,7 @@ def test_compiled_ptx_is_what_its_source_says() -> None:
 
 
 # -- the exporter
+
 
 @pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed")
 def test_the_exporter_with_a_real_consumer(python: Python) -> None:

@@ -1,4 +1,5 @@
 """The pictures are current and well formed; the site builds without a warning, its links lead somewhere, and a browser shows it."""
+
 from __future__ import annotations
 
 import os
@@ -27,12 +28,17 @@ BROWSERS = "chromium", "chromium-browser", "google-chrome"
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Draw the pictures again, elsewhere."""
     folder = tmp_path_factory.mktemp("pictures")
-    subprocess.run([sys.executable, str(CHECKOUT / "docs" / "make_pictures.py"), str(folder)], check=True, cwd=CHECKOUT, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"})
+    subprocess.run(
+        [sys.executable, str(CHECKOUT / "docs" / "make_pictures.py"), str(folder)],
+        check=True,
+        cwd=CHECKOUT,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
     return folder
 
 
-def texts(picture: Path) -> "list[str]":
+def texts(picture: Path) -> list[str]:
     """Return a picture's words, without what differs from one trace to the next."""
     found = ElementTree.parse(picture).getroot().itertext()
     return [re.sub(r"0x[0-9a-f]+|\d+\.\d+|\d+ us", "#", " ".join(text.split())) for text in found if text.strip()]
@@ -50,7 +56,9 @@ def test_a_picture_is_well_formed_alone_and_used(name: str) -> None:
     assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.get("viewBox")
     text = (PICTURES / name).read_text("utf-8")
     assert "<script" not in text and not re.search(r"(href|src)=", text)
-    assert any(f"](../pictures/{name})" in page.read_text("utf-8") for page in (CHECKOUT / "docs" / "course").glob("*.md"))
+    assert any(
+        f"](../pictures/{name})" in page.read_text("utf-8") for page in (CHECKOUT / "docs" / "course").glob("*.md")
+    )
 
 
 def test_a_picture_has_words_instead() -> None:
@@ -61,12 +69,19 @@ def test_a_picture_has_words_instead() -> None:
 
 # -- the site
 
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site with its tool, in an environment of its own; a warning is an error."""
     folder = tmp_path_factory.mktemp("site") / "built"
-    built = subprocess.run([environment(NEEDED), "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)], cwd=CHECKOUT,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    built = subprocess.run(
+        [environment(NEEDED), "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert built.returncode == 0, built.stdout
     return folder
 
@@ -76,11 +91,11 @@ class Links(HTMLParser):
 
     def __init__(self, page: Path) -> None:
         super().__init__()
-        self.links: "list[str]" = []
+        self.links: list[str] = []
         self.anchors = {""}
         self.feed(page.read_text("utf-8"))
 
-    def handle_starttag(self, tag: str, attrs: "list[tuple[str, str | None]]") -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = {name: value or "" for name, value in attrs}
         self.links += [named[name] for name in ("href", "src") if name in named]
         self.anchors |= {named[name] for name in ("id", "name") if name in named}
@@ -96,7 +111,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
             if link.startswith(("https://", "http://", "data:", "javascript:")):
                 continue
             target, _, anchor = unquote(link).partition("#")
-            start = site if target.startswith("/") else page.parent           # 404.html is served from anywhere
+            start = site if target.startswith("/") else page.parent  # 404.html is served from anywhere
             to = (start / target.partition("?")[0].lstrip("/")).resolve() if target else page
             if not to.exists() or anchor and to in found and anchor not in found[to].anchors:
                 wrong.append(f"{page.relative_to(site)}: {link}")
@@ -108,7 +123,9 @@ def test_the_site_needs_no_network(site: Path) -> None:
     """Nothing that a page loads by itself is elsewhere."""
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
-        loaded = re.findall(r"""<(?:script|img|iframe)[^>]*\bsrc=["'](https?:[^"']+)""", text) + re.findall(r"""<link[^>]*\brel=["']stylesheet["'][^>]*href=["'](https?:[^"']+)""", text)
+        loaded = re.findall(r"""<(?:script|img|iframe)[^>]*\bsrc=["'](https?:[^"']+)""", text) + re.findall(
+            r"""<link[^>]*\brel=["']stylesheet["'][^>]*href=["'](https?:[^"']+)""", text
+        )
         assert not loaded, (page, loaded)
 
 
@@ -118,10 +135,28 @@ def test_the_site_needs_no_network(site: Path) -> None:
 def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
     browser = next(filter(None, map(shutil.which, BROWSERS)))
     shot = tmp_path / "shot.png"
-    done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-                           "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1000,1400",
-                           f"--screenshot={shot}", (site / f"{page}.html").as_uri()], timeout=120, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--window-size=1000,1400",
+            f"--screenshot={shot}",
+            (site / f"{page}.html").as_uri(),
+        ],
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0 and shot.exists(), done.stdout
     data = shot.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "nearly nothing is on it"

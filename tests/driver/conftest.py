@@ -1,9 +1,11 @@
 """Choose the driver before the first call; after every test look at what it left behind."""
+
 from __future__ import annotations
 
 import ctypes
 import gc
-from typing import Any, Generator, Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -41,23 +43,27 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
     """Fail a test after which more handles live than before it, an exception was swallowed, or a context is left pushed."""
     before, context = _handles(library), _current_context()
     yield
-    if request.node.stash.get(FAILED, False):        # its traceback keeps what it made alive
+    if request.node.stash.get(FAILED, False):  # its traceback keeps what it made alive
         _swallowed(library)
         return
     swallowed, pushed = _swallowed(library), _current_context() != context
     after = _handles(library)
-    if after != before:                              # a last look: what still pends may hold what it uses
+    if after != before:  # a last look: what still pends may hold what it uses
         for each in rawcuda.devices():
             each.synchronize()
         after = _handles(library)
     swallowed += _swallowed(library)
-    leaked = {kind: f"{before.get(kind, 0)} before, {count} after" for kind, count in after.items() if count > before.get(kind, 0)}
+    leaked = {
+        kind: f"{before.get(kind, 0)} before, {count} after"
+        for kind, count in after.items()
+        if count > before.get(kind, 0)
+    }
     assert not swallowed, f"swallowed in a callback of the emulator: {swallowed}"
     assert not leaked, f"handles leaked: {leaked}"
     assert not pushed, "another context is current than before"
 
 
-def _handles(library: Any) -> "dict[str, int]":
+def _handles(library: Any) -> dict[str, int]:
     """Count the live handles by kind, after everything collectable is collected and released.
 
     Primary contexts are not counted: they stay retained from their first use on.
@@ -65,13 +71,13 @@ def _handles(library: Any) -> "dict[str, int]":
     gc.collect()
     module("owned").drain()
     for primary in module("context")._contexts.values():
-        primary.forget()                             # kernels of our own that a context keeps
+        primary.forget()  # kernels of our own that a context keeps
     counts = {} if library is None else dict(library.live_handles())
     counts.pop("context", None)
     return counts
 
 
-def _swallowed(library: Any) -> "list[BaseException]":
+def _swallowed(library: Any) -> list[BaseException]:
     """Take the exceptions that the emulator kept, since C cannot pass them on."""
     if library is None:
         return []
@@ -80,7 +86,7 @@ def _swallowed(library: Any) -> "list[BaseException]":
     return kept
 
 
-def _current_context() -> "int | None":
+def _current_context() -> int | None:
     """Return the context that is current in this thread."""
     context = module("cuda_h").CUcontext()
     rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
@@ -88,7 +94,7 @@ def _current_context() -> "int | None":
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Note which tests failed, so that they are not blamed for more."""
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed

@@ -4,6 +4,7 @@ tests/data/corpus/ has the sources, the PTX, and the script that makes one of th
 of PTX to test, such as the one that tests/reruns/test_corpus.py fills. A build for an architecture or a PTX version that the
 device does not take is skipped by name; the emulator is made a device of each build's architecture.
 """
+
 from __future__ import annotations
 
 import math
@@ -11,24 +12,42 @@ import os
 import random
 import re
 import struct
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Iterator, Sequence, Union
+from typing import Any
 
 import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.subject import NAME, rawcuda
+from tests.subject import NAME, rawcuda  # noqa: E402
 
 COMMITTED = Path(__file__).resolve().parent.parent / "data" / "corpus"
 CORPUS = Path(os.environ.get("TESTED_CORPUS") or COMMITTED)
 # kernels are not about the package's own name
-under_its_own_name = pytest.mark.skipif(NAME != "rawcuda", reason="what compilers make does not depend on the package's name")
+under_its_own_name = pytest.mark.skipif(
+    NAME != "rawcuda", reason="what compilers make does not depend on the package's name"
+)
 _HEADER = re.compile(r"\.version\s+(\d+)\.(\d+)\s+\.target\s+sm_(\d+)(\d)(a?)")
 # .version that each driver takes, newest first
-VERSIONS = ((13000, (9, 0)), (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)), (12020, (8, 2)),
-            (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)), (11040, (7, 4)))
+VERSIONS = (
+    (13000, (9, 0)),
+    (12090, (8, 8)),
+    (12080, (8, 7)),
+    (12070, (8, 6)),
+    (12050, (8, 5)),
+    (12040, (8, 4)),
+    (12030, (8, 3)),
+    (12020, (8, 2)),
+    (12010, (8, 1)),
+    (12000, (8, 0)),
+    (11080, (7, 8)),
+    (11070, (7, 7)),
+    (11060, (7, 6)),
+    (11050, (7, 5)),
+    (11040, (7, 4)),
+)
 
 
 class Build:
@@ -43,9 +62,11 @@ class Build:
 
     def flushed(self, value: float) -> float:
         """Give a float32 as fast arithmetic sees it: zero where it is subnormal."""
-        return math.copysign(0.0, value) if self.fast and abs(value) < 2.0 ** -126 else value
+        return math.copysign(0.0, value) if self.fast and abs(value) < 2.0**-126 else value
 
-    def run(self, kernel: str, *arguments: Any, grid: Any = 1, block: Any = 1, shared: int = 0, cooperative: bool = False) -> Any:
+    def run(
+        self, kernel: str, *arguments: Any, grid: Any = 1, block: Any = 1, shared: int = 0, cooperative: bool = False
+    ) -> Any:
         """Launch; arrays go to the device and come back: one as it is, more in a list."""
         given = [self.device.upload(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a for a in arguments]
         self.loaded[kernel].launch(*given, grid=grid, block=block, shared_bytes=shared, cooperative=cooperative)
@@ -108,7 +129,7 @@ def rng(seed: object) -> random.Random:
 FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
 
 
-def rounded(value: Union[Fraction, int], format: str, mode: str = "rn") -> float:
+def rounded(value: Fraction | int, format: str, mode: str = "rn") -> float:
     """Round a rational number to a format; the result fits a Python float."""
     precision, least, most = FORMATS[format]
     value = Fraction(value)
@@ -120,8 +141,12 @@ def rounded(value: Union[Fraction, int], format: str, mode: str = "rn") -> float
         exponent -= 1
     unit = Fraction(2) ** (max(exponent, least) - precision + 1)
     count, rest = divmod(size, unit)
-    up = {"rn": 2 * rest > unit or (2 * rest == unit and count % 2 == 1), "rz": False,
-          "ru": rest > 0 and value > 0, "rd": rest > 0 and value < 0}[mode]
+    up = {
+        "rn": 2 * rest > unit or (2 * rest == unit and count % 2 == 1),
+        "rz": False,
+        "ru": rest > 0 and value > 0,
+        "rd": rest > 0 and value < 0,
+    }[mode]
     size = (count + up) * unit
     if size >= Fraction(2) ** (most + 1):
         away = mode == "rn" or mode == ("ru" if value > 0 else "rd")
@@ -152,18 +177,29 @@ def same(got: Any, want: Any, note: object = "") -> None:
 def within(ulps: float, got: Any, want: Sequence[float], format: str, note: object, absolute: float = 0.0) -> None:
     """Compare with a bound in units of the last place."""
     precision, least, most = FORMATS[format]
-    largest = (2 - 2.0 ** (1 - precision)) * 2.0 ** most
+    largest = (2 - 2.0 ** (1 - precision)) * 2.0**most
     for at, (g, w) in enumerate(zip(np.asarray(got).ravel().tolist(), want)):
         if w != w or g != g:
             assert w != w and g != g, (note, at, g, w)
             continue
         if math.isinf(g) or abs(w) > largest:
-            assert abs(w) >= largest * (1 - ulps * 2.0 ** -precision) and math.copysign(1, g) == math.copysign(1, w), (note, at, g, w)
+            assert abs(w) >= largest * (1 - ulps * 2.0**-precision) and math.copysign(1, g) == math.copysign(1, w), (
+                note,
+                at,
+                g,
+                w,
+            )
             continue
         exponent = max(math.frexp(float(w))[1] - 1, least) if w else least
         unit = 2.0 ** (exponent - precision + 1)
         error = abs(Fraction(g) - Fraction(*w.as_integer_ratio()))
-        assert error <= Fraction(ulps + 1e-6) * Fraction(unit) + Fraction(absolute), (note, at, g, w, float(error / Fraction(unit)))
+        assert error <= Fraction(ulps + 1e-6) * Fraction(unit) + Fraction(absolute), (
+            note,
+            at,
+            g,
+            w,
+            float(error / Fraction(unit)),
+        )
 
 
 def wrap(value: int, bits: int, signed: bool) -> int:

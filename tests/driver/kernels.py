@@ -3,7 +3,9 @@
 HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 
 # c[i] = a[i] + b[i] for i < n
-ADD = HEAD + """
+ADD = (
+    HEAD
+    + """
 .visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {
     .reg .pred %p<2>;
@@ -35,6 +37,7 @@ DONE:
     ret;
 }
 """
+)
 
 
 def echo(*types):
@@ -52,14 +55,20 @@ def echo(*types):
             bits = kind.lstrip(".usbf").split("x")[0]
             parameters.append(f".param {kind} p{index}")
             register = {"8": "%w", "16": "%w", "32": "%r", "64": "%d"}[bits]
-            body.append(f"ld.param.{'u8' if bits == '8' else 'b' + bits} {register}, [p{index}];\n "
-                        f"st.global.{'u8' if bits == '8' else 'b' + bits} [%o+{index * 16}], {register};")
-    return (HEAD + f".visible .entry echo({', '.join(parameters)})\n{{\n .reg .b64 %o;\n .reg .b16 %w;\n .reg .b32 %r;\n "
-            ".reg .b64 %d;\n ld.param.u64 %o, [out];\n cvta.to.global.u64 %o, %o;\n " + "\n ".join(body) + "\n ret;\n}\n")
+            body.append(
+                f"ld.param.{'u8' if bits == '8' else 'b' + bits} {register}, [p{index}];\n "
+                f"st.global.{'u8' if bits == '8' else 'b' + bits} [%o+{index * 16}], {register};"
+            )
+    return (
+        HEAD + f".visible .entry echo({', '.join(parameters)})\n{{\n .reg .b64 %o;\n .reg .b16 %w;\n .reg .b32 %r;\n "
+        ".reg .b64 %d;\n ld.param.u64 %o, [out];\n cvta.to.global.u64 %o, %o;\n " + "\n ".join(body) + "\n ret;\n}\n"
+    )
 
 
 # stores to address 0x10: an illegal address on any device
-FAULT = HEAD + """
+FAULT = (
+    HEAD
+    + """
 .visible .entry fault()
 {
     .reg .b64 %a;
@@ -68,9 +77,12 @@ FAULT = HEAD + """
     ret;
 }
 """
+)
 
 # variables: one initialised array, one kernel that doubles it, one without arguments that does nothing
-GLOBALS = HEAD + """
+GLOBALS = (
+    HEAD
+    + """
 .visible .global .align 4 .u32 table[4] = {1, 2, 3, 4};
 .visible .const .align 4 .f32 factor = 0f40000000;
 .visible .entry twice()
@@ -88,9 +100,12 @@ GLOBALS = HEAD + """
 }
 .visible .entry nothing() { ret; }
 """
+)
 
 # out[blockIdx * ntid + tid] = ntid - 1 - tid, by way of dynamic shared memory and a barrier
-REVERSE = HEAD + """
+REVERSE = (
+    HEAD
+    + """
 .extern .shared .align 4 .b8 dynamic[];
 .visible .entry reverse(.param .u64 out)
 {
@@ -118,3 +133,4 @@ REVERSE = HEAD + """
     ret;
 }
 """
+)

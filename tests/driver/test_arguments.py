@@ -1,4 +1,5 @@
 """Arguments that lie, fail, recurse or are interrupted: refused by name, or the caller's own error, and nothing is lost."""
+
 import ctypes
 import struct
 import sys
@@ -23,13 +24,22 @@ class Strange:
 def failing(error):
     def fail(*_, **__):
         raise error("mine")
+
     return fail
 
 
-LIAR = Strange(int, __index__=lambda self: 300, __and__=lambda *_: "x", __rand__=lambda *_: "x", __le__=lambda *_: True,
-               __ge__=lambda *_: True, __repr__=failing(KeyError))
+LIAR = Strange(
+    int,
+    __index__=lambda self: 300,
+    __and__=lambda *_: "x",
+    __rand__=lambda *_: "x",
+    __le__=lambda *_: True,
+    __ge__=lambda *_: True,
+    __repr__=failing(KeyError),
+)
 OWN_ERRORS = [
-    (".u32", Strange(__index__=failing(RuntimeError))(), RuntimeError), (".f32", Strange(__float__=failing(RuntimeError))(), RuntimeError),
+    (".u32", Strange(__index__=failing(RuntimeError))(), RuntimeError),
+    (".f32", Strange(__float__=failing(RuntimeError))(), RuntimeError),
     (".f32", Strange(float, __float__=failing(ZeroDivisionError))(1.0), ZeroDivisionError),
     (".u64", Strange(__dlpack__=property(failing(RuntimeError)))(), RuntimeError),
     (".u64", Strange(__cuda_array_interface__=property(failing(RuntimeError)))(), RuntimeError),
@@ -55,14 +65,22 @@ def test_a_subclass_counts_as_what_it_is(device):
 
 HUGE = 10**5000
 REFUSED = [
-    (".u32", HUGE, ValueError, "an int of 16610 bits does not fit"), (".u64", -HUGE, ValueError, "an int of 16610 bits does not fit"),
-    (".f32", HUGE, ValueError, "does not fit"), (".f64", HUGE, ValueError, r"magnitude is below 1\.797"), (12, HUGE, TypeError, "declare the type"),
+    (".u32", HUGE, ValueError, "an int of 16610 bits does not fit"),
+    (".u64", -HUGE, ValueError, "an int of 16610 bits does not fit"),
+    (".f32", HUGE, ValueError, "does not fit"),
+    (".f64", HUGE, ValueError, r"magnitude is below 1\.797"),
+    (12, HUGE, TypeError, "declare the type"),
     (".u32", Strange(__index__=lambda self: HUGE)(), ValueError, "a Strange does not fit"),
-    (".u32", Strange(str)("1"), TypeError, "cannot go into an integer"), (".f32", Strange(str)("1"), TypeError, "cannot go into a float"),
-    (".f32", 1j, TypeError, "cannot go into a float"), (".f64", Strange(complex)(1), TypeError, "cannot go into a float"),
-    (".u64", ctypes.pointer(ctypes.c_int()), TypeError, "points to host memory"), (".u64", (ctypes.c_int * 2)(), ValueError, "a c_int_Array_2 lies in host memory"),
-    (".u64", ctypes.byref(ctypes.c_int()), TypeError, "cannot go into an integer"), (".u32", rawcuda.In(5), TypeError, "an In cannot go"),
-    (".f32", bytearray(4), TypeError, "cannot go into a float"), (".u8", ctypes.c_char(b"a"), TypeError, "another kind"),
+    (".u32", Strange(str)("1"), TypeError, "cannot go into an integer"),
+    (".f32", Strange(str)("1"), TypeError, "cannot go into a float"),
+    (".f32", 1j, TypeError, "cannot go into a float"),
+    (".f64", Strange(complex)(1), TypeError, "cannot go into a float"),
+    (".u64", ctypes.pointer(ctypes.c_int()), TypeError, "points to host memory"),
+    (".u64", (ctypes.c_int * 2)(), ValueError, "a c_int_Array_2 lies in host memory"),
+    (".u64", ctypes.byref(ctypes.c_int()), TypeError, "cannot go into an integer"),
+    (".u32", rawcuda.In(5), TypeError, "an In cannot go"),
+    (".f32", bytearray(4), TypeError, "cannot go into a float"),
+    (".u8", ctypes.c_char(b"a"), TypeError, "another kind"),
     (".f64", ctypes.c_longdouble(1), (ValueError, TypeError), "has 16 bytes, not 8|another kind"),
 ]
 
@@ -83,19 +101,37 @@ def test_a_refusal_of_a_protocol_names_the_parameter(device):
 
 def test_numpy_scalars(device):
     numpy = pytest.importorskip("numpy")
-    good = [(".u8", numpy.bool_(True), b"\1"), (".s32", numpy.int8(-1), b"\xff" * 4), (".u64", numpy.uint64(2**64 - 1), b"\xff" * 8),
-            (".f32", numpy.float16(1.5), struct.pack("<f", 1.5)), (".f64", numpy.longdouble(1.5), struct.pack("<d", 1.5)),
-            (".f32", numpy.uint8(3), struct.pack("<f", 3)), (2, numpy.float16(1.5), struct.pack("<e", 1.5)),
-            (8, numpy.datetime64(5, "s"), struct.pack("<q", 5)), (8, numpy.complex64(1 + 2j), struct.pack("<ff", 1, 2)),
-            (8, numpy.array((1, 2.0), dtype="i4,f4")[()], struct.pack("<if", 1, 2)), (3, numpy.void(b"abc"), b"abc")]
+    good = [
+        (".u8", numpy.bool_(True), b"\1"),
+        (".s32", numpy.int8(-1), b"\xff" * 4),
+        (".u64", numpy.uint64(2**64 - 1), b"\xff" * 8),
+        (".f32", numpy.float16(1.5), struct.pack("<f", 1.5)),
+        (".f64", numpy.longdouble(1.5), struct.pack("<d", 1.5)),
+        (".f32", numpy.uint8(3), struct.pack("<f", 3)),
+        (2, numpy.float16(1.5), struct.pack("<e", 1.5)),
+        (8, numpy.datetime64(5, "s"), struct.pack("<q", 5)),
+        (8, numpy.complex64(1 + 2j), struct.pack("<ff", 1, 2)),
+        (8, numpy.array((1, 2.0), dtype="i4,f4")[()], struct.pack("<if", 1, 2)),
+        (3, numpy.void(b"abc"), b"abc"),
+    ]
     for kind, argument, stored in good:
-        assert echoed(device, [kind], argument)[0][:len(stored)] == stored, (kind, argument)
-    bad = [numpy.datetime64(5, "ns"), numpy.timedelta64(5, "ns"), numpy.void(b"12345678"), numpy.array((1, 2.0), dtype="i4,f4")[()],
-           numpy.str_("1"), numpy.complex64(1), numpy.array(5), numpy.array([5]), numpy.ma.masked_array([1], [True]), numpy.ma.masked]
+        assert echoed(device, [kind], argument)[0][: len(stored)] == stored, (kind, argument)
+    bad = [
+        numpy.datetime64(5, "ns"),
+        numpy.timedelta64(5, "ns"),
+        numpy.void(b"12345678"),
+        numpy.array((1, 2.0), dtype="i4,f4")[()],
+        numpy.str_("1"),
+        numpy.complex64(1),
+        numpy.array(5),
+        numpy.array([5]),
+        numpy.ma.masked_array([1], [True]),
+        numpy.ma.masked,
+    ]
     for kind in (".u8", ".u32", ".f32", ".f64", ".u64"):
         for argument in bad:
             if kind == ".u64" and isinstance(argument, numpy.ndarray) and device.attribute("PAGEABLE_MEMORY_ACCESS"):
-                continue                                 # there host memory is a legal address
+                continue  # there host memory is a legal address
             with pytest.raises((TypeError, ValueError), match="kernel echo: parameter 'p0' is "):
                 echoed(device, [kind], argument)
     with pytest.raises(TypeError, match="round it yourself"):
@@ -110,6 +146,7 @@ def test_in_wraps_any_number_of_times(device):
 
 
 # -- shapes of kernels
+
 
 def test_no_parameters_and_many(device):
     with device.load(kernels.GLOBALS) as loaded:
@@ -147,6 +184,7 @@ def test_a_mangled_name_is_hinted_at(device):
 
 # -- in the middle of a launch
 
+
 def test_an_exporter_that_launches_while_it_is_asked(device):
     class Recursive:
         depth = 0
@@ -167,7 +205,7 @@ def test_an_exporter_that_launches_while_it_is_asked(device):
         device.synchronize()
         got = bytearray(16)
         out.copy_to(got)
-        assert got[:4] == b"\x4d\0\0\0"                  # the outermost launch came last
+        assert got[:4] == b"\x4d\0\0\0"  # the outermost launch came last
 
 
 def test_a_failure_half_way_keeps_nothing(device):
@@ -189,7 +227,7 @@ def test_a_failure_half_way_keeps_nothing(device):
         del _
         sys.last_value = None
         assert Exporter.alive == 0 and len(launch._plan._pool) == 1
-        launch(Exporter(memory), memory, memory, 0)      # and it works still
+        launch(Exporter(memory), memory, memory, 0)  # and it works still
         device.synchronize()
         assert Exporter.alive == 0 and len(launch._plan._pool) == 1
 
@@ -237,8 +275,11 @@ def test_many_threads_over_one_launch_switching_all_the_time(device):
                         launch(out, value, value << 20, float(value))
                         got = bytearray(48)
                         out.copy_to(got, stream=stream)
-                        if (got[:4], got[16:24], got[32:36]) != (struct.pack("<I", value), struct.pack("<Q", value << 20),
-                                                                 struct.pack("<f", value)):
+                        if (got[:4], got[16:24], got[32:36]) != (
+                            struct.pack("<I", value),
+                            struct.pack("<Q", value << 20),
+                            struct.pack("<f", value),
+                        ):
                             wrong.append((seed, number, bytes(got)))
 
             threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
@@ -253,11 +294,14 @@ def test_many_threads_over_one_launch_switching_all_the_time(device):
 
 # -- configurations
 
+
 def test_numbers_from_numpy_configure(device):
     numpy = pytest.importorskip("numpy")
     with device.load(kernels.REVERSE) as loaded:
         out = device.empty(6, "uint32")
-        launch = loaded["reverse"].configure(grid=numpy.array([2, 1]), block=numpy.int64(3), shared_bytes=numpy.int32(12))
+        launch = loaded["reverse"].configure(
+            grid=numpy.array([2, 1]), block=numpy.int64(3), shared_bytes=numpy.int32(12)
+        )
         assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 1, 1), (3, 1, 1), 12)
         launch(out)
         assert out.tolist() == [2, 1, 0] * 2

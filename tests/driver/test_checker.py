@@ -1,4 +1,5 @@
 """The memory checker of the emulator: each mistake is refused, with kernel, line, block, thread, address and allocation."""
+
 from __future__ import annotations
 
 import itertools
@@ -26,7 +27,15 @@ def text(body: str, lines: bool = True) -> str:
     for number, line in enumerate(body.strip().split("\n"), 1):
         found.append((f".loc 1 {100 + number} 1\n" if lines else "") + line)
     file = '.file 1 "kernel.cu"\n' if lines else ""
-    return HEAD + file + ".visible .entry k(.param .u64 out, .param .u64 in) {\n" + REGISTERS + START + "\n".join(found) + "\nret;\n}\n"
+    return (
+        HEAD
+        + file
+        + ".visible .entry k(.param .u64 out, .param .u64 in) {\n"
+        + REGISTERS
+        + START
+        + "\n".join(found)
+        + "\nret;\n}\n"
+    )
 
 
 class Bench:
@@ -34,6 +43,7 @@ class Bench:
 
     def __init__(self, body: str, **options: Any) -> None:
         from tests.null.emulator_client import Client
+
         self.client = Client(**{"strict": True, **options})
         self.function = self.client.get("cuModuleGetFunction", self.client.load(text(body)), b"k")
         self.out, self.source = self.client.allocate(400), self.client.allocate(400)
@@ -51,30 +61,85 @@ USE = "ld.global.u32 %r5, [%d4];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5
 LOCAL = "mov.u64 %d6, own;\n"
 MISTAKES = {
     # kind: body, code, what the report says, the line of kernel.cu that it names
-    "global, past the end": ("ld.global.u32 %r5, [%d4+400];", 700, "0 bytes past the end of a 400-byte device allocation at 0x", 101),
-    "global, before the start": ("st.global.u32 [%d2+-4], 1;", 700, "4 bytes before the start of a 400-byte device allocation at 0x", 101),
+    "global, past the end": (
+        "ld.global.u32 %r5, [%d4+400];",
+        700,
+        "0 bytes past the end of a 400-byte device allocation at 0x",
+        101,
+    ),
+    "global, before the start": (
+        "st.global.u32 [%d2+-4], 1;",
+        700,
+        "4 bytes before the start of a 400-byte device allocation at 0x",
+        101,
+    ),
     "global, misaligned": ("ld.global.u32 %r5, [%d4+2];", 716, "not a multiple of 4", 101),
     "global, a vector misaligned": ("ld.global.v2.u32 {%r5, %r6}, [%d2+396];", 716, "not a multiple of 8", 101),
     "global, null": ("mov.u64 %d6, 0;\nst.global.u32 [%d6], 1;", 700, "a null pointer", 102),
     "global, never written": (USE, 719, "0 bytes into a 400-byte device allocation at 0x", 101),
     "global, never written, atomic": ("atom.global.add.u32 %r5, [%d4], 1;", 719, "and never written", 101),
-    "generic, past the end": ("ld.u32 %r5, [%d4+400];", 700, "0 bytes past the end of a 400-byte device allocation at 0x", 101),
-    "generic, never written": (USE.replace("ld.global", "ld"), 719, "0 bytes into a 400-byte device allocation at 0x", 101),
-    "shared, past the end": ("st.shared.u32 [%r4+1024], 1;", 700, "shared address 0x400: 4 bytes past the end of the block's 1024", 101),
+    "generic, past the end": (
+        "ld.u32 %r5, [%d4+400];",
+        700,
+        "0 bytes past the end of a 400-byte device allocation at 0x",
+        101,
+    ),
+    "generic, never written": (
+        USE.replace("ld.global", "ld"),
+        719,
+        "0 bytes into a 400-byte device allocation at 0x",
+        101,
+    ),
+    "shared, past the end": (
+        "st.shared.u32 [%r4+1024], 1;",
+        700,
+        "shared address 0x400: 4 bytes past the end of the block's 1024",
+        101,
+    ),
     "shared, misaligned": ("st.shared.u32 [%r4+2], 1;", 716, "shared address 0x2 is not a multiple of 4", 101),
-    "shared, never written": ("ld.shared.u32 %r5, [%r4];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;", 719,
-                              "shared address 0x0 was never written", 101),
-    "shared, read after write": ("st.shared.u32 [%r4], %r1;\nxor.b32 %r6, %r4, 4;\nld.shared.u32 %r5, [%r4];\nst.shared.u32 [%r6], 77;", 719,
-                                 "which thread (0, 0, 0) wrote at ptx line", 101),
-    "local, past the end": (LOCAL + "st.local.u32 [%d6+64], 1;", 700, "4 bytes past the end of a function's 64 bytes of variables", 102),
-    "local, before the start": (LOCAL + "ld.local.u32 %r5, [%d6+-4];", 700, "4 bytes before a function's 64 bytes of variables", 102),
+    "shared, never written": (
+        "ld.shared.u32 %r5, [%r4];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
+        719,
+        "shared address 0x0 was never written",
+        101,
+    ),
+    "shared, read after write": (
+        "st.shared.u32 [%r4], %r1;\nxor.b32 %r6, %r4, 4;\nld.shared.u32 %r5, [%r4];\nst.shared.u32 [%r6], 77;",
+        719,
+        "which thread (0, 0, 0) wrote at ptx line",
+        101,
+    ),
+    "local, past the end": (
+        LOCAL + "st.local.u32 [%d6+64], 1;",
+        700,
+        "4 bytes past the end of a function's 64 bytes of variables",
+        102,
+    ),
+    "local, before the start": (
+        LOCAL + "ld.local.u32 %r5, [%d6+-4];",
+        700,
+        "4 bytes before a function's 64 bytes of variables",
+        102,
+    ),
     "local, misaligned": (LOCAL + "ld.local.u64 %d7, [%d6+4];", 716, "is not a multiple of 8", 102),
-    "local, never written": (LOCAL + "st.local.u32 [%d6+4], 1;\nld.local.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;", 719,
-                             "was never written", 103),
-    "local, generic, never written": ("mov.u64 %d6, own;\ncvta.local.u64 %d6, %d6;\nld.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
-                                      719, "was never written", 103),
-    "constant, past the end": ("mov.u64 %d6, table;\nld.const.u32 %r5, [%d6+32];", 700,
-                               "0 bytes past the end of a 32-byte variable allocation '.const table' at 0x", 102),
+    "local, never written": (
+        LOCAL + "st.local.u32 [%d6+4], 1;\nld.local.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
+        719,
+        "was never written",
+        103,
+    ),
+    "local, generic, never written": (
+        "mov.u64 %d6, own;\ncvta.local.u64 %d6, %d6;\nld.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
+        719,
+        "was never written",
+        103,
+    ),
+    "constant, past the end": (
+        "mov.u64 %d6, table;\nld.const.u32 %r5, [%d6+32];",
+        700,
+        "0 bytes past the end of a 32-byte variable allocation '.const table' at 0x",
+        102,
+    ),
     "constant, misaligned": ("mov.u64 %d6, table;\nld.const.u32 %r5, [%d6+1];", 716, "not a multiple of 4", 102),
     "trap": ("trap;", 719, "trap", 101),
 }
@@ -87,7 +152,9 @@ def test_a_mistake_names_kernel_lines_block_and_thread(name: str) -> None:
     assert bench.run() == code
     report = bench.report
     assert words in report
-    assert re.search(rf"ptx line \d+ \(kernel\.cu:{line}\), kernel k, block \(0, 0, 0\), thread \(\d+, 0, 0\)$", report), report
+    assert re.search(
+        rf"ptx line \d+ \(kernel\.cu:{line}\), kernel k, block \(0, 0, 0\), thread \(\d+, 0, 0\)$", report
+    ), report
     assert re.search(r"address 0x[0-9a-f]+", report) or name == "trap"
     if "device allocation at" in words:
         assert "allocated at " in report and "emulator_client.py" in report
@@ -103,7 +170,10 @@ def test_a_vector_that_begins_inside() -> None:
     bench = Bench("ld.global.v2.u32 {%r5, %r6}, [%d2+400];")
     bench.source = bench.client.allocate(404)
     assert bench.run() == 700
-    assert "the last 4 of 8 bytes lie past the end of a 404-byte device allocation at 0x" in bench.report and "kernel.cu:101" in bench.report
+    assert (
+        "the last 4 of 8 bytes lie past the end of a 404-byte device allocation at 0x" in bench.report
+        and "kernel.cu:101" in bench.report
+    )
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -111,7 +181,9 @@ def test_an_endless_loop_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module("emulator.ptx.machine").Limits.__init__, "__defaults__", (40_000, 50, 0.0))
     bench = Bench(LOOPS[name])
     assert bench.run() == 702
-    assert re.search(r"ptx line \d+ \(kernel\.cu:10[124]\)", bench.report) and "kernel k, block (0, 0, 0)" in bench.report, bench.report
+    assert (
+        re.search(r"ptx line \d+ \(kernel\.cu:10[124]\)", bench.report) and "kernel k, block (0, 0, 0)" in bench.report
+    ), bench.report
     assert "thread (0, 0, 0)" in bench.report or "64 threads (first: (0, 0, 0))" in bench.report
 
 
@@ -120,7 +192,9 @@ def test_memory_that_was_given_back_is_named() -> None:
     bench.client.do("cuMemFree_v2", bench.source)
     assert bench.run() == 700
     assert "0 bytes into a 400-byte device allocation" in bench.report and "that was freed" in bench.report
-    assert "kernel.cu:101" in bench.report and "thread (0, 0, 0)" in bench.report and "emulator_client.py" in bench.report
+    assert (
+        "kernel.cu:101" in bench.report and "thread (0, 0, 0)" in bench.report and "emulator_client.py" in bench.report
+    )
 
 
 @pytest.mark.parametrize("offset, words", [(0, ""), (4, "4 bytes inside a 400-byte device allocation")])
@@ -140,15 +214,27 @@ ORDERED = {
     "a barrier": (WRITE + "bar.sync 0;\n" + READ.format(lane=32), 0),
     "no barrier": (WRITE + "bar.sync 0;\nst.shared.u32 [%r4], 9;\n" + READ.format(lane=32), 719),
     "a warp's barrier, within the warp": (WRITE + "bar.warp.sync -1;\n" + READ.format(lane=1), 0),
-    "a warp's barrier, between warps": (WRITE + "bar.sync 0;\nst.shared.u32 [%r4], 9;\nbar.warp.sync -1;\n" + READ.format(lane=32), 719),
+    "a warp's barrier, between warps": (
+        WRITE + "bar.sync 0;\nst.shared.u32 [%r4], 9;\nbar.warp.sync -1;\n" + READ.format(lane=32),
+        719,
+    ),
     "read, then written": (WRITE + "bar.sync 0;\n" + READ.format(lane=1) + "\nst.shared.u32 [%r4], 9;", 719),
-    "read, a warp's barrier, written": (WRITE + "bar.sync 0;\n" + READ.format(lane=1) + "\nbar.warp.sync -1;\nst.shared.u32 [%r4], 9;", 0),
-    "read by other warps, a warp's barrier, written": (WRITE + "bar.sync 0;\n" + READ.format(lane=32) + "\nbar.warp.sync -1;\nst.shared.u32 [%r4], 9;", 719),
+    "read, a warp's barrier, written": (
+        WRITE + "bar.sync 0;\n" + READ.format(lane=1) + "\nbar.warp.sync -1;\nst.shared.u32 [%r4], 9;",
+        0,
+    ),
+    "read by other warps, a warp's barrier, written": (
+        WRITE + "bar.sync 0;\n" + READ.format(lane=32) + "\nbar.warp.sync -1;\nst.shared.u32 [%r4], 9;",
+        719,
+    ),
     "all write one place": ("st.shared.u32 [tile], %r1;", 719),
     "all write the same": ("st.shared.u32 [tile], 3;", 0),
     "neighbouring bytes": ("add.u32 %r6, %r2, %r1;\nst.shared.u8 [%r6], %r1;", 0),
     "atomics": ("st.volatile.shared.u32 [tile], 0;\nbar.sync 0;\natom.shared.add.u32 %r5, [tile], 1;", 0),
-    "volatile": ("st.volatile.shared.u32 [%r4], %r1;\n" + READ.format(lane=1).replace("ld.shared", "ld.volatile.shared"), 0),
+    "volatile": (
+        "st.volatile.shared.u32 [%r4], %r1;\n" + READ.format(lane=1).replace("ld.shared", "ld.volatile.shared"),
+        0,
+    ),
 }
 
 
@@ -158,26 +244,38 @@ def test_races_in_shared_memory(name: str) -> None:
     bench = Bench(body)
     assert bench.run() == code, bench.client.emulator.reports
     if code:
-        assert "race: thread (" in bench.report and "no barrier lies between" in bench.report and "kernel.cu:" in bench.report
+        assert (
+            "race: thread (" in bench.report
+            and "no barrier lies between" in bench.report
+            and "kernel.cu:" in bench.report
+        )
     elif name == "all write the same":
-        assert "the same value" in bench.report and "kernel.cu:101" in bench.report and len(bench.client.emulator.reports) == 1
+        assert (
+            "the same value" in bench.report
+            and "kernel.cu:101" in bench.report
+            and len(bench.client.emulator.reports) == 1
+        )
     else:
         assert not bench.client.emulator.reports
 
 
 def test_a_compiled_kernel_is_reported_with_the_line_of_its_source() -> None:
     from tests.null.emulator_client import Client
+
     client = Client(strict=True)
     code = (CORPUS / "flow.sm90_lines.ptx").read_bytes()
     function = client.get("cuModuleGetFunction", client.load(code), b"collatz")
     assert client.launch(function, [client.allocate(4), client.upload(bytes(4)), 64], block=(64, 1, 1)) in (0, 719, 700)
     assert client.code("cuCtxSynchronize") in (700, 719)
     report = client.emulator.reports[-1]
-    assert re.search(r"ptx line \d+ \(.*flow\.cu:\d+\), kernel collatz, block \(0, 0, 0\), thread \(\d+, 0, 0\)", report), report
+    assert re.search(
+        r"ptx line \d+ \(.*flow\.cu:\d+\), kernel collatz, block \(0, 0, 0\), thread \(\d+, 0, 0\)", report
+    ), report
     assert "4-byte device allocation at 0x" in report and "emulator_client.py" in report
 
 
 # -- what is no mistake
+
 
 def test_what_is_only_moved_may_be_anything() -> None:
     bench = Bench("ld.global.u32 %r5, [%d4];\nmov.b32 %r6, %r5;\nst.global.u32 [%d5], %r6;")
@@ -188,8 +286,10 @@ def test_what_nobody_wrote_is_only_reported_unless_all_is_strict(capsys: pytest.
     bench = Bench(USE, strict=False)
     assert bench.run() == 0
     assert len(bench.client.emulator.reports) == 1
-    assert "and never written" in bench.report and "kernel.cu:101" in bench.report and "thread (0, 0, 0)" in bench.report
-    assert bench.run() == 0 and len(bench.client.emulator.reports) == 1          # once for each line of a kernel
+    assert (
+        "and never written" in bench.report and "kernel.cu:101" in bench.report and "thread (0, 0, 0)" in bench.report
+    )
+    assert bench.run() == 0 and len(bench.client.emulator.reports) == 1  # once for each line of a kernel
     assert capsys.readouterr().err == f"emulator: {bench.report}\n"
 
 
@@ -217,18 +317,25 @@ def test_a_copy_of_unwritten_memory_stays_unwritten() -> None:
 
 # -- barriers
 
+
 def test_a_warp_that_parts_before_a_barrier() -> None:
     bench = Bench("setp.lt.u32 %p1, %r1, 7;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA: bar.sync 0;\nB: mov.u32 %r5, 0;")
     assert bench.run() == 719
-    assert re.search(r"barrier divergence: thread \(0, 0, 0\) waits at ptx line \d+ \(kernel.cu:105\), and thread \(7, 0, 0\) of the same warp "
-                     r"at ptx line \d+ \(kernel.cu:103\).*\n.*kernel k, block \(0, 0, 0\)", bench.report), bench.report
+    assert re.search(
+        r"barrier divergence: thread \(0, 0, 0\) waits at ptx line \d+ \(kernel.cu:105\), and thread \(7, 0, 0\) of the same warp "
+        r"at ptx line \d+ \(kernel.cu:103\).*\n.*kernel k, block \(0, 0, 0\)",
+        bench.report,
+    ), bench.report
 
 
-@pytest.mark.parametrize("body", [
-    "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA: bar.sync 0;\nB: mov.u32 %r5, 0;",
-    "setp.lt.u32 %p1, %r1, 7;\n@%p1 bra A;\nbarrier.sync 0;\nbra B;\nA: barrier.sync 0;\nB: mov.u32 %r5, 0;",
-    "setp.lt.u32 %p1, %r1, 7;\n@%p1 ret;\nbar.sync 0;",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA: bar.sync 0;\nB: mov.u32 %r5, 0;",
+        "setp.lt.u32 %p1, %r1, 7;\n@%p1 bra A;\nbarrier.sync 0;\nbra B;\nA: barrier.sync 0;\nB: mov.u32 %r5, 0;",
+        "setp.lt.u32 %p1, %r1, 7;\n@%p1 ret;\nbar.sync 0;",
+    ],
+)
 def test_barriers_that_are_no_mistake(body: str) -> None:
     assert Bench(body).run() == 0
 
@@ -236,12 +343,15 @@ def test_barriers_that_are_no_mistake(body: str) -> None:
 def test_a_deadlock_says_who_waits_where() -> None:
     bench = Bench("setp.lt.u32 %p1, %r1, 32;\n@%p1 bra A;\nbar.sync 1;\nA: bar.sync 2, 64;")
     assert bench.run() == 719 and "deadlock" in bench.report and "kernel k, block (0, 0, 0)" in bench.report
-    for words in (r"32 threads \(first: \(32, 0, 0\)\) at barrier 1, ptx line \d+ \(kernel.cu:103\)",
-                  r"32 threads \(first: \(0, 0, 0\)\) at barrier 2.*, ptx line \d+ \(kernel.cu:104\)"):
+    for words in (
+        r"32 threads \(first: \(32, 0, 0\)\) at barrier 1, ptx line \d+ \(kernel.cu:103\)",
+        r"32 threads \(first: \(0, 0, 0\)\) at barrier 2.*, ptx line \d+ \(kernel.cu:104\)",
+    ):
         assert re.search(words, bench.report), bench.report
 
 
 # -- leaks, peers, frees in a kernel
+
 
 @pytest.mark.parametrize("ends", ["cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2", "cuCtxDestroy_v2"])
 def test_leaks_are_listed_at_the_end_of_a_context(ends: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,15 +363,19 @@ def test_leaks_are_listed_at_the_end_of_a_context(ends: str, capsys: pytest.Capt
     else:
         client.do("cuMemFree_v2", bench.out)
     client.stream()
-    client.do("cuMemFreeAsync", client.get("cuMemAllocAsync", 16, 0), 0)         # given back: no leak
+    client.do("cuMemFreeAsync", client.get("cuMemAllocAsync", 16, 0), 0)  # given back: no leak
     client.do(ends, context)
     assert "1 allocations of 400 bytes were left" in bench.report
-    assert f"400-byte device allocation at {bench.source:#x}, allocated at" in bench.report and "a stream, handle 0x" in bench.report
+    assert (
+        f"400-byte device allocation at {bench.source:#x}, allocated at" in bench.report
+        and "a stream, handle 0x" in bench.report
+    )
     assert bench.report in capsys.readouterr().err
 
 
 def test_no_leak_no_report() -> None:
     from tests.null.emulator_client import Client
+
     client = Client()
     client.do("cuMemFree_v2", client.allocate(100))
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
@@ -301,12 +415,12 @@ def test_memory_freed_from_inside_a_kernel_is_freed_at_its_end() -> None:
 
 # -- any program of loads, stores and barriers, against a model that compares each two accesses
 
-Step = "tuple[str, int, int, int]"                          # kind; partner (lane ^ it), width and first byte of an access
+Step = "tuple[str, int, int, int]"  # kind; partner (lane ^ it), width and first byte of an access
 
 
-def steps_of(pick: random.Random) -> "list[Step]":
+def steps_of(pick: random.Random) -> list[Step]:
     """Make a program: what each thread does, one thing after the other."""
-    made: "list[Step]" = []
+    made: list[Step] = []
     for _ in range(pick.randint(1, 6)):
         kind = pick.choice(["load", "load", "store", "bar.sync 0", "bar.warp.sync -1"])
         width = pick.choice([4, 4, 2, 1])
@@ -314,7 +428,7 @@ def steps_of(pick: random.Random) -> "list[Step]":
     return made
 
 
-def body_of(steps: "list[Step]") -> str:
+def body_of(steps: list[Step]) -> str:
     """Write a program as PTX; a store writes what no other does."""
     lines = ["st.shared.u32 [%r4], %r1;\nbar.sync 0;"]
     for number, (kind, partner, width, first) in enumerate(steps, 1):
@@ -328,9 +442,9 @@ def body_of(steps: "list[Step]") -> str:
     return "\n".join(lines)
 
 
-def races(steps: "list[Step]") -> bool:
+def races(steps: list[Step]) -> bool:
     """Tell whether two threads meet at one byte, one of them writing, with nothing that orders them in between."""
-    met: "dict[int, list[tuple[int, str, int, int]]]" = {}
+    met: dict[int, list[tuple[int, str, int, int]]] = {}
     block = warp = 0
     for kind, partner, width, first in steps:
         block += kind.startswith("bar.sync")
@@ -339,12 +453,16 @@ def races(steps: "list[Step]") -> bool:
             for t in range(64):
                 for byte in range(first, first + width):
                     met.setdefault(4 * (t ^ partner) + byte, []).append((t, kind, block, warp))
-    return any(a[0] != b[0] and "store" in (a[1], b[1]) and a[2] == b[2] and (a[0] // 32 != b[0] // 32 or a[3] == b[3])
-               for each in met.values() for a, b in itertools.combinations(each, 2))
+    return any(
+        a[0] != b[0] and "store" in (a[1], b[1]) and a[2] == b[2] and (a[0] // 32 != b[0] // 32 or a[3] == b[3])
+        for each in met.values()
+        for a, b in itertools.combinations(each, 2)
+    )
 
 
 def test_races_of_random_programs() -> None:
     from tests.null.emulator_client import Client
+
     found = 0
     for seed in range(40):
         steps = steps_of(random.Random(seed))

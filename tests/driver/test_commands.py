@@ -1,4 +1,5 @@
 """The command line on a driver: `run` over PTX that nvcc made gives NumPy's own numbers; demo, doctor, examples."""
+
 from __future__ import annotations
 
 import os
@@ -24,6 +25,7 @@ def cli(capsys, tmp_path, monkeypatch):
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, err
+
     return run
 
 
@@ -50,39 +52,78 @@ def numbers():
 
 # -- run
 
+
 def test_saxpy(cli, numbers):
-    x, y = (numbers.integers(-4096, 4096, 1000).astype("f4") / 8 for _ in range(2))        # so small that nothing is rounded
+    x, y = (numbers.integers(-4096, 4096, 1000).astype("f4") / 8 for _ in range(2))  # so small that nothing is rounded
     numpy.save("x.npy", x)
     numpy.save("y.npy", y)
-    said = ran(cli("run", KERNELS, "saxpy", 1000, "2.5", "x.npy", "y.npy", "--grid", 4, "--block", 256, "--out", "3=out.npy"))
+    said = ran(
+        cli("run", KERNELS, "saxpy", 1000, "2.5", "x.npy", "y.npy", "--grid", 4, "--block", 256, "--out", "3=out.npy")
+    )
     assert re.fullmatch(r"On .*\.\nsaxpy: grid 4, block 256, \d+\.\d{3} ms\nout\.npy: float32 \(1000,\)\n", said)
     out = numpy.load("out.npy")
     assert out.dtype == "f4" and (out == numpy.float32(2.5) * x + y).all()
-    assert (numpy.load("y.npy") == y).all()                              # the input is as it was
+    assert (numpy.load("y.npy") == y).all()  # the input is as it was
     assert sorted(os.listdir()) == ["out.npy", "x.npy", "y.npy"]
 
 
 def test_options_anywhere_and_an_input_that_is_replaced(cli):
     numpy.save("y.npy", numpy.ones(5, "f4"))
     ran(cli("run", "--block", 32, KERNELS, "saxpy", 5, "--out=3=y.npy", "-1e0", "zeros:5:float32", "--grid=1", "y.npy"))
-    ran(cli("run", KERNELS, "saxpy", 5, "-2", "y.npy", "y.npy", "--grid", "1x1x1", "--block", "32,1", "--out", "3=y.npy"))
+    ran(
+        cli(
+            "run", KERNELS, "saxpy", 5, "-2", "y.npy", "y.npy", "--grid", "1x1x1", "--block", "32,1", "--out", "3=y.npy"
+        )
+    )
     assert numpy.load("y.npy").tolist() == [-1] * 5
 
 
 def test_integers_of_two_widths_under_a_mangled_name(cli, numbers):
-    x = numbers.integers(-2**31, 2**31, 777, dtype="i4")
-    y = numbers.integers(-2**62, 2**62, 777, dtype="i8")
+    x = numbers.integers(-(2**31), 2**31, 777, dtype="i4")
+    y = numbers.integers(-(2**62), 2**62, 777, dtype="i8")
     numpy.save("x.npy", x)
     numpy.save("y.npy", y)
-    ran(cli("run", KERNELS, "_Z6muladdxsPKiPx", 777, -32768, "x.npy", "y.npy", "--grid", 3, "--block", 64, "--out", "3=out.npy"))
+    ran(
+        cli(
+            "run",
+            KERNELS,
+            "_Z6muladdxsPKiPx",
+            777,
+            -32768,
+            "x.npy",
+            "y.npy",
+            "--grid",
+            3,
+            "--block",
+            64,
+            "--out",
+            "3=out.npy",
+        )
+    )
     assert (numpy.load("out.npy") == y + (-32768) * x.astype("i8")).all()
 
 
 @pytest.mark.parametrize("order", "CF")
 def test_stencil_in_two_dimensions(cli, numbers, order):
     grid = numbers.random((45, 70))
-    numpy.save("in.npy", numpy.asarray(grid, order=order))               # the kernel gets C order, whatever the file has
-    ran(cli("run", KERNELS, "stencil", "in.npy", "empty:45x70:f8", 45, 70, "--grid", "5x6", "--block", "16x8", "--out", "1=out.npy"))
+    numpy.save("in.npy", numpy.asarray(grid, order=order))  # the kernel gets C order, whatever the file has
+    ran(
+        cli(
+            "run",
+            KERNELS,
+            "stencil",
+            "in.npy",
+            "empty:45x70:f8",
+            45,
+            70,
+            "--grid",
+            "5x6",
+            "--block",
+            "16x8",
+            "--out",
+            "1=out.npy",
+        )
+    )
     wanted = grid.copy()
     wanted[1:-1, 1:-1] = (grid[1:-1, 1:-1] + grid[1:-1, :-2] + grid[1:-1, 2:] + grid[:-2, 1:-1] + grid[2:, 1:-1]) / 5.0
     out = numpy.load("out.npy")
@@ -92,24 +133,70 @@ def test_stencil_in_two_dimensions(cli, numbers, order):
 def test_histogram_with_atomics_and_dynamic_shared_memory(cli, numbers):
     data = numbers.integers(0, 256, 5000, dtype="u1")
     numpy.save("data.npy", data)
-    ran(cli("run", KERNELS, "histogram", "data.npy", 5000, "zeros:50:uint32", 50, "--grid", 4, "--block", 64, "--shared", 200,
-            "--out", "2=out.npy"))
+    ran(
+        cli(
+            "run",
+            KERNELS,
+            "histogram",
+            "data.npy",
+            5000,
+            "zeros:50:uint32",
+            50,
+            "--grid",
+            4,
+            "--block",
+            64,
+            "--shared",
+            200,
+            "--out",
+            "2=out.npy",
+        )
+    )
     assert (numpy.load("out.npy") == numpy.bincount(data % 50, minlength=50)).all()
 
 
 def test_a_number_of_a_declared_type(cli):
     numpy.save("x.npy", numpy.arange(32, dtype="f4"))
-    words = ("run", KERNELS, "scale_half", "1.5:float16", "x.npy", "empty:32:float32", 1, "--grid", 1, "--block", 32, "--out")
+    words = (
+        "run",
+        KERNELS,
+        "scale_half",
+        "1.5:float16",
+        "x.npy",
+        "empty:32:float32",
+        1,
+        "--grid",
+        1,
+        "--block",
+        32,
+        "--out",
+    )
     ran(cli(*words, "2=out.npy"))
     assert (numpy.load("out.npy") == -1.5 * numpy.arange(32)).all()
 
 
-@pytest.mark.parametrize("grid, block, blocks, threads", [("3", "5", 3, 5), ("2x3", "4x2", 6, 8), ("2,1,3", "2x2x2", 6, 8)])
+@pytest.mark.parametrize(
+    "grid, block, blocks, threads", [("3", "5", 3, 5), ("2x3", "4x2", 6, 8), ("2,1,3", "2x2x2", 6, 8)]
+)
 def test_grids_null_and_several_outputs(cli, grid, block, blocks, threads):
-    numpy.save("added.npy", numpy.array(7, "i4"))                        # 0-d
+    numpy.save("added.npy", numpy.array(7, "i4"))  # 0-d
     for added, plus in (("null", 0), ("added.npy", 7)):
-        said = ran(cli("run", KERNELS, "where", f"empty:{blocks}x{threads}:int32", added, "--grid", grid, "--block", block,
-                       "--out", "0=a.npy", *([] if added == "null" else ["--out", "1=b.npy"])))
+        said = ran(
+            cli(
+                "run",
+                KERNELS,
+                "where",
+                f"empty:{blocks}x{threads}:int32",
+                added,
+                "--grid",
+                grid,
+                "--block",
+                block,
+                "--out",
+                "0=a.npy",
+                *([] if added == "null" else ["--out", "1=b.npy"]),
+            )
+        )
         assert f"a.npy: int32 ({blocks}, {threads})\n" in said
         assert (numpy.load("a.npy") == 1000 * numpy.arange(blocks)[:, None] + numpy.arange(threads) + plus).all()
     assert numpy.load("b.npy").shape == () and numpy.load("b.npy") == 7
@@ -121,8 +208,25 @@ def test_every_type_passes_through(cli, dtype):
         value = (numpy.arange(int(numpy.prod(shape))) % 2).astype(dtype).reshape(shape)
         numpy.save("in.npy", value)
         # saxpy over 0 elements touches nothing: the arrays only go up and come down again
-        ran(cli("run", KERNELS, "saxpy", 0, 0, "in.npy", f"zeros:{'x'.join(map(str, shape)) or 1}:{dtype}",
-                "--grid", 1, "--block", 1, "--out", "2=a.npy", "--out", "3=b.npy"))
+        ran(
+            cli(
+                "run",
+                KERNELS,
+                "saxpy",
+                0,
+                0,
+                "in.npy",
+                f"zeros:{'x'.join(map(str, shape)) or 1}:{dtype}",
+                "--grid",
+                1,
+                "--block",
+                1,
+                "--out",
+                "2=a.npy",
+                "--out",
+                "3=b.npy",
+            )
+        )
         same, zero = numpy.load("a.npy"), numpy.load("b.npy")
         assert same.dtype == value.dtype and same.shape == shape and (same == value).all()
         assert zero.dtype == value.dtype and zero.shape == (shape or (1,)) and not zero.any()
@@ -133,22 +237,34 @@ def test_every_type_passes_through(cli, dtype):
 SAXPY = ("--grid", 1, "--block", 32)
 
 
-@pytest.mark.parametrize("case, words, findings", [
-    ("kernel", ("saxpi", 1, 2, "null", "null", *SAXPY), ("no kernel 'saxpi'", "saxpy, _Z6muladdxsPKiPx, stencil")),
-    ("float", ("saxpy", "1.5", 2, "null", "null", *SAXPY), ("kernel saxpy: parameter 'saxpy_param_0' is .u32: 1.5 cannot go into an integer",)),
-    ("wide", ("saxpy", 2**40, 2, "null", "null", *SAXPY), (".u32", str(2**40), "does not fit")),
-    ("narrow", ("scale_half", "1:float16", "null", "null", 300, *SAXPY), (".u8", "300", "does not fit")),
-    ("large", ("saxpy", 1, "1e39", "null", "null", *SAXPY), (".f32", "1e+39", "does not fit")),
-    ("untyped", ("scale_half", 1, "null", "null", 0, *SAXPY), ("scale_half_param_0", "2 bytes", "could mean several things")),
-    ("width", ("scale_half", "1:float32", "null", "null", 0, *SAXPY), ("scale_half_param_0", "4 bytes, not 2")),
-    ("array", ("saxpy", "zeros:3:int32", 2, "null", "null", *SAXPY), (".u32", "cannot go into an integer")),
-    ("pointer", ("saxpy", 1, "null", "null", "null", *SAXPY), (".f32", "cannot go into a float")),
-    ("block", ("saxpy", 1, 2, "null", "null", "--grid", 1, "--block", "32x33"), ("1056 threads", "at most 1024")),
-    ("block.z", ("saxpy", 1, 2, "null", "null", "--grid", 1, "--block", "1x1x65"), ("z is at most 64",)),
-    ("grid.y", ("saxpy", 1, 2, "null", "null", "--grid", "1x65536", "--block", 1), ("y is at most 65535",)),
-    ("shared", ("saxpy", 1, 2, "null", "null", "--shared", 2**30, *SAXPY), ("shared_bytes=1073741824",)),
-    ("device", ("saxpy", 1, 2, "null", "null", "--device", 99, *SAXPY), ("there is no device 99",)),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "case, words, findings",
+    [
+        ("kernel", ("saxpi", 1, 2, "null", "null", *SAXPY), ("no kernel 'saxpi'", "saxpy, _Z6muladdxsPKiPx, stencil")),
+        (
+            "float",
+            ("saxpy", "1.5", 2, "null", "null", *SAXPY),
+            ("kernel saxpy: parameter 'saxpy_param_0' is .u32: 1.5 cannot go into an integer",),
+        ),
+        ("wide", ("saxpy", 2**40, 2, "null", "null", *SAXPY), (".u32", str(2**40), "does not fit")),
+        ("narrow", ("scale_half", "1:float16", "null", "null", 300, *SAXPY), (".u8", "300", "does not fit")),
+        ("large", ("saxpy", 1, "1e39", "null", "null", *SAXPY), (".f32", "1e+39", "does not fit")),
+        (
+            "untyped",
+            ("scale_half", 1, "null", "null", 0, *SAXPY),
+            ("scale_half_param_0", "2 bytes", "could mean several things"),
+        ),
+        ("width", ("scale_half", "1:float32", "null", "null", 0, *SAXPY), ("scale_half_param_0", "4 bytes, not 2")),
+        ("array", ("saxpy", "zeros:3:int32", 2, "null", "null", *SAXPY), (".u32", "cannot go into an integer")),
+        ("pointer", ("saxpy", 1, "null", "null", "null", *SAXPY), (".f32", "cannot go into a float")),
+        ("block", ("saxpy", 1, 2, "null", "null", "--grid", 1, "--block", "32x33"), ("1056 threads", "at most 1024")),
+        ("block.z", ("saxpy", 1, 2, "null", "null", "--grid", 1, "--block", "1x1x65"), ("z is at most 64",)),
+        ("grid.y", ("saxpy", 1, 2, "null", "null", "--grid", "1x65536", "--block", 1), ("y is at most 65535",)),
+        ("shared", ("saxpy", 1, 2, "null", "null", "--shared", 2**30, *SAXPY), ("shared_bytes=1073741824",)),
+        ("device", ("saxpy", 1, 2, "null", "null", "--device", 99, *SAXPY), ("there is no device 99",)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_refusals(cli, case, words, findings):
     err = refused(cli("run", KERNELS, *words), *findings)
     assert err.count("\n") <= 2
@@ -174,41 +290,83 @@ def test_ptx_that_is_too_new(cli):
 
 
 def test_too_much_memory(cli):
-    refused(cli("run", KERNELS, "saxpy", 1, 2, f"empty:{2**50}:f4", "null", *SAXPY, "--out", "2=out.npy"), "CUDA_ERROR_OUT_OF_MEMORY")
+    refused(
+        cli("run", KERNELS, "saxpy", 1, 2, f"empty:{2**50}:f4", "null", *SAXPY, "--out", "2=out.npy"),
+        "CUDA_ERROR_OUT_OF_MEMORY",
+    )
 
 
 def test_a_device_that_is_there_twice_is_chosen(cli):
     if len(rawcuda.devices()) > 1:
-        ran(cli("run", KERNELS, "where", "empty:1:int32", "null", "--device", 1, "--grid", 1, "--block", 1, "--out", "0=out.npy"))
+        ran(
+            cli(
+                "run",
+                KERNELS,
+                "where",
+                "empty:1:int32",
+                "null",
+                "--device",
+                1,
+                "--grid",
+                1,
+                "--block",
+                1,
+                "--out",
+                "0=out.npy",
+            )
+        )
         assert numpy.load("out.npy").tolist() == [0]
     else:
-        refused(cli("run", KERNELS, "where", "empty:1:int32", "null", "--device", 1, "--grid", 1, "--block", 1), "no device 1")
+        refused(
+            cli("run", KERNELS, "where", "empty:1:int32", "null", "--device", 1, "--grid", 1, "--block", 1),
+            "no device 1",
+        )
 
 
 @pytest.mark.emulator_only("a GPU does not notice one byte, and would lose its context for the rest of the tests")
 def test_a_kernel_that_writes_past_the_end_leaves_no_file(python, tmp_path):
-    result = python(["-m", NAME, "run", KERNELS, "overrun", "zeros:100:uint8", "100", "--grid", "1", "--block", "1",
-                     "--out", f"0={tmp_path / 'out.npy'}"])
+    result = python(
+        [
+            "-m",
+            NAME,
+            "run",
+            KERNELS,
+            "overrun",
+            "zeros:100:uint8",
+            "100",
+            "--grid",
+            "1",
+            "--block",
+            "1",
+            "--out",
+            f"0={tmp_path / 'out.npy'}",
+        ]
+    )
     assert (result.returncode, result.stdout) == (1, "")
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.stderr and "Traceback" not in result.stderr
     line = next(n for n, text in enumerate(Path(KERNELS).read_text().splitlines(), 1) if "st.global.u8" in text)
-    assert f"line {line}" in result.stderr                              # where in the PTX
+    assert f"line {line}" in result.stderr  # where in the PTX
     assert os.listdir(tmp_path) == []
 
 
 # -- demo
 
+
 def test_demo(cli):
     out = ran(cli("demo"))
     lines = out.splitlines()
     assert lines[0].startswith("On ")
-    assert [line[:16].strip() for line in lines if line.endswith("   right")] == ["vector add", "saxpy", "matrix product"]
+    assert [line[:16].strip() for line in lines if line.endswith("   right")] == [
+        "vector add",
+        "saxpy",
+        "matrix product",
+    ]
     assert lines[-1] == "All 3 results are right: every element was compared."
 
 
 def test_demo_traces_each_call(cli):
     out = ran(cli("demo", "--trace"))
-    assert out.startswith("On ") and "-> CUDA_SUCCESS" not in out and "\033" not in out       # colours are for terminals
+    assert out.startswith("On ") and "-> CUDA_SUCCESS" not in out and "\033" not in out  # colours are for terminals
     lines = [line for line in out.splitlines() if re.match(r" *\d+\.\d{3} +\d+\.\d  cu\w+  ", line)]
     assert len(lines) > 40 and len({line.index("  cu") for line in lines}) == 1
     for call in ("cuModuleLoadDataEx ", "cuMemAlloc_v2 ", "cuLaunchKernelEx ", "cuEventElapsedTime "):
@@ -220,9 +378,11 @@ def test_demo_traces_each_call(cli):
 def test_demo_finds_a_wrong_result(cli, monkeypatch, kernel):
     kernels = module("commands.kernels")
     text = getattr(kernels, kernel)
-    wrong = text.replace("add.rn.f32          %f3, %f1, %f2", "sub.rn.f32          %f3, %f1, %f2").replace(
-        "fma.rn.f32          %f4, %f1, %f2, %f3", "fma.rn.f32          %f4, %f1, %f2, %f2").replace(
-        "fma.rn.f32          %f1, %f10, %f11, %f1", "fma.rn.f32          %f1, %f10, %f10, %f1")
+    wrong = (
+        text.replace("add.rn.f32          %f3, %f1, %f2", "sub.rn.f32          %f3, %f1, %f2")
+        .replace("fma.rn.f32          %f4, %f1, %f2, %f3", "fma.rn.f32          %f4, %f1, %f2, %f2")
+        .replace("fma.rn.f32          %f1, %f10, %f11, %f1", "fma.rn.f32          %f1, %f10, %f10, %f1")
+    )
     assert wrong != text
     monkeypatch.setattr(kernels, kernel, wrong)
     status, out, err = cli("demo")
@@ -243,11 +403,23 @@ def test_a_missing_barrier_is_named_by_the_emulator(python):
 
 # -- doctor
 
+
 def test_doctor(cli):
     out = ran(cli("doctor"))
     assert "ran: 42 was stored and read back" in out and "A kernel ran on the" in out and out.isascii()
-    for fact in (f"{NAME} {rawcuda.__version__}", "Python", "driver\n", "entry points", "device 0\n", "primary context",
-                 "current in this thread: none", rawcuda.Device(0).name, "ptxas", "nvrtc", "what the emulator does not do"):
+    for fact in (
+        f"{NAME} {rawcuda.__version__}",
+        "Python",
+        "driver\n",
+        "entry points",
+        "device 0\n",
+        "primary context",
+        "current in this thread: none",
+        rawcuda.Device(0).name,
+        "ptxas",
+        "nvrtc",
+        "what the emulator does not do",
+    ):
         assert fact in out
 
 
@@ -269,16 +441,19 @@ def test_doctor_tells_of_a_kernel_that_does_nothing(cli, monkeypatch):
 
 
 def test_doctor_tells_what_does_not_compile(cli, monkeypatch):
-    monkeypatch.setattr(module("commands.kernels"), "NOTHING", ".version 6.3\n.target sm_50\n.address_size 64\nnonsense\n")
+    monkeypatch.setattr(
+        module("commands.kernels"), "NOTHING", ".version 6.3\n.target sm_50\n.address_size 64\nnonsense\n"
+    )
     status, out, _ = cli("doctor")
     assert status == 1 and "FAILED: cuModuleLoadDataEx" in out
 
 
 # -- how it is started
 
+
 @pytest.mark.parametrize("flags", [("-S",), ("-I", "-S"), ("-B", "-W", "error"), ("-O",), ("-X", "utf8=0")])
 def test_started_in_every_way(python, flags):
-    if "-I" in flags:                                # PYTHONPATH is ignored: what a script does that puts a folder on sys.path
+    if "-I" in flags:  # PYTHONPATH is ignored: what a script does that puts a folder on sys.path
         code = f"import sys, runpy; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['demo']; runpy.run_module({NAME!r}, run_name='__main__')"
         words = ["-c", code]
     else:
@@ -290,6 +465,7 @@ def test_started_in_every_way(python, flags):
 
 def test_started_from_a_zip(python, tmp_path):
     import zipfile
+
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         for path in sorted((ROOT / NAME.split(".")[0]).rglob("*.py")):
             archive.write(path, path.relative_to(ROOT))
@@ -300,6 +476,7 @@ def test_started_from_a_zip(python, tmp_path):
 
 
 # -- examples
+
 
 @pytest.mark.parametrize("name", ["vector_add", "saxpy_numpy"])
 def test_examples(python, name):

@@ -1,4 +1,5 @@
 """Launches written out for their signature: they refuse, and are refused, as the plain ones."""
+
 import re
 
 import pytest
@@ -57,8 +58,15 @@ def test_what_is_refused_is_refused_also_later(device, add):
     a, b, c = arrays(device, 1.0, 2.0)
     for _ in range(3):
         launch(a, b, c, 4)
-    for wrong, error in (((a, b, c), TypeError), ((a, b, c, 4, 4), TypeError), ((a, b, c, 4.0), TypeError), ((a, b, c, 2**32), ValueError),
-                         ((a, b, b"x", 4), ValueError), ((a, b, bytearray(16), 4), ValueError), ((a, b, c.broadcast_to((2, 4)), 4), ValueError)):
+    for wrong, error in (
+        ((a, b, c), TypeError),
+        ((a, b, c, 4, 4), TypeError),
+        ((a, b, c, 4.0), TypeError),
+        ((a, b, c, 2**32), ValueError),
+        ((a, b, b"x", 4), ValueError),
+        ((a, b, bytearray(16), 4), ValueError),
+        ((a, b, c.broadcast_to((2, 4)), 4), ValueError),
+    ):
         with pytest.raises(error):
             launch(*wrong)
     with pytest.raises(TypeError):
@@ -151,7 +159,7 @@ def test_the_function_outlives_its_launch_and_sees_what_is_closed(device):
             for _ in range(2):
                 with pytest.raises(errors.Closed):
                     launch(a, b, x, 4)
-            other = device.stream()                      # what closes here is no business of the launch's
+            other = device.stream()  # what closes here is no business of the launch's
             other.close()
             with pytest.raises(errors.Closed):
                 launch(a, b, x, 4)
@@ -181,8 +189,10 @@ def test_whatever_goes_outdates_what_was_looked_at():
 
 
 def test_generated_source_has_nothing_of_the_input():
-    known = set("""make plan pool pack seen None def launch MISSING nonlocal try if sound is not and _ready start ptr place _ours
-        owner _handle _theirs type int float entry pop storage call _run arguments code return failed append except UNFIT pass long_way""".split())
+    known = set(
+        """make plan pool pack seen None def launch MISSING nonlocal try if sound is not and _ready start ptr place _ours
+        owner _handle _theirs type int float entry pop storage call _run arguments code return failed append except UNFIT pass long_way""".split()
+    )
     for kinds in ("", "m", "vifo", "mmmi" * 16):
         for in_context in (False, True):
             for alone in (False, True):

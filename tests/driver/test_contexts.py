@@ -1,4 +1,5 @@
 """Whatever context other code has current: ours is pushed where it is needed, and nothing is left pushed, nor by what raises."""
+
 import array
 import ctypes
 import threading
@@ -34,22 +35,65 @@ def every_call(device):
     same("load")
     for queue in (None, stream, 1, 2, rawcuda.Stream.legacy, rawcuda.Stream.per_thread):
         code["add"].launch(plain, pinned, managed, 4, grid=1, block=4, stream=queue)
-        same("launch", plain.copy_from(pinned, stream=queue), pinned.copy_to(plain, stream=queue), plain.fill(3, stream=queue))
+        same(
+            "launch",
+            plain.copy_from(pinned, stream=queue),
+            pinned.copy_to(plain, stream=queue),
+            plain.fill(3, stream=queue),
+        )
         same("copies", plain.copy_from(bytes(400), stream=queue), event.record(queue))
     same("waits", event.record(stream), stream.record(end), stream.wait(event), rawcuda.Stream.legacy.wait(event))
-    same("waits", stream.wait(None), rawcuda.Stream.per_thread.wait(stream), stream.priority, rawcuda.Stream.from_handle(stream.handle).synchronize())
-    same("done", device.synchronize(), event.query(), event.synchronize(), end.elapsed_ms(event), stream.query(), stream.synchronize())
-    same("facts", device.free_memory, device.name, device.uuid, device.total_memory, more.names, more["twice"].attributes,
-         more["twice"].occupancy(32), more["twice"].parameters, more.global_("table").view().tolist())
+    same(
+        "waits",
+        stream.wait(None),
+        rawcuda.Stream.per_thread.wait(stream),
+        stream.priority,
+        rawcuda.Stream.from_handle(stream.handle).synchronize(),
+    )
+    same(
+        "done",
+        device.synchronize(),
+        event.query(),
+        event.synchronize(),
+        end.elapsed_ms(event),
+        stream.query(),
+        stream.synchronize(),
+    )
+    same(
+        "facts",
+        device.free_memory,
+        device.name,
+        device.uuid,
+        device.total_memory,
+        more.names,
+        more["twice"].attributes,
+        more["twice"].occupancy(32),
+        more["twice"].parameters,
+        more.global_("table").view().tolist(),
+    )
     with stream.capture() as graph:
         code["add"].launch(plain, pinned, managed, 4, grid=1, block=4, stream=stream)
     same("graph", graph.launch(), graph.launch(stream))
     array_ = device.upload(array.array("f", [1, 2, 3]))
-    same("views", array_.download(), array_.tolist(), rawcuda.view(plain, stream=stream), rawcuda.view(plain).copy_to(pinned),
-         rawcuda.view(managed, protocol="cuda_array_interface"))
-    refusals = [lambda: device.load("x .version"), lambda: device.allocate(2**60), lambda: code["nope"], lambda: plain.copy_from(b"1"),
-                lambda: code["add"].launch(1, grid=1, block=1), lambda: code["add"].launch(plain, 1, 1, 2**40, grid=1, block=1),
-                lambda: more.global_("nope"), lambda: event.elapsed_ms(device.event()), lambda: rawcuda.cu.cuMemFree_v2(12345)]
+    same(
+        "views",
+        array_.download(),
+        array_.tolist(),
+        rawcuda.view(plain, stream=stream),
+        rawcuda.view(plain).copy_to(pinned),
+        rawcuda.view(managed, protocol="cuda_array_interface"),
+    )
+    refusals = [
+        lambda: device.load("x .version"),
+        lambda: device.allocate(2**60),
+        lambda: code["nope"],
+        lambda: plain.copy_from(b"1"),
+        lambda: code["add"].launch(1, grid=1, block=1),
+        lambda: code["add"].launch(plain, 1, 1, 2**40, grid=1, block=1),
+        lambda: more.global_("nope"),
+        lambda: event.elapsed_ms(device.event()),
+        lambda: rawcuda.cu.cuMemFree_v2(12345),
+    ]
     for refusal in refusals:
         with pytest.raises((errors.RawCudaError, TypeError, ValueError)):
             refusal()
@@ -92,7 +136,7 @@ def test_a_context_of_somebody_else_is_current(device):
 def test_none_is_current_on_top_of_another(device):
     theirs = cuda_h.CUcontext()
     rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
-    rawcuda.cu.cuCtxSetCurrent(None)                     # takes it off the stack
+    rawcuda.cu.cuCtxSetCurrent(None)  # takes it off the stack
     try:
         every_call(device)
     finally:
@@ -126,7 +170,9 @@ def test_a_default_stream_is_that_of_our_context(device):
             calls = []
             with rawcuda.trace(lambda event: calls.append(event.name)):
                 launch(ones, ones, out, n)
-            assert calls.index("cuCtxPushCurrent_v2") < calls.index("cuLaunchKernelEx" if "cuLaunchKernelEx" in calls else "cuLaunchKernel")
+            assert calls.index("cuCtxPushCurrent_v2") < calls.index(
+                "cuLaunchKernelEx" if "cuLaunchKernelEx" in calls else "cuLaunchKernel"
+            )
             assert calls[-1] != "cuCtxPushCurrent_v2" and current() == theirs.value
         finally:
             rawcuda.cu.cuCtxDestroy_v2(theirs)
@@ -145,7 +191,7 @@ def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, 
             contexts.append(current())
             return code if len(contexts) == 1 else call(*arguments)
 
-        def put(function):                               # into the plan, and into the function that was written from it
+        def put(function):  # into the plan, and into the function that was written from it
             plan._function = function
             for name, cell in zip(launch.__code__.co_freevars, launch.__closure__):
                 if name == "call":

@@ -1,4 +1,5 @@
 """What compilers make runs with right results: copies, threads that meet, control, variables. test_corpus_numbers.py has the arithmetic."""
+
 from __future__ import annotations
 
 import ctypes
@@ -11,20 +12,36 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.driver.corpus import Build, builds, built, CORPUS, number, rng, under_its_own_name, wrap
+from tests.driver.corpus import Build, builds, built, rng, under_its_own_name, wrap  # noqa: E402
 
 pytestmark = under_its_own_name
 
 # -- copies
 
+
 @builds("copies")
-@pytest.mark.parametrize("kernel,width", [("copy_1", 1), ("copy_2", 2), ("copy_4", 4), ("copy_8", 8), ("copy_16", 16), ("copy_long2", 16),
-                                          ("copy_char4", 4), ("copy_short4", 8)])
+@pytest.mark.parametrize(
+    "kernel,width",
+    [
+        ("copy_1", 1),
+        ("copy_2", 2),
+        ("copy_4", 4),
+        ("copy_8", 8),
+        ("copy_16", 16),
+        ("copy_long2", 16),
+        ("copy_char4", 4),
+        ("copy_short4", 8),
+    ],
+)
 def test_copies(built: Build, kernel: str, width: int) -> None:
     for stride in (1, 3):
-        source = np.frombuffer(rng(kernel).getrandbits(8 * 300 * width).to_bytes(300 * width, "little"), "u1").reshape(300, width)
+        source = np.frombuffer(rng(kernel).getrandbits(8 * 300 * width).to_bytes(300 * width, "little"), "u1").reshape(
+            300, width
+        )
         target = np.zeros((100, width), "u1")
-        assert (built.run(kernel, target, source, 100, stride, grid=2, block=32)[0] == source[:100 * stride:stride]).all()
+        assert (
+            built.run(kernel, target, source, 100, stride, grid=2, block=32)[0] == source[: 100 * stride : stride]
+        ).all()
 
 
 @builds("copies")
@@ -38,7 +55,12 @@ def test_qualifiers(built: Build) -> None:
 def test_packed_records(built: Build) -> None:
     kind = np.dtype([("tag", "u1"), ("number", "<i4"), ("small", "<u2"), ("wide", "<f8")])
     source = np.zeros(40, kind)
-    source["tag"], source["number"], source["small"], source["wide"] = np.arange(40), np.arange(40) * -9999, np.arange(40) * 17, np.arange(40) / 3
+    source["tag"], source["number"], source["small"], source["wide"] = (
+        np.arange(40),
+        np.arange(40) * -9999,
+        np.arange(40) * 17,
+        np.arange(40) / 3,
+    )
     raw = built.run("packed_records", np.zeros(40 * kind.itemsize, "u1"), source.view("u1"), 40, grid=2, block=32)[0]
     want = source.copy()
     want["number"] += want["tag"]
@@ -56,9 +78,26 @@ def test_structures_by_value(built: Build) -> None:
         _fields_ = [("a", ctypes.c_int), ("inner", Inner * 2), ("d", ctypes.c_double), ("tail", ctypes.c_ubyte * 5)]
 
     inner = Inner(-5, (ctypes.c_short * 3)(3, -2, 500))
-    outer = Outer(-77, (Inner * 2)(inner, Inner(9, (ctypes.c_short * 3)(7, 8, -9))), 1234.75, (ctypes.c_ubyte * 5)(250, 1, 2, 3, 99))
+    outer = Outer(
+        -77,
+        (Inner * 2)(inner, Inner(9, (ctypes.c_short * 3)(7, 8, -9))),
+        1234.75,
+        (ctypes.c_ubyte * 5)(250, 1, 2, 3, 99),
+    )
     odd = bytes([1, 2, 250, 4, 5, 6, 7])
-    got = built.run("by_value", np.zeros(32, "i4"), bytes(outer), odd, -3, -300, 1, struct.pack("<3f", 1.5, 2.5, 3.5), bytes(inner), -8.9, block=32)
+    got = built.run(
+        "by_value",
+        np.zeros(32, "i4"),
+        bytes(outer),
+        odd,
+        -3,
+        -300,
+        1,
+        struct.pack("<3f", 1.5, 2.5, 3.5),
+        bytes(inner),
+        -8.9,
+        block=32,
+    )
     for i, value in enumerate(got.tolist()):
         mine = outer.a + outer.inner[i % 2].c + outer.inner[i % 2].s[i % 3] + 1234 + outer.tail[i % 5]
         letter = odd[i % 7] - 256 * (odd[i % 7] > 127)
@@ -77,12 +116,18 @@ def test_big_parameters(built: Build) -> None:
 @builds("copies")
 def test_local_arrays(built: Build) -> None:
     source = np.array([rng(i).randrange(-1000, 1000) for i in range(8 * 16)], "i4")
-    assert (built.run("local_sort", np.zeros(128, "i4"), source, grid=2, block=4)[0].reshape(8, 16) == np.sort(source.reshape(8, 16))).all()
+    assert (
+        built.run("local_sort", np.zeros(128, "i4"), source, grid=2, block=4)[0].reshape(8, 16)
+        == np.sort(source.reshape(8, 16))
+    ).all()
     words = np.array([rng(i).getrandbits(64) for i in range(8)], "u8")
     for turn in (0, 3, 9):
         halves = np.roll(words.view("u1").reshape(8, 8), -(turn & 7), 1).copy().view("u2")
         halves[:, turn & 3] += 0x101
-        assert built.run("local_bytes", np.zeros(8, "u8"), words, turn, grid=2, block=4)[0].tolist() == halves.view("u8").ravel().tolist()
+        assert (
+            built.run("local_bytes", np.zeros(8, "u8"), words, turn, grid=2, block=4)[0].tolist()
+            == halves.view("u8").ravel().tolist()
+        )
 
 
 @builds("copies")
@@ -109,9 +154,14 @@ def test_bounds_strides_and_clocks(built: Build) -> None:
 
 # -- threads together
 
+
 @builds("threads")
 def test_transposes(built: Build) -> None:
-    for kernel, code, parts in (("transpose_float", "f4", 1), ("transpose_byte", "u1", 1), ("transpose_double2", "f8", 2)):
+    for kernel, code, parts in (
+        ("transpose_float", "f4", 1),
+        ("transpose_byte", "u1", 1),
+        ("transpose_double2", "f8", 2),
+    ):
         source = np.arange(37 * 21 * parts).astype(code).reshape(21, 37, parts)
         got = built.run(kernel, np.zeros((37, 21, parts), code), source, 37, 21, grid=(3, 2), block=(16, 16))[0]
         assert (got == source.transpose(1, 0, 2)).all()
@@ -123,8 +173,10 @@ def test_reductions(built: Build) -> None:
         source = np.arange(1000).astype(code) * 3 - 700
         got = built.run(kernel, np.zeros(4, code), source, 1000, grid=4, block=64)[0]
         assert got.tolist() == [sum(source[(np.arange(1000) // 64 % 4) == b].tolist()) for b in range(4)]
-    source = np.array([rng(i).randrange(-10**6, 10**6) for i in range(256)], "i4")
-    assert built.run("tree_reduce", np.array([-2**31], "i4"), source, grid=4, block=64, shared=256)[0][0] == source.max()
+    source = np.array([rng(i).randrange(-(10**6), 10**6) for i in range(256)], "i4")
+    assert (
+        built.run("tree_reduce", np.array([-(2**31)], "i4"), source, grid=4, block=64, shared=256)[0][0] == source.max()
+    )
 
 
 @builds("threads")
@@ -138,7 +190,9 @@ def test_scan(built: Build) -> None:
 @builds("threads")
 def test_matrix_product(built: Build) -> None:
     a, b = (np.array([rng(k + i).randrange(-8, 8) for i in range(256)], "f4").reshape(16, 16) for k in (0, 1000))
-    assert (built.run("matrix_product", np.zeros((16, 16), "f4"), a, b, 16, grid=(2, 2), block=(8, 8))[0] == a @ b).all()
+    assert (
+        built.run("matrix_product", np.zeros((16, 16), "f4"), a, b, 16, grid=(2, 2), block=(8, 8))[0] == a @ b
+    ).all()
 
 
 @builds("threads")
@@ -155,8 +209,18 @@ def test_shuffles(built: Build) -> None:
     for t in range(32):
         up = t - 2 if t % 16 >= 2 else t
         down = t + 3 if t % 4 + 3 < 4 else t
-        assert got[t] == [v[5], v[t // 8 * 8 + (t + 3) % 8], v[up], v[down], v[t ^ 7], v[t ^ 20] if (t ^ 20) // 16 <= t // 16 else v[t], v[31 - t],
-                          v[max(t - 1, 0)], v[31], v[3] if t % 2 else 0], t
+        assert got[t] == [
+            v[5],
+            v[t // 8 * 8 + (t + 3) % 8],
+            v[up],
+            v[down],
+            v[t ^ 7],
+            v[t ^ 20] if (t ^ 20) // 16 <= t // 16 else v[t],
+            v[31 - t],
+            v[max(t - 1, 0)],
+            v[31],
+            v[3] if t % 2 else 0,
+        ], t
 
 
 @builds("threads")
@@ -166,20 +230,32 @@ def test_votes(built: Build) -> None:
     ballot = sum((x & 1) << i for i, x in enumerate(v))
     for t in range(32):
         match = lambda f: sum(1 << i for i, x in enumerate(v) if f(x) == f(v[t]))
-        want = [ballot, any(x > 90 for x in v), 1, match(lambda x: x & 3), 0xFFFFFFFF, 1, match(lambda x: x & 1),
-                sum(1 << i for i in range(10) if v[i] & 2) if t < 10 else 0, got[t][8], bin(ballot).count("1"), 2, 0]
+        want = [
+            ballot,
+            any(x > 90 for x in v),
+            1,
+            match(lambda x: x & 3),
+            0xFFFFFFFF,
+            1,
+            match(lambda x: x & 1),
+            sum(1 << i for i in range(10) if v[i] & 2) if t < 10 else 0,
+            got[t][8],
+            bin(ballot).count("1"),
+            2,
+            0,
+        ]
         assert got[t] == want and got[t][8] <= 32, t
 
 
 @builds("threads")
 def test_reductions_of_warps(built: Build) -> None:
-    v = [rng(i).randrange(-2**31, 2**31) for i in range(64)]
+    v = [rng(i).randrange(-(2**31), 2**31) for i in range(64)]
     got = built.run("warp_reduce", np.zeros((64, 7), "i4"), np.array(v, "i4"), block=64)[0]
     if "sm75" in built.name:
-        assert not got.any()                       # compiled away below sm_80
+        assert not got.any()  # compiled away below sm_80
         return
     for t in range(64):
-        warp = v[t // 32 * 32:][:32]
+        warp = v[t // 32 * 32 :][:32]
         unsigned = [x & 0xFFFFFFFF for x in warp]
         every, some, odd = -1, 0, 0
         for x in unsigned:
@@ -193,8 +269,8 @@ def test_cooperative_groups(built: Build) -> None:
     v = [rng(i).randrange(1000) for i in range(64)]
     got = built.run("groups", np.zeros((64, 6), "i4"), np.array(v, "i4"), block=64)[0].tolist()
     for t in range(64):
-        tile = v[t // 8 * 8:][:8]
-        assert got[t][:5] == [sum(tile), min(tile), sum(tile[:t % 8 + 1]), v[t ^ 3], t // 8 * 100 + t % 8]
+        tile = v[t // 8 * 8 :][:8]
+        assert got[t][:5] == [sum(tile), min(tile), sum(tile[: t % 8 + 1]), v[t ^ 3], t // 8 * 100 + t % 8]
         assert (got[t][5] > 0) == v[t] % 2
 
 
@@ -210,21 +286,26 @@ def test_grid_sync(built: Build) -> None:
 def test_asynchronous_copies(built: Build) -> None:
     v = [rng(i).randrange(1000) for i in range(5 * 128)]
     got = built.run("pipeline", np.zeros(32, "i4"), np.array(v, "i4"), 5, block=32)[0]
-    assert got.tolist() == [sum(v[k * 128 + (t * 4 + j * 33) % 128] * (k + 1) for k in range(5) for j in range(4)) for t in range(32)]
+    assert got.tolist() == [
+        sum(v[k * 128 + (t * 4 + j * 33) % 128] * (k + 1) for k in range(5) for j in range(4)) for t in range(32)
+    ]
 
 
 @builds("threads")
 def test_last_block_named_barriers_aggregation(built: Build) -> None:
     v = [rng(i).randrange(1000) for i in range(256)]
-    assert built.run("last_block", np.zeros(1, "i4"), np.array(v, "i4"), np.zeros(1, "i4"), np.zeros(4, "i4"), grid=4, block=64)[0][0] == sum(v)
+    assert built.run(
+        "last_block", np.zeros(1, "i4"), np.array(v, "i4"), np.zeros(1, "i4"), np.zeros(4, "i4"), grid=4, block=64
+    )[0][0] == sum(v)
     got = built.run("named_barriers", np.zeros(128, "i4"), block=128).tolist()
     assert got == [(t // 64 * 64 + 63 - t % 64) ** 2 for t in range(128)]
     counter, out, _ = built.run("aggregate", np.zeros(1, "i4"), np.zeros(256, "i4"), np.array(v, "i4"), block=256)
     chosen = [x for x in v if x % 3 == 0]
-    assert counter[0] == len(chosen) and sorted(out[:len(chosen)].tolist()) == sorted(chosen)
+    assert counter[0] == len(chosen) and sorted(out[: len(chosen)].tolist()) == sorted(chosen)
 
 
 # -- control
+
 
 @builds("flow")
 def test_loops(built: Build) -> None:
@@ -236,7 +317,9 @@ def test_loops(built: Build) -> None:
         return steps
 
     given = [rng(i).randrange(1, 5000) for i in range(70)]
-    assert built.run("collatz", np.zeros(70, "i4"), np.array(given, "u4"), 70, grid=2, block=64)[0].tolist() == [collatz(x) for x in given]
+    assert built.run("collatz", np.zeros(70, "i4"), np.array(given, "u4"), 70, grid=2, block=64)[0].tolist() == [
+        collatz(x) for x in given
+    ]
 
     def nested(i: int, n: int) -> int:
         total = 0
@@ -271,7 +354,7 @@ def test_mandelbrot(built: Build) -> None:
         inside = abs(z) < 2
         count += inside
         z = np.where(inside, z * z + c, z)
-    assert (got != count).sum() <= 2                 # a point on the edge may go either way
+    assert (got != count).sum() <= 2  # a point on the edge may go either way
 
 
 @builds("flow")
@@ -305,14 +388,24 @@ def test_switches(built: Build) -> None:
             r = -1
         assert have == r, (i, v)
     given = [-5, 1000000, 1 << 40, 120, 0, -(1 << 40)]
-    assert built.run("sparse_switch", np.zeros(6, "i4"), np.array(given, "i8"), 6, block=32)[0].tolist() == [1, 2, 3, 4, 5, 5]
+    assert built.run("sparse_switch", np.zeros(6, "i4"), np.array(given, "i8"), 6, block=32)[0].tolist() == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        5,
+    ]
 
 
 @builds("flow")
 def test_recursion(built: Build) -> None:
     def ackermann(m: int, n: int) -> int:
         return n + 1 if m == 0 else n + 2 if m == 1 else 2 * n + 3
-    assert built.run("recursion", np.zeros(24, "i4"), block=24).tolist() == [ackermann(t % 3, t // 3) for t in range(24)]
+
+    assert built.run("recursion", np.zeros(24, "i4"), block=24).tolist() == [
+        ackermann(t % 3, t // 3) for t in range(24)
+    ]
     assert built.run("mutual", np.zeros(24, "i4"), block=24).tolist() == [2 if t % 2 == 0 else 1 for t in range(24)]
     data = np.array([rng(i).randrange(1000) for i in range(8 * 25)], "i4")
     assert (built.run("quicksort", data, 25, grid=2, block=4).reshape(8, 25) == np.sort(data.reshape(8, 25))).all()
@@ -322,10 +415,16 @@ def test_recursion(built: Build) -> None:
 def test_pointers_to_functions(built: Build) -> None:
     functions = [lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - (b & 1)]
     which = [t % 3 for t in range(30)]
-    assert built.run("pointers", np.zeros(30, "i4"), np.array(which, "i4"), block=30)[0].tolist() == [functions[t % 3](t, t + 3) for t in range(30)]
+    assert built.run("pointers", np.zeros(30, "i4"), np.array(which, "i4"), block=30)[0].tolist() == [
+        functions[t % 3](t, t + 3) for t in range(30)
+    ]
     for k in range(3):
-        assert built.run("chosen", np.zeros(8, "i4"), k, block=8).tolist() == [functions[k](t, functions[k](2, 3)) for t in range(8)]
-    assert built.run("virtuals", np.zeros(12, "i4"), block=12).tolist() == [(i * i + i, i * 5 - i, i)[i % 3] for i in range(12)]
+        assert built.run("chosen", np.zeros(8, "i4"), k, block=8).tolist() == [
+            functions[k](t, functions[k](2, 3)) for t in range(8)
+        ]
+    assert built.run("virtuals", np.zeros(12, "i4"), block=12).tolist() == [
+        (i * i + i, i * 5 - i, i)[i % 3] for i in range(12)
+    ]
 
 
 @builds("flow")
@@ -355,7 +454,8 @@ def test_printf(built: Build, capfd: Any) -> None:
 @pytest.mark.parametrize("kernel,code", [("asserting", 710), ("trapping", None)])
 def test_what_ends_a_context(built: Build, library: Any, python: Any, kernel: str, code: Any) -> None:
     """An assertion and a trap are sticky, so each has a process of its own."""
-    result = python("""
+    result = python(
+        """
         import sys
         from pathlib import Path
         from tests.subject import rawcuda
@@ -366,21 +466,60 @@ def test_what_ends_a_context(built: Build, library: Any, python: Any, kernel: st
             build.device.synchronize()
         except rawcuda.ContextLost as error:
             print("code", error.code)
-    """, str(built.path), kernel, "emulated" if library else "real", check=True)
+    """,
+        str(built.path),
+        kernel,
+        "emulated" if library else "real",
+        check=True,
+    )
     assert "code" in result.stdout and (code is None or f"code {code}" in result.stdout), result.stdout
-    assert kernel == "trapping" or "Assertion `threadIdx.x < n && \"too many\"` failed." in result.stdout + result.stderr
+    assert kernel == "trapping" or 'Assertion `threadIdx.x < n && "too many"` failed.' in result.stdout + result.stderr
 
 
 # -- variables
 
-WANT = [42, 1.5, 1e-40 * 1e40, 0, 0.1, -1e300, 5e-324, ord("q"), 17, 10, -2, 5, 0, 0xFEDCBA98, 254, 1, 2, 1, 3, 42, ord("m"), 7, ord("a"), 2.5, 0.75, 2.0 ** 40, -1,
-        -2.25, 11, 0, 0, 0, 5, 6]
+WANT = [
+    42,
+    1.5,
+    1e-40 * 1e40,
+    0,
+    0.1,
+    -1e300,
+    5e-324,
+    ord("q"),
+    17,
+    10,
+    -2,
+    5,
+    0,
+    0xFEDCBA98,
+    254,
+    1,
+    2,
+    1,
+    3,
+    42,
+    ord("m"),
+    7,
+    ord("a"),
+    2.5,
+    0.75,
+    2.0**40,
+    -1,
+    -2.25,
+    11,
+    0,
+    0,
+    0,
+    5,
+    6,
+]
 
 
 @builds("variables")
 def test_initialisers(built: Build) -> None:
     got = built.run("read_all", np.zeros(len(WANT), "f8"))
-    want = [*WANT[:2], 0.0 if built.fast else WANT[2], *WANT[3:]]        # fast arithmetic flushes 1e-40
+    want = [*WANT[:2], 0.0 if built.fast else WANT[2], *WANT[3:]]  # fast arithmetic flushes 1e-40
     assert np.allclose(got, want, rtol=1e-4, atol=0), [(at, g, w) for at, (g, w) in enumerate(zip(got, want)) if g != w]
 
 
@@ -396,7 +535,10 @@ def variable(built: Build, name: str, code: str) -> Any:
 def test_variables_change(built: Build) -> None:
     before = variable(built, "plain", "i4")[0], variable(built, "managed_value", "i4")[0]
     built.run("change", 3, block=1)
-    assert variable(built, "plain", "i4")[0] == before[0] + 4 and variable(built, "managed_value", "i4")[0] == before[1] * 3
+    assert (
+        variable(built, "plain", "i4")[0] == before[0] + 4
+        and variable(built, "managed_value", "i4")[0] == before[1] * 3
+    )
     restored = np.array([before[0]], "i4")
     built.loaded.global_("plain").copy_from(restored)
     built.loaded.global_("managed_value").copy_from(np.array([before[1]], "i4"))
@@ -425,9 +567,10 @@ def test_address_spaces(built: Build) -> None:
 
 # -- compilers of Python
 
-def arrays(*given: Any) -> "list[Any]":
+
+def arrays(*given: Any) -> list[Any]:
     """Lay arguments out as numba does: of an array two pointers of its own, count, size, data, extents, strides."""
-    made: "list[Any]" = []
+    made: list[Any] = []
     for each in given:
         if isinstance(each, np.ndarray):
             made += [None, None, each.size, each.itemsize, each, *each.shape, *each.strides]
@@ -438,7 +581,7 @@ def arrays(*given: Any) -> "list[Any]":
 
 def only(built: Build) -> str:
     """Name the one kernel of a build."""
-    name, = built.kernels
+    (name,) = built.kernels
     return str(name)
 
 
@@ -458,17 +601,22 @@ def test_numba_sum(built: Build) -> None:
 def test_numba_functions(built: Build) -> None:
     x = np.linspace(-5, 5, 40)
     got = built.run(only(built), *arrays(np.zeros((40, 5)), x), grid=1, block=64)[0]
-    want = np.stack([np.sin(x), np.exp(x), np.sqrt(abs(x)), x ** 3, np.arctan2(x, 2.0)], 1)
+    want = np.stack([np.sin(x), np.exp(x), np.sqrt(abs(x)), x**3, np.arctan2(x, 2.0)], 1)
     assert np.allclose(got, want, rtol=1e-14, atol=1e-16)
 
 
 @builds("numba_integers")
 def test_numba_integers(built: Build) -> None:
     r = rng("numba")
-    x, y = np.array([r.randrange(-9999, 9999) for _ in range(60)], "i4"), np.array([r.randrange(-99, 99) for _ in range(60)], "i4")
+    x, y = (
+        np.array([r.randrange(-9999, 9999) for _ in range(60)], "i4"),
+        np.array([r.randrange(-99, 99) for _ in range(60)], "i4"),
+    )
     got = built.run(only(built), *arrays(np.zeros(60, "i4"), x, y), grid=1, block=64)[0]
     for a, b, have in zip(x.tolist(), y.tolist(), got.tolist()):
-        assert have == (a // b * 1000 + a % b + bin(a & 0xFFFFFFFF).count("1") + 32 - (b & 0xFFFFFFFF).bit_length() if b else 0), (a, b)
+        assert have == (
+            a // b * 1000 + a % b + bin(a & 0xFFFFFFFF).count("1") + 32 - (b & 0xFFFFFFFF).bit_length() if b else 0
+        ), (a, b)
 
 
 @builds("triton_add")
@@ -489,11 +637,15 @@ def test_triton_softmax(built: Build) -> None:
 def test_triton_product(built: Build) -> None:
     x, y = (np.array([rng(i + k).randrange(-8, 8) for i in range(16 * 48)], "f4") for k in (0, 9999))
     x, y = x.reshape(16, 48), y.reshape(48, 16)
-    assert (built.run("product", np.zeros((16, 16), "f4"), x, y, 48, None, None, block=64, shared=8192)[0] == x @ y).all()
+    assert (
+        built.run("product", np.zeros((16, 16), "f4"), x, y, 48, None, None, block=64, shared=8192)[0] == x @ y
+    ).all()
 
 
 @builds("triton_scan_and_count")
 def test_triton_scan(built: Build) -> None:
     x = np.array([rng(i).randrange(-50, 50) for i in range(128)], "i4")
-    sums, bins, _ = built.run("scan_and_count", np.zeros(128, "i4"), np.zeros(8, "i4"), x, None, None, block=64, shared=2048)
+    sums, bins, _ = built.run(
+        "scan_and_count", np.zeros(128, "i4"), np.zeros(8, "i4"), x, None, None, block=64, shared=2048
+    )
     assert (sums == x.cumsum()).all() and (bins == np.bincount(x & 7, minlength=8)).all()

@@ -1,4 +1,5 @@
 """Devices, primary contexts and what is current afterwards."""
+
 import ctypes
 import re
 import threading
@@ -21,8 +22,12 @@ def test_facts(device):
     assert re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", device.uuid)
     major, minor = device.compute_capability
     assert major >= 3 and minor >= 0
-    assert device.attribute("MAX_THREADS_PER_BLOCK") == device.attribute("cu_device_attribute_max_threads_per_block") \
-        == device.attribute(1) >= 512
+    assert (
+        device.attribute("MAX_THREADS_PER_BLOCK")
+        == device.attribute("cu_device_attribute_max_threads_per_block")
+        == device.attribute(1)
+        >= 512
+    )
     assert device in rawcuda.devices() and device == rawcuda.Device(0) and hash(device) == hash(rawcuda.Device(0))
 
 
@@ -107,9 +112,15 @@ def test_closing_a_device_while_its_memory_lives(device):
 @pytest.mark.parametrize("device_first", [True, False])
 def test_close_in_both_orders(device_first):
     own = rawcuda.devices()[-1]
-    things = [own.allocate(8), own.allocate(8, kind="pinned"), own.allocate(8, kind="managed"), own.stream(), own.event(),
-              own.load(".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }")]
-    for thing in ([own, *things] if device_first else [*reversed(things), own]):
+    things = [
+        own.allocate(8),
+        own.allocate(8, kind="pinned"),
+        own.allocate(8, kind="managed"),
+        own.stream(),
+        own.event(),
+        own.load(".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }"),
+    ]
+    for thing in [own, *things] if device_first else [*reversed(things), own]:
         thing.close()
         thing.close()
         assert thing.closed
@@ -118,7 +129,9 @@ def test_close_in_both_orders(device_first):
 def test_a_stream_makes_sense_only_on_its_own_devices_kernels(device):
     if len(rawcuda.devices()) < 2:
         pytest.skip("one device only")
-    with rawcuda.Device(1).stream() as stream, device.load(".version 6.3\n.target sm_50\n.address_size 64\n"
-                                                           ".visible .entry k() { ret; }") as loaded:
+    with (
+        rawcuda.Device(1).stream() as stream,
+        device.load(".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }") as loaded,
+    ):
         with pytest.raises(ValueError, match="of device 1, the kernel of device 0"):
             loaded["k"].launch(grid=1, block=1, stream=stream)

@@ -2,6 +2,7 @@
 
 Most of it runs on a GPU, too: what the emulator answers must be what the driver answers.
 """
+
 import array
 import ctypes
 import threading
@@ -28,6 +29,7 @@ def _out(kind):
 
 # -- order
 
+
 def test_host_functions_run_in_stream_order_and_may_not_call_the_driver(device, driver, context):
     seen = []
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -43,7 +45,9 @@ def test_host_functions_run_in_stream_order_and_may_not_call_the_driver(device, 
 
     with device.stream() as stream:
         for number in (1, 2, 3):
-            driver.cuLaunchHostFunc(cuda_h.CUstream(stream.handle), cuda_h.CUhostFn(ctypes.cast(function, ctypes.c_void_p).value), number)
+            driver.cuLaunchHostFunc(
+                cuda_h.CUstream(stream.handle), cuda_h.CUhostFn(ctypes.cast(function, ctypes.c_void_p).value), number
+            )
         stream.synchronize()
     assert [number for number, _ in seen] == [1, 2, 3]
     assert {answer for _, answer in seen} <= {"CUDA_ERROR_NOT_PERMITTED"}
@@ -54,7 +58,9 @@ def test_a_host_function_that_waits_for_its_launcher_does_not_hang(device, drive
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: gate.acquire() and ran.append(data))
     with device.stream() as stream:
         with gate:
-            driver.cuLaunchHostFunc(cuda_h.CUstream(stream.handle), cuda_h.CUhostFn(ctypes.cast(function, ctypes.c_void_p).value), 7)
+            driver.cuLaunchHostFunc(
+                cuda_h.CUstream(stream.handle), cuda_h.CUhostFn(ctypes.cast(function, ctypes.c_void_p).value), 7
+            )
             assert not stream.query()
         stream.synchronize()
     assert ran == [7]
@@ -85,8 +91,18 @@ def test_one_stream_waits_for_another(device):
 
 # -- codes
 
-@pytest.mark.parametrize("grid, block", [((0, 1, 1), (1, 1, 1)), ((1, 65536, 1), (1, 1, 1)), ((1, 1, 65536), (1, 1, 1)),
-                                         ((1, 1, 1), (1025, 1, 1)), ((1, 1, 1), (32, 32, 2)), ((1, 1, 1), (1, 1, 65))])
+
+@pytest.mark.parametrize(
+    "grid, block",
+    [
+        ((0, 1, 1), (1, 1, 1)),
+        ((1, 65536, 1), (1, 1, 1)),
+        ((1, 1, 65536), (1, 1, 1)),
+        ((1, 1, 1), (1025, 1, 1)),
+        ((1, 1, 1), (32, 32, 2)),
+        ((1, 1, 1), (1, 1, 65)),
+    ],
+)
 def test_launches_that_cannot_be_are_1(device, driver, context, grid, block):
     with device.load(kernels.GLOBALS) as loaded:
         nothing = cuda_h.CUfunction(loaded["nothing"].handle)
@@ -136,6 +152,7 @@ def test_a_cooperative_launch_must_fit(device, driver, context):
 
 # -- two devices
 
+
 def test_two_devices_have_their_own_memory_and_exchange_it():
     found = rawcuda.devices()
     if len(found) < 2:
@@ -152,14 +169,21 @@ def test_two_devices_have_their_own_memory_and_exchange_it():
 
 # -- what only the emulator says
 
+
 @pytest.mark.emulator_only("the report of a failed call")
 def test_errors_say_what_was_wrong(device, driver, context):
     memory, other = device.allocate(64), device.allocate(16)
     for call, words in (
-        (lambda: driver.cuMemcpyDtoD_v2(memory.ptr, other.ptr, 17), ("last 1 of 17 bytes", "16-byte device allocation")),
+        (
+            lambda: driver.cuMemcpyDtoD_v2(memory.ptr, other.ptr, 17),
+            ("last 1 of 17 bytes", "16-byte device allocation"),
+        ),
         (lambda: driver.cuMemFree_v2(memory.ptr + 4), ("4 bytes inside", "64-byte device allocation")),
-        (lambda: driver.cuMemcpyHtoD_v2(memory.ptr, memory.ptr + 1000, 4), ("936 bytes past the end", "host pointer was expected")),
-        (lambda: driver.cuStreamSynchronize(cuda_h.CUstream(77)), ("0x4d is no stream", )),
+        (
+            lambda: driver.cuMemcpyHtoD_v2(memory.ptr, memory.ptr + 1000, 4),
+            ("936 bytes past the end", "host pointer was expected"),
+        ),
+        (lambda: driver.cuStreamSynchronize(cuda_h.CUstream(77)), ("0x4d is no stream",)),
     ):
         with pytest.raises(errors.CudaError) as caught:
             call()
@@ -172,7 +196,13 @@ def test_errors_say_what_was_wrong(device, driver, context):
 @pytest.mark.emulator_only("the count of what is alive")
 def test_handles_are_counted(device, library):
     before = library.live_handles()
-    with device.stream(), device.event(), device.allocate(4), device.allocate(4, kind="pinned"), device.load(kernels.ADD):
+    with (
+        device.stream(),
+        device.event(),
+        device.allocate(4),
+        device.allocate(4, kind="pinned"),
+        device.load(kernels.ADD),
+    ):
         during = library.live_handles()
     gained = {kind: during[kind] - before[kind] for kind in during if during[kind] != before[kind]}
     assert gained == {"stream": 1, "event": 1, "memory": 2, "module": 1}
@@ -205,16 +235,20 @@ def test_ctrl_c_ends_an_endless_kernel(python):
 @pytest.mark.emulator_only("its own variable")
 @pytest.mark.parametrize("text, expected", [("lazy", "lazy 1"), ("random=4,devices=3", "random 3"), ("", "eager 1")])
 def test_the_environment_describes_the_emulator(python, text, expected):
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda
         print(rawcuda.cu.libcuda.mode, len(rawcuda.devices()))
-    """, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": text})
+    """,
+        env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": text},
+    )
     assert result.stdout.strip() == expected, result.stderr
 
 
 @pytest.mark.emulator_only("only its kernels run in the thread that launches them")
 def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_does_not_hang(python):
-    result = python("""
+    result = python(
+        """
         import gc
         from tests.driver import kernels
         from tests.subject import rawcuda, module
@@ -246,5 +280,7 @@ def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_d
             loaded["add"].launch(a, a, a, 4096, grid=16, block=256, stream=stream)
         stream.synchronize()
         print(seen)
-    """, timeout=60)
+    """,
+        timeout=60,
+    )
     assert result.stdout == "[True, True, True]\n", result.stdout + result.stderr

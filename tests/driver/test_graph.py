@@ -1,4 +1,5 @@
 """Graphs: recorded once, launched often."""
+
 import array
 
 import pytest
@@ -17,7 +18,7 @@ def test_record_and_launch(device):
         with stream.capture() as graph:
             add(total, one, total, n)
             add(total, one, total, n)
-        assert total.tolist() == [0.0] * n          # nothing ran yet
+        assert total.tolist() == [0.0] * n  # nothing ran yet
         for _ in range(3):
             graph.launch(stream)
         stream.synchronize()
@@ -34,7 +35,12 @@ def test_what_was_viewed_on_the_fly_lives_as_long_as_the_graph(device):
 
         def __init__(self):
             self.memory = device.allocate(400)
-            self.__cuda_array_interface__ = {"shape": (100,), "typestr": "<f4", "data": (self.memory.ptr, False), "version": 3}
+            self.__cuda_array_interface__ = {
+                "shape": (100,),
+                "typestr": "<f4",
+                "data": (self.memory.ptr, False),
+                "version": 3,
+            }
             Exporter.alive += 1
 
         def __del__(self):
@@ -43,14 +49,14 @@ def test_what_was_viewed_on_the_fly_lives_as_long_as_the_graph(device):
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         out = device.empty(100, "float32")
         add = loaded["add"].configure(grid=1, block=128, stream=stream)
-        exporter = Exporter()                       # (allocating is not allowed while recording)
+        exporter = Exporter()  # (allocating is not allowed while recording)
         with stream.capture() as graph:
             add(exporter, out, out, 100)
         del exporter
         assert Exporter.alive == 1
         graph.launch(stream)
         graph.launch()
-        graph.close()                               # both launches may still run
+        graph.close()  # both launches may still run
         del graph
         device.synchronize()
         assert Exporter.alive == 0
@@ -63,7 +69,7 @@ def test_an_error_in_the_block_ends_the_recording(device):
                 raise KeyError
         with pytest.raises(errors.Closed):
             graph.launch(stream)
-        stream.synchronize()                        # no longer captured
+        stream.synchronize()  # no longer captured
         with pytest.raises(ValueError, match="records once"):
             with graph:
                 pass

@@ -1,4 +1,5 @@
 """Modules, kernels, and every argument a launch takes or refuses."""
+
 import array
 import ctypes
 import struct
@@ -20,10 +21,11 @@ def echoed(device, types, *arguments, parameters=None, **options):
         device.synchronize()
         slots = bytearray(out.nbytes)
         out.copy_to(slots)
-        return [bytes(slots[at:at + 16]) for at in range(0, len(slots), 16)]
+        return [bytes(slots[at : at + 16]) for at in range(0, len(slots), 16)]
 
 
 # -- the main job
+
 
 @pytest.mark.parametrize("on_stream", [False, True])
 def test_vector_add(device, on_stream):
@@ -88,14 +90,30 @@ def test_variables(device):
 # -- arguments that go
 
 NUMBERS = [
-    (".u8", 255, b"\xff"), (".u8", -128, b"\x80"), (".u8", True, b"\1"), (".u16", -1, b"\xff\xff"), (".u32", 2**32 - 1, b"\xff" * 4),
-    (".u32", -2**31, b"\0\0\0\x80"), (".s32", 2**32 - 1, b"\xff" * 4), (".u64", 2**64 - 1, b"\xff" * 8),
-    (".u64", -2**63, b"\0" * 7 + b"\x80"), (".f32", 1.5, struct.pack("<f", 1.5)), (".f32", 3, struct.pack("<f", 3)),
-    (".f32", float("inf"), struct.pack("<f", float("inf"))), (".f64", -0.1, struct.pack("<d", -0.1)), (".u64", None, b"\0" * 8),
-    (".u32", b"abcd", b"abcd"), (".f32", b"abcd", b"abcd"), (12, b"abcdefghijkl", b"abcdefghijkl"),
-    (".u32", ctypes.c_int(-2), b"\xfe\xff\xff\xff"), (".f32", ctypes.c_float(0.5), struct.pack("<f", 0.5)),
-    (".b32", ctypes.c_float(0.5), struct.pack("<f", 0.5)), (".b32", ctypes.c_uint(7), b"\7\0\0\0"),
-    (".u64", ctypes.c_void_p(5), b"\5" + b"\0" * 7), (3, (ctypes.c_ubyte * 3)(1, 2, 3), b"\1\2\3"), (".b64", None, b"\0" * 8),
+    (".u8", 255, b"\xff"),
+    (".u8", -128, b"\x80"),
+    (".u8", True, b"\1"),
+    (".u16", -1, b"\xff\xff"),
+    (".u32", 2**32 - 1, b"\xff" * 4),
+    (".u32", -(2**31), b"\0\0\0\x80"),
+    (".s32", 2**32 - 1, b"\xff" * 4),
+    (".u64", 2**64 - 1, b"\xff" * 8),
+    (".u64", -(2**63), b"\0" * 7 + b"\x80"),
+    (".f32", 1.5, struct.pack("<f", 1.5)),
+    (".f32", 3, struct.pack("<f", 3)),
+    (".f32", float("inf"), struct.pack("<f", float("inf"))),
+    (".f64", -0.1, struct.pack("<d", -0.1)),
+    (".u64", None, b"\0" * 8),
+    (".u32", b"abcd", b"abcd"),
+    (".f32", b"abcd", b"abcd"),
+    (12, b"abcdefghijkl", b"abcdefghijkl"),
+    (".u32", ctypes.c_int(-2), b"\xfe\xff\xff\xff"),
+    (".f32", ctypes.c_float(0.5), struct.pack("<f", 0.5)),
+    (".b32", ctypes.c_float(0.5), struct.pack("<f", 0.5)),
+    (".b32", ctypes.c_uint(7), b"\7\0\0\0"),
+    (".u64", ctypes.c_void_p(5), b"\5" + b"\0" * 7),
+    (3, (ctypes.c_ubyte * 3)(1, 2, 3), b"\1\2\3"),
+    (".b64", None, b"\0" * 8),
 ]
 
 
@@ -113,24 +131,47 @@ def test_many_at_once_at_their_offsets(device):
     types = [".u8", ".f64", ".u16", 12, ".u32", ".f32", ".u64", 8]
     slots = echoed(device, types, 1, 2.0, 3, b"123456789abc", 4, 5.0, 6, Pair(1.0, 2))
     sizes = [1, 8, 2, 12, 4, 4, 8, 8]
-    expected = [b"\1", struct.pack("<d", 2), b"\3\0", b"123456789abc", b"\4\0\0\0", struct.pack("<f", 5), b"\6" + b"\0" * 7,
-                struct.pack("<fi", 1.0, 2)]
+    expected = [
+        b"\1",
+        struct.pack("<d", 2),
+        b"\3\0",
+        b"123456789abc",
+        b"\4\0\0\0",
+        struct.pack("<f", 5),
+        b"\6" + b"\0" * 7,
+        struct.pack("<fi", 1.0, 2),
+    ]
     assert [slot[:size] for slot, size in zip(slots, sizes)] == expected
 
 
 def test_arrays_as_addresses(device):
-    with device.allocate(8) as memory, device.allocate(8, kind="pinned") as pinned, device.allocate(8, kind="managed") as managed:
+    with (
+        device.allocate(8) as memory,
+        device.allocate(8, kind="pinned") as pinned,
+        device.allocate(8, kind="managed") as managed,
+    ):
         view = device.empty((2, 3), "int16")
         slots = echoed(device, [".u64"] * 4 + [".b64", 8], memory, pinned, managed, view, view, rawcuda.In(memory))
         assert [int.from_bytes(slot[:8], "little") for slot in slots] == [
-            memory.ptr, pinned.ptr, managed.ptr, view.ptr, view.ptr, memory.ptr]
+            memory.ptr,
+            pinned.ptr,
+            managed.ptr,
+            view.ptr,
+            view.ptr,
+            memory.ptr,
+        ]
 
 
 def test_an_exporter_on_the_fly(device):
     class Exporter:
         def __init__(self, memory, readonly=False):
             self.memory = memory
-            self.__cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (memory.ptr, readonly), "version": 3}
+            self.__cuda_array_interface__ = {
+                "shape": (2,),
+                "typestr": "<f4",
+                "data": (memory.ptr, readonly),
+                "version": 3,
+            }
 
     with device.allocate(8) as memory:
         (slot,) = echoed(device, [".u64"], Exporter(memory))
@@ -144,10 +185,18 @@ def test_an_exporter_on_the_fly(device):
 
 
 DECLARED = [
-    (".b32", "float32", 1.5, struct.pack("<f", 1.5)), (".b32", "int32", -1, b"\xff" * 4), (".b64", "float64", 2.5, struct.pack("<d", 2.5)),
-    (".u32", "float32", 1.5, struct.pack("<f", 1.5)), (2, "float16", 1.5, struct.pack("<e", 1.5)), (2, "bfloat16", 1.5, b"\xc0\x3f"),
-    (2, "bfloat16", 1.00390625, b"\x80\x3f"), (2, "bfloat16", 1.01171875, b"\x82\x3f"), (2, "bfloat16", float("-inf"), b"\x80\xff"),
-    (8, "complex64", 1 + 2j, struct.pack("<ff", 1, 2)), (8, Pair, Pair(1, 2), struct.pack("<fi", 1, 2)), (".b64", ctypes.c_longlong, -1, b"\xff" * 8),
+    (".b32", "float32", 1.5, struct.pack("<f", 1.5)),
+    (".b32", "int32", -1, b"\xff" * 4),
+    (".b64", "float64", 2.5, struct.pack("<d", 2.5)),
+    (".u32", "float32", 1.5, struct.pack("<f", 1.5)),
+    (2, "float16", 1.5, struct.pack("<e", 1.5)),
+    (2, "bfloat16", 1.5, b"\xc0\x3f"),
+    (2, "bfloat16", 1.00390625, b"\x80\x3f"),
+    (2, "bfloat16", 1.01171875, b"\x82\x3f"),
+    (2, "bfloat16", float("-inf"), b"\x80\xff"),
+    (8, "complex64", 1 + 2j, struct.pack("<ff", 1, 2)),
+    (8, Pair, Pair(1, 2), struct.pack("<fi", 1, 2)),
+    (".b64", ctypes.c_longlong, -1, b"\xff" * 8),
     (".u8", "bool", True, b"\1"),
 ]
 
@@ -155,25 +204,42 @@ DECLARED = [
 @pytest.mark.parametrize("kind, what, argument, stored", DECLARED)
 def test_declared_parameters(device, kind, what, argument, stored):
     (slot,) = echoed(device, [kind], argument, parameters=["pointer", what])
-    assert slot[:len(stored)] == stored
+    assert slot[: len(stored)] == stored
 
 
 # -- arguments that do not
 
 REFUSED = [
-    (".u8", 256, ValueError, r"-128 \.\. 255"), (".u8", 300, ValueError, "300 does not fit"), (".u8", -129, ValueError, "does not fit"),
-    (".u32", 2**40, ValueError, "does not fit"), (".u64", 2**64, ValueError, "does not fit"), (".u64", -2**63 - 1, ValueError, "does not fit"),
-    (".u32", 1.0, TypeError, "cannot go into an integer"), (".u32", "1", TypeError, "cannot go into an integer"),
-    (".u32", None, TypeError, "cannot go into an integer"), (".u32", bytearray(4), TypeError, "cannot go into an integer"),
-    (".u64", 1.0, TypeError, "cannot go into an integer"), (".u64", "x", TypeError, "cannot go"),
-    (".f32", 1e39, ValueError, "does not fit"), (".f32", 10**400, ValueError, "does not fit"), (".f32", 1j, TypeError, "cannot go into a float"),
-    (".f32", None, TypeError, "cannot go into a float"), (".f32", "1", TypeError, "cannot go into a float"),
-    (".f32", ctypes.c_double(1), ValueError, "has 8 bytes, not 4"), (".f32", ctypes.c_int(1), TypeError, "another kind"),
-    (".u32", ctypes.c_float(1), TypeError, "another kind"), (".u32", b"abc", ValueError, "has 3 bytes, not 4"),
+    (".u8", 256, ValueError, r"-128 \.\. 255"),
+    (".u8", 300, ValueError, "300 does not fit"),
+    (".u8", -129, ValueError, "does not fit"),
+    (".u32", 2**40, ValueError, "does not fit"),
+    (".u64", 2**64, ValueError, "does not fit"),
+    (".u64", -(2**63) - 1, ValueError, "does not fit"),
+    (".u32", 1.0, TypeError, "cannot go into an integer"),
+    (".u32", "1", TypeError, "cannot go into an integer"),
+    (".u32", None, TypeError, "cannot go into an integer"),
+    (".u32", bytearray(4), TypeError, "cannot go into an integer"),
+    (".u64", 1.0, TypeError, "cannot go into an integer"),
+    (".u64", "x", TypeError, "cannot go"),
+    (".f32", 1e39, ValueError, "does not fit"),
+    (".f32", 10**400, ValueError, "does not fit"),
+    (".f32", 1j, TypeError, "cannot go into a float"),
+    (".f32", None, TypeError, "cannot go into a float"),
+    (".f32", "1", TypeError, "cannot go into a float"),
+    (".f32", ctypes.c_double(1), ValueError, "has 8 bytes, not 4"),
+    (".f32", ctypes.c_int(1), TypeError, "another kind"),
+    (".u32", ctypes.c_float(1), TypeError, "another kind"),
+    (".u32", b"abc", ValueError, "has 3 bytes, not 4"),
     (".u32", ctypes.c_longlong(1), ValueError, "has 8 bytes, not 4"),
-    (12, b"abc", ValueError, "has 3 bytes, not 12"), (12, 5, TypeError, "declare the type"), (".b32", 5, TypeError, "declare the type"),
-    (".b32", 1.5, TypeError, "declare the type"), (".b64", 5, TypeError, "declare the type"), (12, Pair(), ValueError, "has 8 bytes, not 12"),
-    (12, None, TypeError, "12 bytes"), (12, "x", TypeError, "12 bytes"),
+    (12, b"abc", ValueError, "has 3 bytes, not 12"),
+    (12, 5, TypeError, "declare the type"),
+    (".b32", 5, TypeError, "declare the type"),
+    (".b32", 1.5, TypeError, "declare the type"),
+    (".b64", 5, TypeError, "declare the type"),
+    (12, Pair(), ValueError, "has 8 bytes, not 12"),
+    (12, None, TypeError, "12 bytes"),
+    (12, "x", TypeError, "12 bytes"),
 ]
 
 
@@ -207,27 +273,51 @@ def test_wrong_number_of_arguments(device):
     with device.load(kernels.ADD) as loaded:
         add = loaded["add"].configure(grid=1, block=1)
         for arguments in ((), (1, 2, 3), (1, 2, 3, 4, 5)):
-            with pytest.raises(TypeError, match=r"kernel add .*4 arguments \(a \.u64, b \.u64, c \.u64, n \.u32\).* \d (arguments )?were given"):
+            with pytest.raises(
+                TypeError,
+                match=r"kernel add .*4 arguments \(a \.u64, b \.u64, c \.u64, n \.u32\).* \d (arguments )?were given",
+            ):
                 add(*arguments)
 
 
-@pytest.mark.parametrize("options, words", [
-    (dict(grid=0, block=1), "at least 1"), (dict(grid=1, block=0), "at least 1"), (dict(grid=(1, 0, 1), block=1), "at least 1"),
-    (dict(grid=1, block=-1), "at least 1"), (dict(grid=1, block=1025), "at most 1024"), (dict(grid=1, block=(1, 1, 65)), "z is at most 64"),
-    (dict(grid=1, block=(64, 64, 1)), "4096 threads"), (dict(grid=2**31, block=1), "x is at most"),
-    (dict(grid=(1, 65536), block=1), "y is at most 65535"), (dict(grid=(1, 1, 65536), block=1), "z is at most 65535"),
-    (dict(grid=(1, 1, 1, 1), block=1), "one to three"), (dict(grid=(), block=1), "one to three"),
-    (dict(grid=1, block=1, shared_bytes=-1), "shared_bytes"), (dict(grid=1, block=1, shared_bytes=2**40), "shared_bytes"),
-    (dict(grid=3, block=1, cluster=2), "whole number of clusters"), (dict(grid=1, block=1, stream=0), "ambiguous"),
-    (dict(grid=1, block=1, stream=-1), "NO_SYNC")])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(grid=0, block=1), "at least 1"),
+        (dict(grid=1, block=0), "at least 1"),
+        (dict(grid=(1, 0, 1), block=1), "at least 1"),
+        (dict(grid=1, block=-1), "at least 1"),
+        (dict(grid=1, block=1025), "at most 1024"),
+        (dict(grid=1, block=(1, 1, 65)), "z is at most 64"),
+        (dict(grid=1, block=(64, 64, 1)), "4096 threads"),
+        (dict(grid=2**31, block=1), "x is at most"),
+        (dict(grid=(1, 65536), block=1), "y is at most 65535"),
+        (dict(grid=(1, 1, 65536), block=1), "z is at most 65535"),
+        (dict(grid=(1, 1, 1, 1), block=1), "one to three"),
+        (dict(grid=(), block=1), "one to three"),
+        (dict(grid=1, block=1, shared_bytes=-1), "shared_bytes"),
+        (dict(grid=1, block=1, shared_bytes=2**40), "shared_bytes"),
+        (dict(grid=3, block=1, cluster=2), "whole number of clusters"),
+        (dict(grid=1, block=1, stream=0), "ambiguous"),
+        (dict(grid=1, block=1, stream=-1), "NO_SYNC"),
+    ],
+)
 def test_configurations_that_cannot_be(device, options, words):
     with device.load(kernels.GLOBALS) as loaded:
         with pytest.raises(ValueError, match=words):
             loaded["nothing"].launch(**options)
 
 
-@pytest.mark.parametrize("options", [dict(grid=1.0, block=1), dict(grid=1, block=True), dict(grid="1", block=1),
-                                     dict(grid=1, block=1, shared_bytes=1.0), dict(grid=1, block=1, stream="x")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(grid=1.0, block=1),
+        dict(grid=1, block=True),
+        dict(grid="1", block=1),
+        dict(grid=1, block=1, shared_bytes=1.0),
+        dict(grid=1, block=1, stream="x"),
+    ],
+)
 def test_configurations_of_wrong_type(device, options):
     with device.load(kernels.GLOBALS) as loaded:
         with pytest.raises(TypeError):
@@ -246,7 +336,11 @@ def test_what_a_kernel_tells(device):
     with device.load(kernels.ADD) as loaded:
         add = loaded["add"]
         assert [(p.name, p.offset, p.size, p.type) for p in add.parameters] == [
-            ("a", 0, 8, "u64"), ("b", 8, 8, "u64"), ("c", 16, 8, "u64"), ("n", 24, 4, "u32")]
+            ("a", 0, 8, "u64"),
+            ("b", 8, 8, "u64"),
+            ("c", 16, 8, "u64"),
+            ("n", 24, 4, "u32"),
+        ]
         assert add.attributes["max_threads_per_block"] == 1024 and add.attributes["shared_bytes"] == 0
         assert add.attributes["ptx_version"] >= 50
         assert 1 <= add.occupancy(256) <= 32 and add.occupancy((32, 8)) == add.occupancy(256)
@@ -265,6 +359,7 @@ def test_declarations_that_do_not_fit(device):
 
 
 # -- modules
+
 
 def test_names(device):
     with device.load(kernels.GLOBALS) as loaded:
@@ -293,7 +388,7 @@ def test_bytes_and_paths(device, tmp_path):
 
 def test_ptx_that_does_not_compile_shows_the_log(device):
     broken = kernels.ADD.replace("add.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1;")
-    line = broken[:broken.index("add.f32")].count("\n") + 1
+    line = broken[: broken.index("add.f32")].count("\n") + 1
     with pytest.raises(errors.CompileFailed) as raised:
         device.load(broken)
     error = raised.value
@@ -315,8 +410,13 @@ def test_used_after_close(device):
     loaded = device.load(kernels.GLOBALS)
     kernel, launch = loaded["nothing"], loaded["nothing"].configure(grid=1, block=1)
     loaded.close()
-    for use in (lambda: loaded["nothing"], launch, lambda: kernel.launch(grid=1, block=1), lambda: loaded.global_("table"),
-                lambda: kernel.handle):
+    for use in (
+        lambda: loaded["nothing"],
+        launch,
+        lambda: kernel.launch(grid=1, block=1),
+        lambda: loaded.global_("table"),
+        lambda: kernel.handle,
+    ):
         with pytest.raises(errors.Closed):
             use()
 
@@ -335,6 +435,7 @@ def test_memory_that_was_closed(device):
 
 def test_a_cubin_that_is_not_for_this_device(device):
     from tests.null.test_image import CUBIN
+
     with pytest.raises(errors.CudaError) as raised:
         device.load(CUBIN)
     assert isinstance(raised.value, (errors.Unsupported, errors.InvalidUse)) and raised.value.code in (200, 209)

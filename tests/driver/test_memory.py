@@ -1,4 +1,5 @@
 """Memory: kinds, sizes, closing, and copies by address."""
+
 import gc
 
 import pytest
@@ -32,9 +33,9 @@ def test_stream_ordered(device):
         assert target == b"x" * 64
         memory.close()
         kept = device.allocate(64, stream=stream)
-    kept.close()                                    # its stream is gone: freed all the same
+    kept.close()  # its stream is gone: freed all the same
     dropped_stream = device.stream()
-    device.allocate(64, stream=dropped_stream)      # dropped at once
+    device.allocate(64, stream=dropped_stream)  # dropped at once
     gc.collect()
     module("owned").drain()
     dropped_stream.close()
@@ -65,13 +66,23 @@ def test_sizes(device):
             device.allocate(size)
     with pytest.raises(errors.OutOfMemory) as raised:
         device.allocate(2**62)
-    assert isinstance(raised.value, MemoryError) and "cuMemAlloc_v2(dptr=&" in str(raised.value) and "Free memory" in str(raised.value)
+    assert (
+        isinstance(raised.value, MemoryError)
+        and "cuMemAlloc_v2(dptr=&" in str(raised.value)
+        and "Free memory" in str(raised.value)
+    )
 
 
 def test_memory_is_not_made_by_its_class(device):
     with pytest.raises(TypeError, match=r"Device\.allocate\(\)"):
         rawcuda.Memory()
-    for address, nbytes, error in ((1.5, 8, TypeError), (None, 8, TypeError), (8, 1.0, TypeError), (True, 8, TypeError), (10**5000, 8, ValueError)):
+    for address, nbytes, error in (
+        (1.5, 8, TypeError),
+        (None, 8, TypeError),
+        (8, 1.0, TypeError),
+        (True, 8, TypeError),
+        (10**5000, 8, ValueError),
+    ):
         with pytest.raises(error, match="address|nbytes"):
             memory_module.Memory.borrow(device, address, nbytes)
     with pytest.raises(ValueError, match="nbytes=an int of 16610 bits: a size lies in"):
@@ -79,7 +90,12 @@ def test_memory_is_not_made_by_its_class(device):
 
 
 def test_between_two_memories(device):
-    with device.allocate(8) as a, device.allocate(8, kind="pinned") as b, device.allocate(8, kind="managed") as c, device.stream() as stream:
+    with (
+        device.allocate(8) as a,
+        device.allocate(8, kind="pinned") as b,
+        device.allocate(8, kind="managed") as c,
+        device.stream() as stream,
+    ):
         a.copy_from(b"12345678")
         a.copy_to(b, stream=stream)
         c.copy_from(b, stream=stream)
@@ -101,12 +117,13 @@ def test_pinned_and_device_memory_copy_while_recorded(device):
         stream.synchronize()
         got = bytearray(8)
         memory.copy_to(got)
-        assert got == b"abcdefgh"                        # the graph reads what is there when it runs
+        assert got == b"abcdefgh"  # the graph reads what is there when it runs
         graph.close()
 
 
 def test_freed_in_another_thread_than_its_per_thread_stream(device):
     import threading
+
     made = []
     thread = threading.Thread(target=lambda: made.append(device.allocate(64, stream=2)))
     thread.start()
@@ -126,21 +143,33 @@ def test_kinds_that_are_none(device):
 
 def test_a_copy_past_either_end(device):
     with device.allocate(8) as memory:
-        for use in (lambda: memory.copy_from(b"123456789"), lambda: memory.copy_from(b"1234567"),
-                    lambda: memory.copy_to(bytearray(9)), lambda: memory.copy_to(bytearray(7))):
+        for use in (
+            lambda: memory.copy_from(b"123456789"),
+            lambda: memory.copy_from(b"1234567"),
+            lambda: memory.copy_to(bytearray(9)),
+            lambda: memory.copy_to(bytearray(7)),
+        ):
             with pytest.raises(ValueError):
                 use()
         with pytest.raises((ValueError, errors.ProtocolError, TypeError)):
-            memory.copy_to(b"12345678")             # read-only
+            memory.copy_to(b"12345678")  # read-only
 
 
 def test_used_after_close(device):
     memory = device.allocate(8)
     view = memory.view()
     memory.close()
-    for use in (lambda: memory.copy_from(b"12345678"), lambda: memory.copy_to(bytearray(8)), lambda: memory.fill(1),
-                lambda: memory.view(), lambda: memory.__cuda_array_interface__, lambda: memory.__dlpack__(),
-                lambda: view.download(), lambda: view.fill(1), memory.detach):
+    for use in (
+        lambda: memory.copy_from(b"12345678"),
+        lambda: memory.copy_to(bytearray(8)),
+        lambda: memory.fill(1),
+        lambda: memory.view(),
+        lambda: memory.__cuda_array_interface__,
+        lambda: memory.__dlpack__(),
+        lambda: view.download(),
+        lambda: view.fill(1),
+        memory.detach,
+    ):
         with pytest.raises(errors.Closed):
             use()
 
@@ -167,7 +196,7 @@ def test_dropped_memory_is_freed_by_the_next_release(device):
 
 
 def test_pitched_copies(device):
-    source = bytes(range(24))                       # 4 rows of 6 bytes
+    source = bytes(range(24))  # 4 rows of 6 bytes
     keep = (None, bytearray(source), bytearray(24))
     view, back = rawcuda.view(keep[1]), rawcuda.view(keep[2])
     common = dict(device=device, stream=1)
@@ -176,14 +205,14 @@ def test_pitched_copies(device):
         transfer.copy_2d(memory.ptr, 16, view.ptr, 6, 6, 4, target_kind="device", source_kind="host", **common)
         whole = bytearray(64)
         memory.copy_to(whole)
-        assert whole == b"".join(source[row * 6:row * 6 + 6] + b"\xff" * 10 for row in range(4))
+        assert whole == b"".join(source[row * 6 : row * 6 + 6] + b"\xff" * 10 for row in range(4))
         transfer.copy_2d(back.ptr, 6, memory.ptr, 16, 6, 4, target_kind="host", source_kind="device", **common)
         assert keep[2] == source
         transfer.fill_2d(memory.ptr + 2, 16, 0x0201, 2, 2, 3, **common)
         memory.copy_to(whole)
         assert whole[2:6] == whole[18:22] == whole[34:38] == b"\1\2\1\2" and whole[50:54] == source[20:24]
         with pytest.raises(errors.InvalidUse, match="cuMemsetD2D16Async"):
-            transfer.fill_2d(memory.ptr + 1, 16, 0, 2, 2, 3, **common)     # not aligned to its elements
+            transfer.fill_2d(memory.ptr + 1, 16, 0, 2, 2, 3, **common)  # not aligned to its elements
         transfer.copy_3d(memory.ptr, 8, 2, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common)
         memory.copy_to(whole)
         assert whole[:6] == source[:6] and whole[8:14] == source[6:12] and whole[16:22] == source[12:18]
@@ -192,4 +221,6 @@ def test_pitched_copies(device):
         with pytest.raises(ValueError, match="pitch"):
             transfer.fill_2d(memory.ptr, 3, 1, 2, 2, 2, **common)
         with pytest.raises(ValueError, match="rows"):
-            transfer.copy_3d(memory.ptr, 8, 1, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common)
+            transfer.copy_3d(
+                memory.ptr, 8, 1, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common
+            )

@@ -1,4 +1,5 @@
 """CUDA C to result with nothing installed but PyPI's nvidia-cuda-nvrtc: its compiler needs no GPU, and the emulator neither."""
+
 from __future__ import annotations
 
 import ctypes
@@ -36,7 +37,9 @@ class Compiler:
         if not places:
             pytest.skip("NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
         path = Path(places[0][0])
-        for needed in path.parent.glob("libnvrtc-builtins.so.*"):        # it asks the loader for this by name only, when it compiles
+        for needed in path.parent.glob(
+            "libnvrtc-builtins.so.*"
+        ):  # it asks the loader for this by name only, when it compiles
             ctypes.CDLL(str(needed))
         self.nvrtc = ctypes.CDLL(str(path))
 
@@ -66,7 +69,7 @@ class Compiler:
 
 
 @pytest.mark.parametrize("options", [[], ["--use_fast_math"], ["-G"]], ids=["plain", "fast", "debug"])
-def test_from_source_to_result(device: Any, options: "list[str]") -> None:
+def test_from_source_to_result(device: Any, options: list[str]) -> None:
     major, minor = device.compute_capability
     text = Compiler().ptx(SOURCE, f"--gpu-architecture=compute_{major}{minor}", *options)
     version = re.search(rb"\.version (\d+\.\d+)", text)
@@ -82,12 +85,14 @@ def test_from_source_to_result(device: Any, options: "list[str]") -> None:
         with device.allocate(512) as given, device.allocate(512) as out:
             given.copy_from(struct.pack("<128f", *x))
 
-            def run(kernel: str, *more: Any) -> "list[float]":
+            def run(kernel: str, *more: Any) -> list[float]:
                 loaded[kernel].launch(out, given, *more, grid=2, block=64)
                 back = bytearray(512)
                 out.copy_to(back)
                 return list(struct.unpack("<128f", back))
 
-            assert run("line", struct.pack("<2f", 0.5, -4), 128) == [0.5 * v ** 3 - 4 + (2, 3, 5, 7)[k & 3] for k, v in enumerate(x)]
-            roots = [v ** 0.5 for v in x]
+            assert run("line", struct.pack("<2f", 0.5, -4), 128) == [
+                0.5 * v**3 - 4 + (2, 3, 5, 7)[k & 3] for k, v in enumerate(x)
+            ]
+            roots = [v**0.5 for v in x]
             assert run("turned") == pytest.approx(roots[63::-1] + roots[:63:-1], rel=1e-6)

@@ -1,4 +1,5 @@
 """Closing and dropping: in any order, twice, by several at once, inside collections, with work pending, while somebody captures."""
+
 import array
 import gc
 import threading
@@ -12,15 +13,36 @@ from tests.subject import module, rawcuda
 errors, owned, streams = module("errors"), module("owned"), module("stream")
 
 WAIT = 60
-NAMES = ["device", "stream", "event", "plain", "ordered", "pinned", "managed", "module", "launch", "graph", "view", "variable"]
+NAMES = [
+    "device",
+    "stream",
+    "event",
+    "plain",
+    "ordered",
+    "pinned",
+    "managed",
+    "module",
+    "launch",
+    "graph",
+    "view",
+    "variable",
+]
 
 
 def everything():
     """Make one of each, work pending on all of them."""
     device = rawcuda.Device(0)
     stream = device.stream()
-    world = dict(device=device, stream=stream, event=device.event(), plain=device.allocate(400), ordered=device.allocate(400, stream=stream),
-                 pinned=device.allocate(400, kind="pinned"), managed=device.allocate(400, kind="managed"), module=device.load(kernels.ADD))
+    world = dict(
+        device=device,
+        stream=stream,
+        event=device.event(),
+        plain=device.allocate(400),
+        ordered=device.allocate(400, stream=stream),
+        pinned=device.allocate(400, kind="pinned"),
+        managed=device.allocate(400, kind="managed"),
+        module=device.load(kernels.ADD),
+    )
     code = device.load(kernels.GLOBALS)
     world["variable"] = code.global_("table")
     world["view"] = world["plain"].view().reinterpret("float32")
@@ -114,6 +136,7 @@ def test_an_error_keeps_nobodys_frame(device, failure):
     gc.collect()
     gc.disable()
     try:
+
         def caller():
             marker = Marker()
             gone.append(weakref.ref(marker))
@@ -145,8 +168,13 @@ def test_a_protocol_that_refused_keeps_nobodys_frame(device):
 
 def test_a_with_block_that_raises_closes(device):
     with pytest.raises(KeyError):
-        with device.stream() as stream, device.event() as event, device.allocate(8) as memory, device.allocate(8, stream=stream) as ordered, \
-                device.load(kernels.GLOBALS) as loaded:
+        with (
+            device.stream() as stream,
+            device.event() as event,
+            device.allocate(8) as memory,
+            device.allocate(8, stream=stream) as ordered,
+            device.load(kernels.GLOBALS) as loaded,
+        ):
             loaded["nothing"].launch(grid=1, block=1, stream=stream)
             raise KeyError
     assert all(thing.closed for thing in (stream, event, memory, ordered, loaded))
@@ -162,7 +190,10 @@ def test_closed_by_many_threads_at_once():
                 close(thing)
 
         things = list(world.values())
-        threads = [threading.Thread(target=work, args=(order,)) for order in (things, things[::-1], things[5:] + things[:5], things)]
+        threads = [
+            threading.Thread(target=work, args=(order,))
+            for order in (things, things[::-1], things[5:] + things[:5], things)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -172,6 +203,7 @@ def test_closed_by_many_threads_at_once():
 
 def test_collections_inside_every_call(device):
     """Memory that only the collector finds is dropped in the middle of calls, in all of which something is collected."""
+
     class Circle:
         def __init__(self):
             self.me = self
@@ -181,7 +213,7 @@ def test_collections_inside_every_call(device):
         def __init__(self):
             self.me = self
 
-        def __del__(self):                               # whatever it does, it does in the middle of a call of ours
+        def __del__(self):  # whatever it does, it does in the middle of a call of ours
             with device.allocate(32):
                 device.stream().close()
 
@@ -204,12 +236,17 @@ def test_collections_inside_every_call(device):
 
 # -- work pending
 
+
 def test_memory_closed_while_a_kernel_or_copy_still_uses_it(device):
     n = 64
     with device.load(kernels.ADD) as loaded, device.stream() as stream, device.allocate(4 * n, kind="pinned") as result:
         one = array.array("f", [1.0] * n)
-        for make in (lambda: device.allocate(4 * n), lambda: device.allocate(4 * n, stream=stream), lambda: device.allocate(4 * n, kind="managed"),
-                     lambda: device.allocate(4 * n, kind="pinned")):
+        for make in (
+            lambda: device.allocate(4 * n),
+            lambda: device.allocate(4 * n, stream=stream),
+            lambda: device.allocate(4 * n, kind="managed"),
+            lambda: device.allocate(4 * n, kind="pinned"),
+        ):
             for closing in (lambda thing: thing.close(), lambda thing: None):
                 memory, out = make(), make()
                 memory.copy_from(one, stream=stream)
@@ -219,7 +256,7 @@ def test_memory_closed_while_a_kernel_or_copy_still_uses_it(device):
                 out.copy_to(result, stream=stream)
                 closing(out)
                 del out
-                device.allocate(8).close()               # drains
+                device.allocate(8).close()  # drains
                 stream.synchronize()
                 assert result.view().reinterpret("float32").tolist() == [2.0] * n
 
@@ -237,7 +274,7 @@ def test_pageable_memory_may_go_as_soon_as_a_copy_returns(device):
     with device.stream() as stream, device.allocate(8) as memory:
         source = bytearray(b"12345678")
         memory.copy_from(source, stream=stream)
-        source[:] = b"x" * 20                            # nobody holds its buffer any more
+        source[:] = b"x" * 20  # nobody holds its buffer any more
         target = bytearray(8)
         memory.copy_to(target, stream=stream)
         assert target == b"12345678"
@@ -294,6 +331,7 @@ def test_a_device_closed_before_its_launches(device):
 
 
 # -- captures
+
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 @pytest.mark.parametrize("dropping", [False, True])
@@ -355,14 +393,20 @@ def test_what_a_stream_that_joined_the_capture_uses_lives_as_long_as_the_graph(d
         alive = 0
 
         def __init__(self, memory):
-            Exporter.alive += 1                          # (without a stream that it wants to be waited for)
+            Exporter.alive += 1  # (without a stream that it wants to be waited for)
             self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.ptr, False), "version": 3}
 
         def __del__(self):
             Exporter.alive -= 1
 
-    with device.load(kernels.ADD) as loaded, device.stream() as stream, device.stream() as side, device.allocate(16) as memory, \
-            device.event() as fork, device.event() as join:
+    with (
+        device.load(kernels.ADD) as loaded,
+        device.stream() as stream,
+        device.stream() as side,
+        device.allocate(16) as memory,
+        device.event() as fork,
+        device.event() as join,
+    ):
         add = loaded["add"].configure(grid=1, block=4, stream=side)
         exporter = Exporter(memory)
         with stream.capture() as graph:
@@ -405,7 +449,7 @@ def test_a_graph_says_why_it_cannot_be_launched(device):
 
 def test_a_stream_closed_while_it_is_captured(device):
     stream = device.stream()
-    with pytest.raises(KeyError):                        # the error in the block is the one that is seen
+    with pytest.raises(KeyError):  # the error in the block is the one that is seen
         with stream.capture():
             stream.close()
             raise KeyError

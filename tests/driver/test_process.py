@@ -1,4 +1,5 @@
 """What only a process of its own can show: fork, exit, sticky errors, Ctrl-C."""
+
 import os
 import sys
 
@@ -42,7 +43,8 @@ def test_a_forked_child_is_told_to_spawn(python):
 
 
 def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
-    result = python("""
+    result = python(
+        """
         import gc, os
         from tests.subject import rawcuda, module
         class Late:
@@ -67,13 +69,16 @@ def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
         with rawcuda.Device(0).allocate(8) as memory:
             memory.copy_from(b"12345678")
         print(memory.device.primary is rawcuda.Device(0).primary, rawcuda.cu.libcuda is module("driver").current().libcuda)
-    """, timeout=30)
+    """,
+        timeout=30,
+    )
     assert (result.stdout, result.stderr, result.returncode) == ("used\nTrue True\n", "", 0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_while_another_thread_makes_a_context_does_not_wait_for_it(python):
-    result = python("""
+    result = python(
+        """
         import os, threading, warnings
         warnings.simplefilter("ignore")
         from tests.subject import rawcuda
@@ -97,7 +102,9 @@ def test_a_child_forked_while_another_thread_makes_a_context_does_not_wait_for_i
         status = os.waitpid(pid, 0)[1]
         leave.set()
         print(os.WEXITSTATUS(status))
-    """, timeout=30)
+    """,
+        timeout=30,
+    )
     assert (result.stdout, result.returncode) == ("7\n", 0), result.stderr
 
 
@@ -122,7 +129,9 @@ OLD = """
 
 
 def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
-    result = python(OLD + """
+    result = python(
+        OLD
+        + """
     import array
     assert device.uuid.startswith("GPU-") and not rawcuda.cu.has("cuLaunchKernelEx") and not rawcuda.cu.has("cuFuncGetParamInfo")
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
@@ -146,14 +155,17 @@ def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
             loaded["add"].launch(a, a, out, 100, grid=1, block=128, stream=stream)
         graph.launch(stream)
         stream.synchronize()
-    """)
+    """
+    )
     assert result.returncode == 0, result.stderr
     assert "cuLaunchKernelEx: the loaded driver is of CUDA" in result.stdout and "came with CUDA 11.8" in result.stdout
     assert "came with CUDA 12.4" in result.stdout
 
 
 def test_code_whose_parameters_nobody_tells_must_be_declared(python):
-    result = python(OLD + """
+    result = python(
+        OLD
+        + """
     module("signature").kernels = lambda text: {}        # as with a cubin
     with device.load(kernels.echo(".u32")) as loaded, device.allocate(16) as out:
         try:
@@ -165,10 +177,14 @@ def test_code_whose_parameters_nobody_tells_must_be_declared(python):
         got = bytearray(16)
         out.copy_to(got)
         print(got[0])
-    """)
+    """
+    )
     assert result.returncode == 0, result.stderr
     said, got = result.stdout.splitlines()
-    assert "kernel echo: neither code nor driver tells its parameters" in said and "module.kernel('echo', parameters=[...])" in said
+    assert (
+        "kernel echo: neither code nor driver tells its parameters" in said
+        and "module.kernel('echo', parameters=[...])" in said
+    )
     assert got == "5"
 
 
@@ -261,7 +277,9 @@ def test_the_emulator_says_what_happened(python):
         except rawcuda.ContextLost as error:
             print(error)
     """)
-    assert "fault" in result.stdout and "line 9" in result.stdout and "0x10" in result.stdout, result.stdout + result.stderr
+    assert "fault" in result.stdout and "line 9" in result.stdout and "0x10" in result.stdout, (
+        result.stdout + result.stderr
+    )
 
 
 def test_subinterpreters_are_refused(python):

@@ -1,4 +1,5 @@
 """Kernels that nvcc made, launched through the public interface: the same numbers on the emulator and on a GPU."""
+
 from __future__ import annotations
 
 import array
@@ -61,7 +62,7 @@ def test_warps_and_atomics(device):
         values = array.array("i", [(i * 7) % 11 for i in range(64)])
         out = device.empty(64, "int32")
         loaded["scan_warp"].launch(device.upload(values), out, grid=1, block=64)
-        assert out.tolist() == [sum(values[i // 32 * 32:i + 1]) for i in range(64)]
+        assert out.tolist() == [sum(values[i // 32 * 32 : i + 1]) for i in range(64)]
         bins = device.upload(array.array("I", [0] * 16))
         data = array.array("B", [random.Random(5).randrange(256) for _ in range(500)])
         loaded["histogram"].launch(device.upload(data), bins, 500, grid=2, block=64)
@@ -77,12 +78,12 @@ def test_a_grid_that_meets(device):
 
 @pytest.mark.parametrize("kernel,count", [("i32_to_f32", 8), ("f32_sqrt", 8)])
 def test_arithmetic(device, kernel, count):
-    given = array.array("i", [0, 1, -1, 2**24 + 1, 2**31 - 1, -2**31, 123456789, -7])
+    given = array.array("i", [0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31), 123456789, -7])
     if kernel == "f32_sqrt":
         given = array.array("f", [0.0, 1.0, 2.0, 3.0, 1e-40, 1e38, 16777216.0, 0.1])
     with device.load(DATA / "arithmetic.sm75.ptx") as loaded:
         x, out = device.upload(given), device.empty(count, "float32")
         loaded[kernel].launch(out, x, x, x, count, grid=1, block=32)
         single = struct.Struct("<f")
-        want = [single.unpack(single.pack(v ** 0.5 if kernel == "f32_sqrt" else float(v)))[0] for v in given]
+        want = [single.unpack(single.pack(v**0.5 if kernel == "f32_sqrt" else float(v)))[0] for v in given]
         assert out.tolist() == want

@@ -1,4 +1,5 @@
 """Streams, events, and streams that come from outside."""
+
 import pytest
 
 from tests.subject import module, rawcuda
@@ -20,7 +21,7 @@ def test_life(device):
 
 def test_priority(device):
     with device.stream(priority=-1) as stream:
-        assert stream.priority in (-1, 0)           # a device may have but one priority
+        assert stream.priority in (-1, 0)  # a device may have but one priority
 
 
 def test_the_default_streams_are_not_closed():
@@ -42,7 +43,7 @@ def test_borrowing(device):
 
 def test_events(device):
     with device.stream() as stream, device.event(timing=True) as start, device.event(timing=True) as end:
-        assert start.query() is True                # never recorded: nothing to wait for
+        assert start.query() is True  # never recorded: nothing to wait for
         stream.record(start)
         assert end.record(stream) is end
         end.synchronize()
@@ -77,7 +78,8 @@ def test_waiting(device):
 
 
 def test_a_default_stream_where_no_context_is_current(python):
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda
         device = rawcuda.Device(0)
         for attempt in range(3):
@@ -96,14 +98,16 @@ def test_a_default_stream_where_no_context_is_current(python):
             rawcuda.Stream.legacy.synchronize()
         if attempt == 1:
             print("with device.current()")               # one device only
-    """, check=True)
+    """,
+        check=True,
+    )
     first, second, *third = result.stdout.splitlines()
     assert "with device.current()" in first and second == "True" and "with device.current()" in third[0]
 
 
 def test_waiting_for_streams_of_others(device):
     class Theirs:
-        device = "cuda:0"                                # as torch's have it: not a Device of ours
+        device = "cuda:0"  # as torch's have it: not a Device of ours
 
         def __init__(self, handle):
             self.handle = handle
@@ -115,7 +119,7 @@ def test_waiting_for_streams_of_others(device):
         one.wait(Theirs(two.handle))
         with pytest.raises(ValueError, match="their device not known"):
             rawcuda.Stream.legacy.wait(Theirs(two.handle))
-        rawcuda.Stream.legacy.wait(None)                 # itself
+        rawcuda.Stream.legacy.wait(None)  # itself
 
 
 @pytest.mark.parametrize("kind", [rawcuda.Stream, rawcuda.Event])
@@ -125,7 +129,10 @@ def test_made_of_something_else_than_a_device(kind):
 
 
 def test_elapsed_since_something_else(device):
-    with device.event(timing=True) as event, pytest.raises(TypeError, match="wants the Event to count from, not a float"):
+    with (
+        device.event(timing=True) as event,
+        pytest.raises(TypeError, match="wants the Event to count from, not a float"),
+    ):
         event.elapsed_ms(1.0)
 
 
@@ -142,14 +149,44 @@ class Index:
         return 77
 
 
-@pytest.mark.parametrize("given, handle", [(None, 1), (-1, -1), (1, 1), (2, 2), (3, 3), (2**64 - 1, 2**64 - 1), (Index(), 77),
-                                           (Foreign((0, 0)), 1), (Foreign((0, 1)), 1), (Foreign((0, 5)), 5)])
+@pytest.mark.parametrize(
+    "given, handle",
+    [
+        (None, 1),
+        (-1, -1),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (2**64 - 1, 2**64 - 1),
+        (Index(), 77),
+        (Foreign((0, 0)), 1),
+        (Foreign((0, 1)), 1),
+        (Foreign((0, 5)), 5),
+    ],
+)
 def test_streams_from_outside(given, handle):
     assert streams.handle_of(given) == handle
 
 
-@pytest.mark.parametrize("given", [0, -2, 2**64, True, False, 1.0, "1", b"1", object(), Foreign((1, 5)), Foreign(5),
-                                   Foreign((0, True)), Foreign((0, -5)), Foreign((0,))])
+@pytest.mark.parametrize(
+    "given",
+    [
+        0,
+        -2,
+        2**64,
+        True,
+        False,
+        1.0,
+        "1",
+        b"1",
+        object(),
+        Foreign((1, 5)),
+        Foreign(5),
+        Foreign((0, True)),
+        Foreign((0, -5)),
+        Foreign((0,)),
+    ],
+)
 def test_what_is_no_stream(given):
     with pytest.raises((ValueError, TypeError, errors.ProtocolError)):
         streams.handle_of(given)

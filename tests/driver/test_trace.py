@@ -1,4 +1,5 @@
 """Real traces: streams, events and copies as the driver was told of them, in each form."""
+
 from __future__ import annotations
 
 import ctypes
@@ -49,7 +50,9 @@ def test_lanes_of_real_streams(heard):
     heights = [float(text.get("y")) for text in root.iter(SVG + "text") if text.text == "add"]
     assert heights[0] != heights[1]
     dashes = [path.get("stroke-dasharray") for path in root.iter(SVG + "path") if path.get("marker-end")]
-    assert dashes.count("none") == 1 and dashes.count("4 2") == texts["waits"]       # one event waited for; each wait of the program's
+    assert (
+        dashes.count("none") == 1 and dashes.count("4 2") == texts["waits"]
+    )  # one event waited for; each wait of the program's
 
 
 def test_what_telling_takes_is_not_the_calls(device, monkeypatch):
@@ -58,7 +61,7 @@ def test_what_telling_takes_is_not_the_calls(device, monkeypatch):
     with rawcuda.trace(lambda call: heard.append((call.began_ns + call.elapsed_ns, time.perf_counter_ns()))):
         began = time.perf_counter_ns()
         rawcuda.cu.cuDriverGetVersion(ctypes.byref(ctypes.c_int()))
-    (ended, told), = heard
+    ((ended, told),) = heard
     assert began < ended <= told - 10_000_000
 
 
@@ -67,11 +70,13 @@ def test_a_real_chrome_trace(heard, tmp_path):
     events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
     kinds = Counter(event["ph"] for event in events)
     assert kinds["s"] == kinds["f"] == 1 and kinds["X"] > 8
-    for process in (1, 2):                               # slices of one row lie beside or within one another, never across
+    for process in (1, 2):  # slices of one row lie beside or within one another, never across
         for row in {event["tid"] for event in events if event["pid"] == process}:
             ends = []
-            for slice_ in sorted((event for event in events if event["ph"] == "X" and (event["pid"], event["tid"]) == (process, row)),
-                                 key=lambda event: (event["ts"], -event["dur"])):
+            for slice_ in sorted(
+                (event for event in events if event["ph"] == "X" and (event["pid"], event["tid"]) == (process, row)),
+                key=lambda event: (event["ts"], -event["dur"]),
+            ):
                 ends = [end for end in ends if end > slice_["ts"]]
                 assert all(slice_["ts"] + slice_["dur"] <= end + 0.002 for end in ends), slice_
                 ends.append(slice_["ts"] + slice_["dur"])
@@ -86,7 +91,9 @@ def test_the_log_tells_each_call(heard):
     assert sum(line[22:].startswith("cuLaunchKernel") for line in lines) == 2 and len(lines) == len(heard[0].events) + 1
     assert sum(line[22:].startswith("cuStreamWaitEvent ") for line in lines) == 1
     times = [float(line[:10]) for line in lines[1:]]
-    assert times == sorted(times) or max(earlier - later for earlier, later in zip(times, times[1:])) < 5        # outer calls end later
+    assert (
+        times == sorted(times) or max(earlier - later for earlier, later in zip(times, times[1:])) < 5
+    )  # outer calls end later
 
 
 def test_a_view_of_device_memory_shows_its_layout_and_asks_nothing(device):

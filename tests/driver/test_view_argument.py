@@ -1,4 +1,5 @@
 """Exporters as kernel arguments: viewed in the launch's order, checked, and kept until the stream has passed."""
+
 from __future__ import annotations
 
 import array
@@ -40,8 +41,11 @@ def by_interface(v):
     return Shows(cuda={"shape": v.shape, "typestr": "<f4", "data": (v.ptr, False), "version": 3, "stream": 1})
 
 
-@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: v.owner, by_dlpack, by_interface, lambda v: rawcuda.In(by_legacy_dlpack(v))],
-                         ids=["view", "memory", "dlpack", "interface", "legacy, In"])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda v: v, lambda v: v.owner, by_dlpack, by_interface, lambda v: rawcuda.In(by_legacy_dlpack(v))],
+    ids=["view", "memory", "dlpack", "interface", "legacy, In"],
+)
 def test_anything_that_exports_goes_into_a_kernel(device, add, wrap):
     a, b, c = floats(device, 1, 2, 3), floats(device, 10, 20, 30), device.empty(3, "float32")
     with device.stream() as stream:
@@ -75,14 +79,19 @@ def test_the_stream_is_the_launchs(device, add):
 
 def test_read_only_needs_in(device, add):
     a, b, c = floats(device, 1), floats(device, 2), device.empty(1, "float32")
-    for make in (lambda: Exporter(Tensor(a.ptr, shape=(1,), device=(2, 0), flags=1)), lambda: view(a, writable=False), lambda: by_legacy_dlpack(a),
-                 lambda: a.broadcast_to((2, 1)), lambda: Shows(cuda={"shape": (1,), "typestr": "<f4", "data": (a.ptr, True), "version": 3})):
+    for make in (
+        lambda: Exporter(Tensor(a.ptr, shape=(1,), device=(2, 0), flags=1)),
+        lambda: view(a, writable=False),
+        lambda: by_legacy_dlpack(a),
+        lambda: a.broadcast_to((2, 1)),
+        lambda: Shows(cuda={"shape": (1,), "typestr": "<f4", "data": (a.ptr, True), "version": 3}),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             add.launch(make(), b, c, 1, grid=1, block=1)
         add.launch(rawcuda.In(make()), b, c, 1, grid=1, block=1)
     rawcuda.synchronize()
     assert c.tolist() == [3.0]
-    add.launch(view(by_legacy_dlpack(a), writable=True), b, c, 1, grid=1, block=1)      # knowingly
+    add.launch(view(by_legacy_dlpack(a), writable=True), b, c, 1, grid=1, block=1)  # knowingly
     rawcuda.synchronize()
 
 
@@ -94,7 +103,7 @@ def test_memory_that_the_device_cannot_reach(device, add):
             with pytest.raises(ValueError, match="host memory"):
                 add.launch(argument, a, c, 1, grid=1, block=1)
     with pytest.raises(ProtocolError, match="the driver says"):
-        add.launch(Exporter(Tensor(shape=(1,), device=(2, 0))), a, c, 1, grid=1, block=1)     # it only claims to be there
+        add.launch(Exporter(Tensor(shape=(1,), device=(2, 0))), a, c, 1, grid=1, block=1)  # it only claims to be there
     with device.allocate(4, kind="pinned") as pinned:
         pinned.copy_from(host)
         add.launch(pinned, a, c, 1, grid=1, block=1)
@@ -139,8 +148,9 @@ def test_an_exporters_own_error_reaches_the_caller(device, add):
 def test_by_the_exchange_table_too(device, add):
     a, b, c = floats(device, *range(6)), floats(device, *[1] * 6), device.empty(6, "float32")
     import ctypes
+
     table = Table(device=(2, 0), stream=0)
-    table.values = ctypes.c_float.from_address(ctypes.addressof(ctypes.c_float()))      # not read: the address is replaced
+    table.values = ctypes.c_float.from_address(ctypes.addressof(ctypes.c_float()))  # not read: the address is replaced
     table.tensor = lambda plain=table.tensor: a.ptr.to_bytes(8, "little") + plain()[8:]
     v = view(kind_of(table)(), protocol="dlpack_c_exchange")
     assert v.device == ("cuda", 0) and v.readonly

@@ -1,4 +1,5 @@
 """Copies and fills of any layout, host and device: plain Python over small layouts, NumPy over many random ones."""
+
 from __future__ import annotations
 
 import array
@@ -13,7 +14,9 @@ from tests.null.producers import Exporter, Tensor
 from tests.null.test_layout import random_array
 from tests.subject import module, rawcuda
 
-errors, kernel, host_copy, layout, dtypes = (module(name) for name in ("errors", "strided_kernel", "host_copy", "layout", "dtypes"))
+errors, kernel, host_copy, layout, dtypes = (
+    module(name) for name in ("errors", "strided_kernel", "host_copy", "layout", "dtypes")
+)
 view, copy, ProtocolError = rawcuda.view, rawcuda.copy, errors.ProtocolError
 
 PLACES = ("host", "pinned", "managed", "device")
@@ -28,8 +31,13 @@ def made(device, place, data):
     return memory.view(), memory
 
 
-LAYOUTS = [lambda v: v.reshape(2, 3, 4), lambda v: v.reshape(4, 3, 2).T, lambda v: v.reshape(2, 4, 3)[:, ::-1].transpose(0, 2, 1),
-           lambda v: v.reshape(2, 3, 4)[::-1, ::-1, ::-1], lambda v: v.reshape(3, 2, 4).transpose(1, 0, 2)]
+LAYOUTS = [
+    lambda v: v.reshape(2, 3, 4),
+    lambda v: v.reshape(4, 3, 2).T,
+    lambda v: v.reshape(2, 4, 3)[:, ::-1].transpose(0, 2, 1),
+    lambda v: v.reshape(2, 3, 4)[::-1, ::-1, ::-1],
+    lambda v: v.reshape(3, 2, 4).transpose(1, 0, 2),
+]
 
 
 @pytest.mark.parametrize("target_place", PLACES)
@@ -62,7 +70,7 @@ def test_gaps_are_left_alone(device, place):
     window.fill(255)
     before.reshape(10, 10)[2:8:2, 1:9:3].fill(255)
     assert bytes(v.download().memoryview()) == bytes(before.memoryview())
-    window.copy_from(bytes([7]))                         # repeated to the window's shape
+    window.copy_from(bytes([7]))  # repeated to the window's shape
     before.reshape(10, 10)[2:8:2, 1:9:3] = 7
     assert bytes(v.download().memoryview()) == bytes(before.memoryview())
     window[1] = 9
@@ -74,8 +82,15 @@ def test_gaps_are_left_alone(device, place):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_overlap_is_as_if_the_source_had_been_copied_first(device, place):
-    cases = [(slice(3, 20), slice(0, 17)), (slice(0, 17), slice(3, 20)), (slice(None, None, -1), slice(None)), (slice(0, 10), slice(0, 20, 2)),
-             (slice(0, 20, 2), slice(0, 10)), (slice(19, 9, -1), slice(5, 15)), (slice(0, 10), slice(0, 10))]
+    cases = [
+        (slice(3, 20), slice(0, 17)),
+        (slice(0, 17), slice(3, 20)),
+        (slice(None, None, -1), slice(None)),
+        (slice(0, 10), slice(0, 20, 2)),
+        (slice(0, 20, 2), slice(0, 10)),
+        (slice(19, 9, -1), slice(5, 15)),
+        (slice(0, 10), slice(0, 10)),
+    ]
     for to, of in cases:
         v, memory = made(device, place, bytes(range(20)))
         want = list(range(20))
@@ -104,12 +119,18 @@ def test_1_000_random_layouts_give_numpys_numbers(device, seed):
         b, _ = random_array(numpy, (seed, n, 8).__hash__())
         target = device.empty(a.shape, there.dtype)
         axes = choose.sample(range(a.ndim), a.ndim)
-        turned = device.empty(tuple(a.shape[i] for i in axes), there.dtype).transpose(*[axes.index(i) for i in range(a.ndim)]) if a.ndim else target
-        copy(turned, there)                              # device to device
+        turned = (
+            device.empty(tuple(a.shape[i] for i in axes), there.dtype).transpose(
+                *[axes.index(i) for i in range(a.ndim)]
+            )
+            if a.ndim
+            else target
+        )
+        copy(turned, there)  # device to device
         copy(target, turned)
         assert numpy.array_equal(numpy.asarray(target.download()), a)
         back = numpy.zeros_like(a, order=choose.choice("CF"), subok=False)
-        copy(back, there)                                # straight into an array of NumPy's
+        copy(back, there)  # straight into an array of NumPy's
         assert numpy.array_equal(back, a)
         if a.size:
             copy(target, a)
@@ -134,8 +155,13 @@ def test_broadcast_and_refusals(device):
     assert v.tolist() == [[5.0] * 3, [6.0] * 3]
     v.copy_from(view(array.array("f", [4])).reshape(()))
     assert v.tolist() == [[4.0] * 3] * 2 and v.copy_from(v) is v
-    for source, error, words in ((array.array("f", [1, 2]), ValueError, "broadcast"), (array.array("d", [1, 2, 3]), TypeError, "float64"),
-                                 (array.array("i", [1, 2, 3]), TypeError, "int32"), ([1, 2, 3], TypeError, "exporter"), (3.0, TypeError, "exporter")):
+    for source, error, words in (
+        (array.array("f", [1, 2]), ValueError, "broadcast"),
+        (array.array("d", [1, 2, 3]), TypeError, "float64"),
+        (array.array("i", [1, 2, 3]), TypeError, "int32"),
+        ([1, 2, 3], TypeError, "exporter"),
+        (3.0, TypeError, "exporter"),
+    ):
         with pytest.raises(error, match=words):
             v.copy_from(source)
     for target in (b"x" * 24, v.broadcast_to((2, 2, 3)), view(bytearray(24), writable=False)):
@@ -153,26 +179,50 @@ def test_copy_to_returns_the_target(device):
     assert v.copy_to(target) is target and list(target) == list(range(6))
     out = bytearray(24)
     with pytest.raises(TypeError, match="uint8"):
-        v.copy_to(out)                                   # no silent reinterpretation
+        v.copy_to(out)  # no silent reinterpretation
     v.reinterpret("uint8").copy_to(out)
     assert array.array("f", bytes(out)).tolist() == list(range(6))
 
 
-@pytest.mark.parametrize("dtype, value, result", [
-    ("bool", True, True), ("int8", -5, -5), ("uint16", 65535, 65535), ("int32", 7, 7), ("uint64", 2**63, 2**63), ("float16", 1.5, 1.5),
-    ("bfloat16", 3.0, 3.0), ("float32", 0.25, 0.25), ("float64", 1e300, 1e300), ("complex64", 1 - 2j, 1 - 2j), ("complex128", 1j, 1j),
-    ("float8_e4m3fn", 448.0, 448.0), ("float4_e2m1fn", 1.5, 1.5), ("|V3", b"abc", b"abc"), ("float32x4", bytes(range(16)), bytes(range(16))),
-    ("float32", 0, 0.0), ("int64", 0x0101010101010101, 0x0101010101010101),
-])
+@pytest.mark.parametrize(
+    "dtype, value, result",
+    [
+        ("bool", True, True),
+        ("int8", -5, -5),
+        ("uint16", 65535, 65535),
+        ("int32", 7, 7),
+        ("uint64", 2**63, 2**63),
+        ("float16", 1.5, 1.5),
+        ("bfloat16", 3.0, 3.0),
+        ("float32", 0.25, 0.25),
+        ("float64", 1e300, 1e300),
+        ("complex64", 1 - 2j, 1 - 2j),
+        ("complex128", 1j, 1j),
+        ("float8_e4m3fn", 448.0, 448.0),
+        ("float4_e2m1fn", 1.5, 1.5),
+        ("|V3", b"abc", b"abc"),
+        ("float32x4", bytes(range(16)), bytes(range(16))),
+        ("float32", 0, 0.0),
+        ("int64", 0x0101010101010101, 0x0101010101010101),
+    ],
+)
 @pytest.mark.parametrize("place", ["host", "device"])
 def test_fill_every_width_and_layout(device, place, dtype, value, result):
     itemsize = dtypes.of(dtype).itemsize
     v, memory = made(device, place, bytes(itemsize * 60))
     whole = v.reinterpret(dtype)
     zero = whole.tolist()[0]
-    for part in (lambda w: w, lambda w: w[::2], lambda w: w.reshape(6, 10)[:, 2:7], lambda w: w.reshape(6, 10)[:, ::3],
-                 lambda w: w.reshape(3, 4, 5)[:, 1:3, ::-1], lambda w: w.reshape(3, 4, 5)[::2, ::2, ::2], lambda w: w[5], lambda w: w[:0],
-                 lambda w: w.reshape(60, 1).T):
+    for part in (
+        lambda w: w,
+        lambda w: w[::2],
+        lambda w: w.reshape(6, 10)[:, 2:7],
+        lambda w: w.reshape(6, 10)[:, ::3],
+        lambda w: w.reshape(3, 4, 5)[:, 1:3, ::-1],
+        lambda w: w.reshape(3, 4, 5)[::2, ::2, ::2],
+        lambda w: w[5],
+        lambda w: w[:0],
+        lambda w: w.reshape(60, 1).T,
+    ):
         v.fill(0)
         assert part(whole).fill(value) is not None
         flags = view(bytearray(60))
@@ -185,19 +235,37 @@ def test_fill_every_width_and_layout(device, place, dtype, value, result):
 
 def test_fill_of_three_bytes_at_every_address(device):
     v = device.empty(40, "uint8")
-    for start in range(3):                               # one of them is a multiple of 3, which no fill of the driver's knows
-        assert v[start:start + 30].reinterpret("|V3").fill(b"abc").tolist() == [b"abc"] * 10
+    for start in range(3):  # one of them is a multiple of 3, which no fill of the driver's knows
+        assert v[start : start + 30].reinterpret("|V3").fill(b"abc").tolist() == [b"abc"] * 10
 
 
 def test_fill_refuses_what_does_not_fit(device):
     v = device.empty(3, "uint8")
-    for value, error in ((256, ValueError), (-1, ValueError), (1.5, TypeError), ("a", TypeError), (b"ab", ValueError), (None, TypeError)):
+    for value, error in (
+        (256, ValueError),
+        (-1, ValueError),
+        (1.5, TypeError),
+        ("a", TypeError),
+        (b"ab", ValueError),
+        (None, TypeError),
+    ):
         with pytest.raises(error):
             v.fill(value)
 
 
 def test_tolist_of_every_dtype_there_and_back(device):
-    for name in ("bool", "int4", "uint2", "int16", "float16", "bfloat16", "float8_e5m2", "complex32", "complex64", "float6_e2m3fn"):
+    for name in (
+        "bool",
+        "int4",
+        "uint2",
+        "int16",
+        "float16",
+        "bfloat16",
+        "float8_e5m2",
+        "complex32",
+        "complex64",
+        "float6_e2m3fn",
+    ):
         dtype = dtypes.of(name)
         source = view(bytearray(dtype.itemsize * 6)).reinterpret(dtype).reshape(2, 3)
         source[0].fill(1)
@@ -212,7 +280,7 @@ def test_copy_raw_copies_bytes(device):
         target = array.array("i", [0] * 6)
         memory.copy_to(target)
         assert target.tobytes() == array.array("f", range(6)).tobytes()
-        memory.copy_to(view(target).reshape(2, 3).T)     # of whatever layout
+        memory.copy_to(view(target).reshape(2, 3).T)  # of whatever layout
         assert array.array("f", target.tobytes()).tolist() == [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
         memory.copy_from(view(target)[::-1])
         with pytest.raises(ValueError, match="bytes"):
@@ -236,6 +304,7 @@ def test_a_label_that_lies_is_refused_before_the_memory_is_touched(device):
 
 # -- the kernel
 
+
 def test_the_kernels_ptx_is_of_the_version_that_every_driver_takes():
     for ndim in (1, 2, 64):
         for size in (1, 2, 4, 8, 16):
@@ -251,7 +320,11 @@ def test_ptxas_takes_the_kernel(tmp_path, architecture):
     for ndim, size, wide in ((1, 1, False), (2, 2, True), (3, 4, False), (5, 8, True), (64, 16, False), (64, 16, True)):
         text = tmp_path / "kernel.ptx"
         text.write_text(kernel.ptx(ndim, size, wide))
-        result = subprocess.run([ptxas, f"-arch=sm_{architecture}", str(text), "-o", str(tmp_path / "cubin")], capture_output=True, text=True)
+        result = subprocess.run(
+            [ptxas, f"-arch=sm_{architecture}", str(text), "-o", str(tmp_path / "cubin")],
+            capture_output=True,
+            text=True,
+        )
         if "is not defined for option" in result.stderr or "not a recognized" in result.stderr:
             pytest.skip(f"this ptxas does not know sm_{architecture}")
         assert result.returncode == 0, result.stderr
@@ -262,11 +335,11 @@ def test_past_4_gib_and_2_to_the_31_elements(device):
     if device.free_memory < 12 << 30:
         pytest.skip("less than 12 GiB free")
     big = device.empty((2, 2**31 + 8), "uint8").fill(1)
-    big[1, 2**31:].fill(7)
-    assert big[1, 2**31 - 2: 2**31 + 2].tolist() == [1, 1, 7, 7] and big[0, -1].item() == 1
+    big[1, 2**31 :].fill(7)
+    assert big[1, 2**31 - 2 : 2**31 + 2].tolist() == [1, 1, 7, 7] and big[0, -1].item() == 1
     half = device.empty((2**31 + 8, 2), "uint8")
-    half.copy_from(big.T)                                # by the kernel, with 64-bit indices
-    assert half[2**31 - 1: 2**31 + 1].tolist() == [[1, 1], [1, 7]]
+    half.copy_from(big.T)  # by the kernel, with 64-bit indices
+    assert half[2**31 - 1 : 2**31 + 1].tolist() == [[1, 1], [1, 7]]
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -279,17 +352,21 @@ def test_the_kernel_moves_every_element_size_in_any_number_of_dimensions(device,
     source = device.upload(data)
     target = device.empty(count * size, "uint8").fill(0)
     strides = layout.c_strides(shape, size)
-    walk = host_copy.Walk(size, shape, target.ptr, strides, source.ptr + strides[0] * (shape[0] - 1), (-strides[0], *strides[1:]))
+    walk = host_copy.Walk(
+        size, shape, target.ptr, strides, source.ptr + strides[0] * (shape[0] - 1), (-strides[0], *strides[1:])
+    )
     if wide:
         monkeypatch.setattr(kernel, "_NARROW", 0)
-    monkeypatch.setattr(kernel, "_BLOCKS", 3)            # so that threads take several elements each
+    monkeypatch.setattr(kernel, "_BLOCKS", 3)  # so that threads take several elements each
     kernel.run(walk, device, 1)
-    rows = [data[i:i + strides[0]] for i in range(0, len(data), strides[0])]
+    rows = [data[i : i + strides[0]] for i in range(0, len(data), strides[0])]
     assert bytes(target.download().memoryview()) == b"".join(rows[::-1])
 
 
 def test_the_largest_element_that_alignment_allows():
-    walk = lambda nbytes, target, source, *strides: host_copy.Walk(nbytes, (5,), target, strides[:1], source, strides[1:])  # noqa: E731
+    walk = lambda nbytes, target, source, *strides: host_copy.Walk(
+        nbytes, (5,), target, strides[:1], source, strides[1:]
+    )  # noqa: E731
     assert kernel.units(walk(16, 4096, 8192, 32, 64)) == (16, (5,), (32,), (64,))
     assert kernel.units(walk(16, 4096, 8200, 32, 64)) == (8, (5, 2), (32, 8), (64, 8))
     assert kernel.units(walk(48, 4096, 8192, 64, 48)) == (16, (5, 3), (64, 16), (48, 16))
@@ -300,13 +377,21 @@ def test_the_largest_element_that_alignment_allows():
 
 def test_what_fits_a_pitched_copy_is_one(device):
     source = device.upload(bytes(range(120)))
-    for part, call in ((lambda v: v, "cuMemcpyDtoDAsync_v2"), (lambda v: v.reshape(10, 12)[:, 2:8], "cuMemcpy2DAsync_v2"),
-                       (lambda v: v.reshape(5, 4, 6)[::2, 1:3, 2:5], "cuMemcpy3DAsync_v2"), (lambda v: v.reshape(10, 12)[:, ::5], "cuLaunchKernel")):
+    for part, call in (
+        (lambda v: v, "cuMemcpyDtoDAsync_v2"),
+        (lambda v: v.reshape(10, 12)[:, 2:8], "cuMemcpy2DAsync_v2"),
+        (lambda v: v.reshape(5, 4, 6)[::2, 1:3, 2:5], "cuMemcpy3DAsync_v2"),
+        (lambda v: v.reshape(10, 12)[:, ::5], "cuLaunchKernel"),
+    ):
         taken = part(source)
         target = device.empty(taken.shape, "uint8")
         seen = []
         with rawcuda.trace(seen.append):
             target.copy_from(taken)
         names = {getattr(event, "name", "") for event in seen}
-        assert any(name.startswith(call) for name in names) or call == "cuLaunchKernel" and any("Launch" in name for name in names), names
+        assert (
+            any(name.startswith(call) for name in names)
+            or call == "cuLaunchKernel"
+            and any("Launch" in name for name in names)
+        ), names
         assert target.tolist() == taken.tolist() == part(view(bytes(range(120)))).tolist()

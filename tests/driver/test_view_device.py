@@ -1,4 +1,5 @@
 """Arrays of a device: made, viewed, closed, and told to others."""
+
 from __future__ import annotations
 
 import array
@@ -19,17 +20,30 @@ errors, dtypes, stream_module = module("errors"), module("dtypes"), module("stre
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 
-@pytest.mark.parametrize("shape, result", [((2, 3), (2, 3)), (5, (5,)), ((), ()), ([4, 1], (4, 1)), ((0, 3), (0, 3)), (0, (0,))])
+@pytest.mark.parametrize(
+    "shape, result", [((2, 3), (2, 3)), (5, (5,)), ((), ()), ([4, 1], (4, 1)), ((0, 3), (0, 3)), (0, (0,))]
+)
 def test_empty(device, shape, result):
     v = device.empty(shape, "float32")
-    assert v.shape == result and v.dtype == "float32" and v.is_c_contiguous and not v.readonly and v.protocol == "memory"
+    assert (
+        v.shape == result and v.dtype == "float32" and v.is_c_contiguous and not v.readonly and v.protocol == "memory"
+    )
     assert v.device == ("cuda", 0) and v.is_device_accessible and not v.is_host_accessible
     assert v.owner.nbytes == v.nbytes and (v.ptr == v.owner.ptr != 0 or not v.size)
     assert repr(v) == f"<StridedView float32 {result} strides {v.strides} on cuda:0, by memory>"
 
 
-@pytest.mark.parametrize("shape, dtype, error", [((-1,), "f4", ValueError), ((2**40, 2**40), "f4", ValueError), ("3", "f4", TypeError),
-                                                 ((2.5,), "f4", TypeError), (3, "nonsense", TypeError), (3, ">f4", ProtocolError)])
+@pytest.mark.parametrize(
+    "shape, dtype, error",
+    [
+        ((-1,), "f4", ValueError),
+        ((2**40, 2**40), "f4", ValueError),
+        ("3", "f4", TypeError),
+        ((2.5,), "f4", TypeError),
+        (3, "nonsense", TypeError),
+        (3, ">f4", ProtocolError),
+    ],
+)
 def test_empty_refuses(device, shape, dtype, error):
     with pytest.raises(error):
         device.empty(shape, dtype)
@@ -43,13 +57,26 @@ def test_upload_and_download_every_dtype(device, name):
     there = device.upload(source)
     assert there.dtype is dtype and there.shape == (2, 3) and there.device == ("cuda", 0) and there.protocol == "memory"
     back = there.download()
-    assert back.device == ("cpu", 0) and back.dtype is dtype and bytes(back.memoryview()) == bytes(data) and back.ptr % 64 == 0
+    assert (
+        back.device == ("cpu", 0)
+        and back.dtype is dtype
+        and bytes(back.memoryview()) == bytes(data)
+        and back.ptr % 64 == 0
+    )
 
 
 def test_upload_takes_any_exporter_of_any_layout(device):
     values = array.array("i", range(24))
-    for source in (values, view(values).reshape(2, 3, 4).T, view(values)[::-1], memoryview(values)[3:], view(values).reshape(4, 6)[:, ::2],
-                   view(values)[5], view(values)[:0], view(values)[:1].broadcast_to((3, 2))):
+    for source in (
+        values,
+        view(values).reshape(2, 3, 4).T,
+        view(values)[::-1],
+        memoryview(values)[3:],
+        view(values).reshape(4, 6)[:, ::2],
+        view(values)[5],
+        view(values)[:0],
+        view(values)[:1].broadcast_to((3, 2)),
+    ):
         there = device.upload(source)
         assert there.tolist() == view(source).tolist() and there.is_c_contiguous and not there.readonly
     with pytest.raises(TypeError):
@@ -57,7 +84,12 @@ def test_upload_takes_any_exporter_of_any_layout(device):
 
 
 def test_an_error_message_calls_every_view_by_its_public_name(device):
-    for v in (device.empty(3, "float32"), device.empty(3, "float32")[1:], view(interface(device.empty(3, "float32"), stream=1)), view(array.array("f", [1]))):
+    for v in (
+        device.empty(3, "float32"),
+        device.empty(3, "float32")[1:],
+        view(interface(device.empty(3, "float32"), stream=1)),
+        view(array.array("f", [1])),
+    ):
         with pytest.raises(AttributeError, match="'StridedView' object has no attribute 'no_such_thing'"):
             v.no_such_thing
         assert type(v).__name__ == type(v).__qualname__ == "StridedView"
@@ -67,11 +99,23 @@ def test_a_view_beyond_its_memorys_close(device):
     v = device.upload(array.array("f", range(6)))
     w = v[1:].reshape(5)
     v.owner.close()
-    for use in (lambda: v.ptr, lambda: w.ptr, lambda: v.download(), lambda: v.fill(1), lambda: v.copy_from(v), lambda: w.copy_to(w), lambda: v.tolist(),
-                lambda: v[0], lambda: v.T, lambda: v.__dlpack__(), lambda: v.__cuda_array_interface__, lambda: rawcuda.copy(array.array("f", range(6)), v)):
+    for use in (
+        lambda: v.ptr,
+        lambda: w.ptr,
+        lambda: v.download(),
+        lambda: v.fill(1),
+        lambda: v.copy_from(v),
+        lambda: w.copy_to(w),
+        lambda: v.tolist(),
+        lambda: v[0],
+        lambda: v.T,
+        lambda: v.__dlpack__(),
+        lambda: v.__cuda_array_interface__,
+        lambda: rawcuda.copy(array.array("f", range(6)), v),
+    ):
         with pytest.raises(errors.Closed):
             use()
-    assert "closed" in repr(v) or repr(v)                # repr never fails, and asks nobody
+    assert "closed" in repr(v) or repr(v)  # repr never fails, and asks nobody
     assert v.shape == (6,) and v.strides == (4,) and v.device == ("cuda", 0)
 
 
@@ -83,14 +127,24 @@ def test_repr_asks_no_driver(device):
     assert not seen
 
 
-@pytest.mark.parametrize("kind, device_record, dl_device", [("device", ("cuda", 0), (2, 0)), ("pinned", ("cuda_host", 0), (3, 0)),
-                                                            ("managed", ("cuda_managed", 0), (13, 0))])
+@pytest.mark.parametrize(
+    "kind, device_record, dl_device",
+    [("device", ("cuda", 0), (2, 0)), ("pinned", ("cuda_host", 0), (3, 0)), ("managed", ("cuda_managed", 0), (13, 0))],
+)
 def test_2_15_one_device_record_feeds_all(device, kind, device_record, dl_device):
     with device.allocate(24, kind=kind) as memory:
         v = memory.view()
         assert v.device == device_record and v.__dlpack_device__() == dl_device == memory.__dlpack_device__()
-        assert fields(v.__dlpack__(max_version=(1, 0)))["device"] == dl_device and fields(memory.__dlpack__())["device"] == dl_device
-        assert v.is_host_accessible == (kind != "device") == hasattr(v, "__array_interface__") == hasattr(memory, "__array_interface__")
+        assert (
+            fields(v.__dlpack__(max_version=(1, 0)))["device"] == dl_device
+            and fields(memory.__dlpack__())["device"] == dl_device
+        )
+        assert (
+            v.is_host_accessible
+            == (kind != "device")
+            == hasattr(v, "__array_interface__")
+            == hasattr(memory, "__array_interface__")
+        )
         assert v.is_device_accessible and v.__cuda_array_interface__["data"] == (memory.ptr, False)
         w = view(v, protocol="dlpack")
         assert w.device == device_record and w.ptr == v.ptr
@@ -132,8 +186,10 @@ def test_exports_of_a_second_device():
         pytest.skip("one device only")
     second = rawcuda.Device(1)
     v = second.upload(array.array("i", range(6)))
-    assert v.device == ("cuda", 1) and v.__dlpack_device__() == (2, 1) and view(v, protocol="dlpack").device == ("cuda", 1)
-    assert view(v, protocol="cuda_array_interface").device == ("cuda", 1)      # 5.5: the driver is asked
+    assert (
+        v.device == ("cuda", 1) and v.__dlpack_device__() == (2, 1) and view(v, protocol="dlpack").device == ("cuda", 1)
+    )
+    assert view(v, protocol="cuda_array_interface").device == ("cuda", 1)  # 5.5: the driver is asked
     first = rawcuda.Device(0).empty(6, "int32")
     first.copy_from(v)
     assert first.tolist() == list(range(6))
@@ -143,7 +199,7 @@ def test_exports_of_a_second_device():
     strided.copy_from(v)
     assert strided.tolist() == list(range(6))
     both = []
-    with rawcuda.trace(both.append):                     # no kernel of one device touches the other's memory
+    with rawcuda.trace(both.append):  # no kernel of one device touches the other's memory
         strided.copy_from(v[::-1])
     assert any(getattr(event, "name", "") == "cuMemcpyPeerAsync" for event in both)
     assert strided.tolist() == list(range(6))[::-1]
@@ -153,15 +209,25 @@ def test_1_11_managed_memory_of_a_second_device(device):
     if len(rawcuda.devices()) < 2:
         pytest.skip("one device only")
     with rawcuda.Device(1).allocate(8, kind="managed") as memory:
-        w = view(memory.view(), protocol="dlpack")       # DLPack says 0 for all managed memory
+        w = view(memory.view(), protocol="dlpack")  # DLPack says 0 for all managed memory
         assert w.device == ("cuda_managed", 1)
         del w
 
 
 # -- the CUDA array interface, read
 
+
 def interface(v, **changes):
-    return Shows(cuda={"shape": v.shape, "typestr": v.dtype.typestr, "data": (v.ptr, False), "strides": None, "version": 3, **changes})
+    return Shows(
+        cuda={
+            "shape": v.shape,
+            "typestr": v.dtype.typestr,
+            "data": (v.ptr, False),
+            "strides": None,
+            "version": 3,
+            **changes,
+        }
+    )
 
 
 def test_5_5_the_device_is_the_drivers_to_say(device):
@@ -177,7 +243,18 @@ def test_5_5_the_device_is_the_drivers_to_say(device):
 
 
 @pytest.mark.parametrize("is_current", [True, False])
-@pytest.mark.parametrize("changes", [{}, {"stream": 1}, {"version": 2}, {"shape": (2,)}, {"descr": [("", "<f4")]}, {"data": None}, {"strides": (8,), "shape": (3,)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"stream": 1},
+        {"version": 2},
+        {"shape": (2,)},
+        {"descr": [("", "<f4")]},
+        {"data": None},
+        {"strides": (8,), "shape": (3,)},
+    ],
+)
 def test_5_1_the_attribute_is_read_once_also_when_the_class_is_known(device, changes, is_current):
     """Each access may put an event into a stream."""
     v, Known = device.upload(array.array("f", range(6))), type("Known", (Shows,), {})
@@ -194,9 +271,9 @@ def test_5_1_the_attribute_is_read_once_also_when_the_class_is_known(device, cha
             assert shows.reads == 1
     gone = weakref.ref(shows)
     del shows
-    w = None                                             # noqa: F841
+    w = None  # noqa: F841
     gc.collect()
-    assert gone() is None                                # and nothing of it is kept
+    assert gone() is None  # and nothing of it is kept
 
 
 @pytest.mark.parametrize("stream", [None, -1])
@@ -219,14 +296,51 @@ def test_a_class_that_is_known_is_refused_as_a_new_one(device, stream):
         Known, new = type("Known", (Shows,), {}), lambda: type("Known", (Shows,), {})
         assert outcome(Known) == outcome(Known) == outcome(Known) == outcome(new())
         for changes in [
-                {"shape": (True,)}, {"shape": (6.0,)}, {"shape": [6]}, {"shape": 6}, {"shape": (2**70,)}, {"shape": (-6,)}, {"shape": (6, 1)},
-                {"shape": None}, {"strides": (True,)}, {"strides": (4.0,)}, {"strides": (2**62,)}, {"strides": (1, 2)}, {"strides": None},
-                {"strides": (-4,)}, {"version": True}, {"version": 3.0}, {"version": 2}, {"version": -1}, {"version": None}, {"version": 4},
-                {"stream": 0}, {"stream": True}, {"stream": -1}, {"stream": "1"}, {"data": (True, False)}, {"data": (-1, False)}, {"data": (0, False)},
-                {"data": (2**64 - 4, False)}, {"data": (2**64, False)}, {"data": (v.ptr, 1)}, {"data": (v.ptr, None)}, {"data": (v.ptr, True)},
-                {"data": (float(v.ptr), False)}, {"data": [v.ptr, False]}, {"data": 7}, {"data": (16, False)}, {"typestr": "<x9"}, {"typestr": ["<f4"]},
-                {"typestr": Text("<f4")}, {"typestr": ">f4"}, {"mask": 1}, {"descr": [("a", "<f4")]}, {"mapping": types.MappingProxyType},
-                {"mapping": lambda cuda: list(cuda)}]:
+            {"shape": (True,)},
+            {"shape": (6.0,)},
+            {"shape": [6]},
+            {"shape": 6},
+            {"shape": (2**70,)},
+            {"shape": (-6,)},
+            {"shape": (6, 1)},
+            {"shape": None},
+            {"strides": (True,)},
+            {"strides": (4.0,)},
+            {"strides": (2**62,)},
+            {"strides": (1, 2)},
+            {"strides": None},
+            {"strides": (-4,)},
+            {"version": True},
+            {"version": 3.0},
+            {"version": 2},
+            {"version": -1},
+            {"version": None},
+            {"version": 4},
+            {"stream": 0},
+            {"stream": True},
+            {"stream": -1},
+            {"stream": "1"},
+            {"data": (True, False)},
+            {"data": (-1, False)},
+            {"data": (0, False)},
+            {"data": (2**64 - 4, False)},
+            {"data": (2**64, False)},
+            {"data": (v.ptr, 1)},
+            {"data": (v.ptr, None)},
+            {"data": (v.ptr, True)},
+            {"data": (float(v.ptr), False)},
+            {"data": [v.ptr, False]},
+            {"data": 7},
+            {"data": (16, False)},
+            {"typestr": "<x9"},
+            {"typestr": ["<f4"]},
+            {"typestr": Text("<f4")},
+            {"typestr": ">f4"},
+            {"mask": 1},
+            {"descr": [("a", "<f4")]},
+            {"mapping": types.MappingProxyType},
+            {"mapping": lambda cuda: list(cuda)},
+        ]:
             for _ in range(2):
                 assert outcome(Known, **changes) == outcome(new(), **changes), changes
             assert outcome(Known) == outcome(new())
@@ -241,21 +355,27 @@ def test_5_5_no_elements_no_question(device):
         assert w.size == 0 and not [event for event in seen if hasattr(event, "name")]
         assert w.device == ("cuda", None) and w.is_device_accessible and w.tolist() == []
     with pytest.raises(ProtocolError):
-        w.__dlpack_device__()                            # no device is guessed
+        w.__dlpack_device__()  # no device is guessed
 
 
 def test_2_17_memory_is_classified_by_its_address(device, driver):
     """However it was allocated: what the driver says of the address counts."""
     with device.stream() as stream:
-        memories = [(device.allocate(24), "cuda"), (device.allocate(24, stream=stream), "cuda"), (device.allocate(24, kind="pinned"), "cuda_host"),
-                    (device.allocate(24, kind="managed"), "cuda_managed")]
+        memories = [
+            (device.allocate(24), "cuda"),
+            (device.allocate(24, stream=stream), "cuda"),
+            (device.allocate(24, kind="pinned"), "cuda_host"),
+            (device.allocate(24, kind="managed"), "cuda_managed"),
+        ]
         stream.synchronize()
         for memory, kind in memories:
-            shows = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (memory.ptr + 8, False), "version": 3})       # in the middle of it
+            shows = Shows(
+                cuda={"shape": (2,), "typestr": "<f4", "data": (memory.ptr + 8, False), "version": 3}
+            )  # in the middle of it
             assert view(shows).device[0] == kind, kind
             assert view(shows).is_host_accessible == (kind != "cuda")
             memory.close()
-    page = mmap.mmap(-1, 4096)                           # somebody else's memory, registered with the driver
+    page = mmap.mmap(-1, 4096)  # somebody else's memory, registered with the driver
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     shows = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (address, False), "version": 3})
     with pytest.raises(ProtocolError):
@@ -278,10 +398,16 @@ def test_a_cuda_array_interface_with_everything(device):
     v = device.upload(array.array("f", range(24))).reshape(2, 3, 4)
     for w in (v, v.T, v[:, ::-1], v[0, 1], v[:, :0], v[..., ::2], v[1, 2, 3], v.broadcast_to((2, 2, 3, 4))):
         said = w.__cuda_array_interface__
-        assert set(said) == {"version", "shape", "typestr", "data", "strides", "descr", "mask", "stream"} and said["version"] == 3
+        assert (
+            set(said) == {"version", "shape", "typestr", "data", "strides", "descr", "mask", "stream"}
+            and said["version"] == 3
+        )
         assert said["shape"] == w.shape and all(type(n) is int for n in said["shape"]) and said["mask"] is None
-        assert said["strides"] == (None if w.is_c_contiguous else w.strides) and said["data"] == (w.ptr if w.size else 0, w.readonly)
-        assert said["stream"] == 1                       # never 0, and never None while work may be pending
+        assert said["strides"] == (None if w.is_c_contiguous else w.strides) and said["data"] == (
+            w.ptr if w.size else 0,
+            w.readonly,
+        )
+        assert said["stream"] == 1  # never 0, and never None while work may be pending
         again = view(w, protocol="cuda_array_interface")
         assert again.tolist() == w.tolist() and again.readonly == w.readonly
 

@@ -1,4 +1,5 @@
 """Order: who waits for whom, as consumer and as producer; section 3, 5.9 to 5.15 and 7 of docs/protocols.md."""
+
 from __future__ import annotations
 
 import array
@@ -29,12 +30,21 @@ class Watched:
 
     @property
     def order(self):
-        kinds = {"cuEventRecord": "record", "cuStreamWaitEvent": "wait", "cuStreamSynchronize": "synchronize", "cuCtxSynchronize": "all"}
-        return [(kinds[e.name], number(e.arguments.get("hStream", "0"))) for e in self.events if getattr(e, "name", "") in kinds]
+        kinds = {
+            "cuEventRecord": "record",
+            "cuStreamWaitEvent": "wait",
+            "cuStreamSynchronize": "synchronize",
+            "cuCtxSynchronize": "all",
+        }
+        return [
+            (kinds[e.name], number(e.arguments.get("hStream", "0")))
+            for e in self.events
+            if getattr(e, "name", "") in kinds
+        ]
 
 
 def number(text):
-    return int(text[text.index("(") + 1:-1], 16) if "(" in text else int(text, 0)
+    return int(text[text.index("(") + 1 : -1], 16) if "(" in text else int(text, 0)
 
 
 @pytest.fixture
@@ -57,7 +67,7 @@ def test_3_1_the_consumers_stream_waits_for_ours(device, two):
         v.__dlpack__(stream=second.handle, max_version=(1, 0))
     assert watched.order == [("record", first.handle), ("wait", second.handle)]
     with Watched() as watched:
-        v.__dlpack__(stream=first.handle)                # equal: nothing to do
+        v.__dlpack__(stream=first.handle)  # equal: nothing to do
     assert watched.order == []
 
 
@@ -75,11 +85,11 @@ def test_3_3_3_10_the_default_streams(device, two, stream, waits):
         v.__dlpack__(stream=stream)
     assert watched.order == [("record", two[0].handle), ("wait", waits)]
     with Watched() as watched:
-        v.__dlpack__()                                   # left out is None: the legacy default stream waits
+        v.__dlpack__()  # left out is None: the legacy default stream waits
     assert watched.order == [("record", two[0].handle), ("wait", 1)]
     plain = made(device)
     with Watched() as watched:
-        plain.__dlpack__(stream=stream)                  # a view without a stream is in the legacy stream's order
+        plain.__dlpack__(stream=stream)  # a view without a stream is in the legacy stream's order
     assert watched.order == [] if waits == 1 else [("record", 1), ("wait", 2)]
 
 
@@ -133,7 +143,15 @@ def test_2_12_a_copy_on_the_device_runs_on_the_consumers_stream(device, two):
 
 def test_3_9_a_stream_is_always_sent_for_cuda_memory(device, two):
     there = made(device).reshape(2, 3)
-    for stream, sent in ((None, 1), (1, 1), (2, 2), (-1, -1), (two[0], two[0].handle), (two[0].handle, two[0].handle), (rawcuda.Stream.per_thread, 2)):
+    for stream, sent in (
+        (None, 1),
+        (1, 1),
+        (2, 2),
+        (-1, -1),
+        (two[0], two[0].handle),
+        (two[0].handle, two[0].handle),
+        (rawcuda.Stream.per_thread, 2),
+    ):
         for kind, dl in ((there, (2, 0)),):
             exporter = Exporter(Tensor(kind.ptr, device=dl))
             v = view(exporter, stream=stream)
@@ -146,12 +164,21 @@ def test_3_6_pinned_gets_none_and_managed_gets_one(device):
         exporter = Exporter(Tensor(pinned.ptr, device=(3, 0)))
         assert view(exporter, stream=2).device == ("cuda_host", 0) and exporter.asked == [{"max_version": (1, 3)}]
         exporter = Exporter(Tensor(managed.ptr, device=(13, 0)))
-        assert view(exporter, stream=2).device == ("cuda_managed", 0) and exporter.asked == [{"max_version": (1, 3), "stream": 2}]
+        assert view(exporter, stream=2).device == ("cuda_managed", 0) and exporter.asked == [
+            {"max_version": (1, 3), "stream": 2}
+        ]
 
 
 def test_3_8_3_12_a_refused_minus_one_is_asked_again_as_none(device):
     there = made(device)
-    for error in (RuntimeError("invalid handle"), AssertionError(), ValueError(), NotImplementedError(), BufferError(), Exception("jax")):
+    for error in (
+        RuntimeError("invalid handle"),
+        AssertionError(),
+        ValueError(),
+        NotImplementedError(),
+        BufferError(),
+        Exception("jax"),
+    ):
         exporter = Exporter(Tensor(there.ptr, device=(2, 0)), raises={("stream", -1): error})
         assert view(exporter, stream=-1).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
         assert exporter.asked[-1] == {"max_version": (1, 3), "stream": None}
@@ -161,7 +188,9 @@ def test_3_8_device_memory_is_never_taken_unsynchronised(device, two):
     there = made(device)
     error = RuntimeError("no streams here")
     for stream in (None, two[0]):
-        exporter = Exporter(Tensor(there.ptr, device=(2, 0)), raises={("stream", 1): error, ("stream", two[0].handle): error})
+        exporter = Exporter(
+            Tensor(there.ptr, device=(2, 0)), raises={("stream", 1): error, ("stream", two[0].handle): error}
+        )
         with pytest.raises(RuntimeError) as caught:
             view(exporter, stream=stream)
         assert caught.value is error and all("stream" in asked for asked in exporter.asked)
@@ -192,12 +221,12 @@ def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
     for each in rawcuda.devices():
         there, before = made(each), current()
         view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
-        assert seen.pop() == each.context                # torch exports only from the current device
+        assert seen.pop() == each.context  # torch exports only from the current device
         assert current() == before
         with pytest.raises(RuntimeError, match="mine"):
             view(Looks(Tensor(there.ptr, device=(2, each.ordinal)), raises={True: RuntimeError("mine")}))
         assert current() == before
-        with rawcuda.devices()[-1].current():            # another's context, perhaps: it is the current one again
+        with rawcuda.devices()[-1].current():  # another's context, perhaps: it is the current one again
             before = current()
             view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
             assert seen.pop() == each.context and current() == before
@@ -206,8 +235,18 @@ def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
 
 # -- the CUDA array interface
 
+
 def interface(v, **changes):
-    return Shows(cuda={"shape": v.shape, "typestr": v.dtype.typestr, "data": (v.ptr, False), "strides": None, "version": 3, **changes})
+    return Shows(
+        cuda={
+            "shape": v.shape,
+            "typestr": v.dtype.typestr,
+            "data": (v.ptr, False),
+            "strides": None,
+            "version": 3,
+            **changes,
+        }
+    )
 
 
 def test_5_9_5_10_using_waits_for_exporting(device, two):
@@ -222,7 +261,7 @@ def test_5_9_5_10_using_waits_for_exporting(device, two):
         assert watched.order == []
     with Watched() as watched:
         view(interface(v, stream=None), stream=second)
-    assert watched.order == []                           # None: nothing to wait for
+    assert watched.order == []  # None: nothing to wait for
     for default in (1, 2):
         with Watched() as watched:
             view(interface(v, stream=default), stream=second)
@@ -239,8 +278,12 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
     assert watched.order[wait - 1] == ("record", second.handle)
     names = [getattr(event, "name", "") for event in watched.events]
     waits = names.index("cuStreamWaitEvent")
-    assert not any(name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[names.index("cuEventRecord"):waits])
-    assert any(name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[:names.index("cuEventRecord")])      # behind our use, not before it
+    assert not any(
+        name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[names.index("cuEventRecord") : waits]
+    )
+    assert any(
+        name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[: names.index("cuEventRecord")]
+    )  # behind our use, not before it
     second.synchronize()
     first.synchronize()
     assert target[::2].tolist() == [0.0, 2.0, 4.0]
@@ -249,7 +292,7 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
 def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two):
     first, second = two
     v = made(device)
-    code = (".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry nothing(.param .u64 .ptr .global .align 4 p)\n{\n    ret;\n}\n")
+    code = ".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry nothing(.param .u64 .ptr .global .align 4 p)\n{\n    ret;\n}\n"
     with device.load(code) as loaded:
         with Watched() as watched:
             loaded["nothing"].launch(interface(v, stream=first.handle), grid=1, block=1, stream=second)
@@ -264,7 +307,7 @@ def test_5_15_before_version_3_nobody_says_what_pends(device, two, version):
     v = made(device)
     with Watched() as watched:
         view(interface(v, version=version), stream=two[0])
-    assert watched.order == [("all", 0)]                 # so all of the device is waited for
+    assert watched.order == [("all", 0)]  # so all of the device is waited for
     with Watched() as watched:
         view(interface(v, version=version), stream=rawcuda.NO_SYNC)
     assert watched.order == []
@@ -272,7 +315,14 @@ def test_5_15_before_version_3_nobody_says_what_pends(device, two, version):
 
 def test_5_11_5_14_what_we_export(device, two):
     v = made(device)
-    for stream, said in ((None, 1), (two[0], two[0].handle), (two[0].handle, two[0].handle), (2, 2), (rawcuda.NO_SYNC, None), (rawcuda.Stream.legacy, 1)):
+    for stream, said in (
+        (None, 1),
+        (two[0], two[0].handle),
+        (two[0].handle, two[0].handle),
+        (2, 2),
+        (rawcuda.NO_SYNC, None),
+        (rawcuda.Stream.legacy, 1),
+    ):
         v.stream = stream
         interface = v.__cuda_array_interface__
         assert interface["stream"] == said and interface["version"] == 3
@@ -286,7 +336,7 @@ def test_copies_wait_for_the_streams_that_views_were_made_for(device, two):
     assert watched.order[:2] == [("record", first.handle), ("wait", second.handle)] and target.stream is second
     with Watched() as watched:
         target.__dlpack__()
-    assert watched.order == [("record", second.handle), ("wait", 1)]     # its elements are ready in that stream's order
+    assert watched.order == [("record", second.handle), ("wait", 1)]  # its elements are ready in that stream's order
     rawcuda.synchronize()
 
 
@@ -326,7 +376,7 @@ def test_7_4_a_views_stream_object_lives_as_long_as_the_view(device, two):
     v = view(made(device), stream=stream)[::2]
     del stream
     gc.collect()
-    assert alive() is v.stream                           # its handle is used when the view is exported
+    assert alive() is v.stream  # its handle is used when the view is exported
     del v
     gc.collect()
     assert alive() is None
@@ -339,7 +389,10 @@ def test_a_late_write_is_never_missed(device, two):
         v = device.empty(1000, "int32").fill(-1)
         rawcuda.synchronize()
         v.fill(turn, stream=first)
-        for consumer in (view(v, protocol="dlpack", stream=second), view(v, protocol="cuda_array_interface", stream=second)):
+        for consumer in (
+            view(v, protocol="dlpack", stream=second),
+            view(v, protocol="cuda_array_interface", stream=second),
+        ):
             target = device.empty(1000, "int32")
             target.copy_from(consumer, stream=second)
             second.synchronize()
@@ -355,8 +408,12 @@ def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(devic
             for export in (lambda v=v: v.__array_interface__, v.memoryview, v.tolist):
                 with Watched() as watched:
                     export()
-                theirs = two[0].handle                   # waited for by the CPU, or by the stream that it waits for
-                assert ("synchronize", theirs) in watched.order or watched.order[:3] == [("record", theirs), ("wait", 1), ("synchronize", 1)]
+                theirs = two[0].handle  # waited for by the CPU, or by the stream that it waits for
+                assert ("synchronize", theirs) in watched.order or watched.order[:3] == [
+                    ("record", theirs),
+                    ("wait", 1),
+                    ("synchronize", 1),
+                ]
             if kind == "pinned":
                 with Watched() as watched:
                     v.__dlpack__()

@@ -3,11 +3,13 @@
 What asks for the fixture `device` is the device half: it needs a GPU (or, in a process that test_device_half.py starts, the emulator),
 and what becomes of it is written to tests/interop/systems_gpu.json and docs/systems_gpu.md.
 """
+
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any, Generator, Optional
+from typing import Any
 
 import pytest
 
@@ -17,9 +19,13 @@ EMULATED = "DEVICE_HALF_ON_THE_EMULATOR"
 OUTCOMES = pytest.StashKey["dict[str, dict[str, str]]"]()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> "Optional[bool]":
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the device half to machines with a GPU; test_device_half.py shows elsewhere that its tests work."""
-    if collection_path.name == "test_device_systems.py" and config.getoption("driver") != "nvidia" and EMULATED not in os.environ:
+    if (
+        collection_path.name == "test_device_systems.py"
+        and config.getoption("driver") != "nvidia"
+        and EMULATED not in os.environ
+    ):
         return True
     return None
 
@@ -29,7 +35,7 @@ def no_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Hide the driver that another folder's tests chose, and that of this machine."""
     if "device" not in request.fixturenames:
         monkeypatch.setattr(module("driver"), "_current", None)
-        monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")      # nor is one found
+        monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")  # nor is one found
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +54,9 @@ def device(chosen: str) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> "Generator[None, pytest.TestReport, pytest.TestReport]":
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if "device" in getattr(item, "fixturenames", ()) and (report.when == "call" or report.outcome != "passed"):
         reason = ""
@@ -66,4 +74,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     outcomes = session.config.stash.get(OUTCOMES, None)
     if outcomes and session.config.getoption("driver") == "nvidia":
         from tests.interop.device_report import write
+
         write(outcomes)

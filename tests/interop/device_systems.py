@@ -2,6 +2,7 @@
 
 `Itself` is this package in another library's place: with it the tests run on the emulator, too, so that they are known to work.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -31,14 +32,14 @@ class DeviceSystem:
 
     name = ""
     project = ""
-    protocols: "tuple[str, ...]" = ("dlpack", "cuda_array_interface")     # that its arrays offer
-    compact = False                                      # no strides
+    protocols: tuple[str, ...] = ("dlpack", "cuda_array_interface")  # that its arrays offer
+    compact = False  # no strides
     streams = True
-    deaf: "tuple[str, ...]" = ()                         # ways by which it takes ours without a look at the stream
-    dtypes: "tuple[str, ...]" = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64", "complex64")
+    deaf: tuple[str, ...] = ()  # ways by which it takes ours without a look at the stream
+    dtypes: tuple[str, ...] = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64", "complex64")
     module: Any
 
-    def load(self, device: Any) -> "DeviceSystem":
+    def load(self, device: Any) -> DeviceSystem:
         """Import the library and see that it has a GPU, or skip the test by its name."""
         try:
             self.module = importlib.import_module(self.name)
@@ -56,20 +57,24 @@ class DeviceSystem:
 
     def made(self, layout: str, array: Any) -> Any:
         whole = self.from_host(array)
-        if layout in ("reversed", "broadcast", "read-only", "transposed", "0-d") or self.compact and layout != "contiguous":
+        if (
+            layout in ("reversed", "broadcast", "read-only", "transposed", "0-d")
+            or self.compact
+            and layout != "contiguous"
+        ):
             raise Absent
         return LAYOUTS[layout](whole)
 
     def from_host(self, array: Any) -> Any:
         raise NotImplementedError
 
-    def takes(self) -> "dict[str, Any]":
+    def takes(self) -> dict[str, Any]:
         raise NotImplementedError
 
     def host(self, theirs: Any) -> Any:
         raise NotImplementedError
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         said = theirs.__cuda_array_interface__
         size = int(said["typestr"][2:])
         return said["data"][0], tuple(said["shape"]), said.get("strides") and tuple(s // size for s in said["strides"])
@@ -106,7 +111,7 @@ class Itself(DeviceSystem):
     class Array(ByDlpack, ByInterface):
         """Offer both protocols, as CuPy's arrays do."""
 
-    def load(self, device: Any) -> "DeviceSystem":
+    def load(self, device: Any) -> DeviceSystem:
         self.device, self.own = device, device.stream()
         return self
 
@@ -123,18 +128,22 @@ class Itself(DeviceSystem):
             raise Absent
         return self.Array(LAYOUTS[layout](whole), self.own)
 
-    def takes(self) -> "dict[str, Any]":
-        return {"dlpack": lambda v: rawcuda.view(OnlyDlpack(v)), "cuda_array_interface": lambda v: rawcuda.view(Only(v, "__cuda_array_interface__"))}
+    def takes(self) -> dict[str, Any]:
+        return {
+            "dlpack": lambda v: rawcuda.view(OnlyDlpack(v)),
+            "cuda_array_interface": lambda v: rawcuda.view(Only(v, "__cuda_array_interface__")),
+        }
 
     def used(self, theirs: Any) -> Any:
         return self.device.empty(theirs.shape, theirs.dtype).copy_from(theirs)
 
     def host(self, theirs: Any) -> Any:
         import numpy
+
         rawcuda.synchronize()
         return numpy.asarray(getattr(theirs, "array", theirs).download())
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         array = getattr(theirs, "array", theirs)
         return array.ptr, array.shape, array.element_strides
 
@@ -166,11 +175,19 @@ class Torch(DeviceSystem):
         whole = self.from_host(array)
         if layout in ("reversed", "read-only"):
             raise Absent
-        return whole[:1].expand(3, 4) if layout == "broadcast" else whole[1, 2] if layout == "0-d" else LAYOUTS[layout](whole)
+        return (
+            whole[:1].expand(3, 4)
+            if layout == "broadcast"
+            else whole[1, 2]
+            if layout == "0-d"
+            else LAYOUTS[layout](whole)
+        )
 
-    def takes(self) -> "dict[str, Any]":
-        return {"dlpack": self.module.from_dlpack,
-                "cuda_array_interface": lambda v: self.module.as_tensor(Only(v, "__cuda_array_interface__"), device="cuda")}
+    def takes(self) -> dict[str, Any]:
+        return {
+            "dlpack": self.module.from_dlpack,
+            "cuda_array_interface": lambda v: self.module.as_tensor(Only(v, "__cuda_array_interface__"), device="cuda"),
+        }
 
     def used(self, theirs: Any) -> Any:
         return theirs.clone()
@@ -179,7 +196,7 @@ class Torch(DeviceSystem):
         self.module.cuda.synchronize()
         return theirs.cpu().numpy()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data_ptr(), tuple(theirs.shape), theirs.stride()
 
     def stream(self) -> Any:
@@ -218,8 +235,11 @@ class CuPy(DeviceSystem):
             raise Absent
         return self.module.broadcast_to(whole[:1], (3, 4)) if layout == "broadcast" else LAYOUTS[layout](whole)
 
-    def takes(self) -> "dict[str, Any]":
-        return {"dlpack": self.module.from_dlpack, "cuda_array_interface": lambda v: self.module.asarray(Only(v, "__cuda_array_interface__"))}
+    def takes(self) -> dict[str, Any]:
+        return {
+            "dlpack": self.module.from_dlpack,
+            "cuda_array_interface": lambda v: self.module.asarray(Only(v, "__cuda_array_interface__")),
+        }
 
     def used(self, theirs: Any) -> Any:
         return theirs.copy()
@@ -228,7 +248,7 @@ class CuPy(DeviceSystem):
         self.module.cuda.Device().synchronize()
         return theirs.get()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data.ptr, theirs.shape, tuple(stride // theirs.itemsize for stride in theirs.strides)
 
     def stream(self) -> Any:
@@ -260,7 +280,7 @@ class Jax(DeviceSystem):
     def from_host(self, array: Any) -> Any:
         return self.module.device_put(array.copy(), self.gpu)
 
-    def takes(self) -> "dict[str, Any]":
+    def takes(self) -> dict[str, Any]:
         return {"dlpack": self.module.dlpack.from_dlpack}
 
     def used(self, theirs: Any) -> Any:
@@ -268,9 +288,10 @@ class Jax(DeviceSystem):
 
     def host(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.asarray(theirs)
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         theirs.block_until_ready()
         return theirs.unsafe_buffer_pointer(), theirs.shape, None
 
@@ -287,7 +308,7 @@ class Numba(DeviceSystem):
     def from_host(self, array: Any) -> Any:
         return self.module.to_device(array)
 
-    def takes(self) -> "dict[str, Any]":
+    def takes(self) -> dict[str, Any]:
         return {"cuda_array_interface": self.module.as_cuda_array}
 
     def host(self, theirs: Any) -> Any:
@@ -302,19 +323,21 @@ class Numba(DeviceSystem):
 
     def fill(self, theirs: Any, value: float, stream: Any) -> None:
         import numpy
-        theirs.stream = stream                           # what its array interface will tell
+
+        theirs.stream = stream  # what its array interface will tell
         theirs.copy_to_device(numpy.full(theirs.shape, value, theirs.dtype), stream=stream)
 
 
 class CudaCore(DeviceSystem):
     name = "cuda.core.utils"
-    deaf = ("dlpack", "cuda_array_interface")            # it is asked not to wait
+    deaf = ("dlpack", "cuda_array_interface")  # it is asked not to wait
     project = "cuda-core"
     protocols = ("dlpack", "dlpack_c_exchange")
     streams = False
 
     def start(self) -> None:
         from cuda.core import Device
+
         try:
             Device(0).set_current()
         except Exception as error:
@@ -328,17 +351,20 @@ class CudaCore(DeviceSystem):
             raise Absent
         return self.takes()["dlpack"](LAYOUTS[layout](self.device.upload(array)))
 
-    def takes(self) -> "dict[str, Any]":
+    def takes(self) -> dict[str, Any]:
         kind = self.module.StridedMemoryView
-        return {"dlpack": lambda v: kind.from_dlpack(v, -1),
-                "cuda_array_interface": lambda v: kind.from_cuda_array_interface(Only(v, "__cuda_array_interface__"), -1)}
+        return {
+            "dlpack": lambda v: kind.from_dlpack(v, -1),
+            "cuda_array_interface": lambda v: kind.from_cuda_array_interface(Only(v, "__cuda_array_interface__"), -1),
+        }
 
     def host(self, theirs: Any) -> Any:
         import numpy
+
         rawcuda.synchronize()
         return numpy.asarray(rawcuda.view(theirs, stream=-1).download())
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.ptr, tuple(theirs.shape), theirs.strides and tuple(theirs.strides)
 
 
@@ -357,9 +383,13 @@ class Warp(DeviceSystem):
     def from_host(self, array: Any) -> Any:
         return self.module.array(array.copy(), dtype=self.module.dtype_from_numpy(array.dtype), device="cuda:0")
 
-    def takes(self) -> "dict[str, Any]":
-        return {"dlpack": self.module.from_dlpack,
-                "cuda_array_interface": lambda v: self.module.array(Only(v, "__cuda_array_interface__"), copy=False, device="cuda:0")}
+    def takes(self) -> dict[str, Any]:
+        return {
+            "dlpack": self.module.from_dlpack,
+            "cuda_array_interface": lambda v: self.module.array(
+                Only(v, "__cuda_array_interface__"), copy=False, device="cuda:0"
+            ),
+        }
 
     def used(self, theirs: Any) -> Any:
         return self.module.clone(theirs)
@@ -368,7 +398,7 @@ class Warp(DeviceSystem):
         self.module.synchronize()
         return theirs.numpy()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         size = self.module.types.type_size_in_bytes(theirs.dtype)
         return theirs.ptr, tuple(theirs.shape), tuple(stride // size for stride in theirs.strides)
 
@@ -388,7 +418,7 @@ class Warp(DeviceSystem):
 
 class Dali(DeviceSystem):
     name = "nvidia.dali.tensors"
-    deaf = ("dlpack", "cuda_array_interface")            # it takes legacy capsules as they are
+    deaf = ("dlpack", "cuda_array_interface")  # it takes legacy capsules as they are
     project = "nvidia-dali-cuda130"
     compact = True
     streams = False
@@ -396,6 +426,7 @@ class Dali(DeviceSystem):
 
     def start(self) -> None:
         import numpy
+
         try:
             self.from_host(numpy.zeros(3, "f4"))
         except RuntimeError as error:
@@ -406,16 +437,19 @@ class Dali(DeviceSystem):
         rawcuda.synchronize()
         return self.module.TensorGPU(Only(uploaded, "__cuda_array_interface__"), "")
 
-    def takes(self) -> "dict[str, Any]":
-        return {"dlpack": lambda v: self.module.TensorGPU(v.__dlpack__(), ""),
-                "cuda_array_interface": lambda v: self.module.TensorGPU(Only(v, "__cuda_array_interface__"), "")}
+    def takes(self) -> dict[str, Any]:
+        return {
+            "dlpack": lambda v: self.module.TensorGPU(v.__dlpack__(), ""),
+            "cuda_array_interface": lambda v: self.module.TensorGPU(Only(v, "__cuda_array_interface__"), ""),
+        }
 
     def host(self, theirs: Any) -> Any:
         import numpy
+
         rawcuda.synchronize()
         return numpy.array(theirs.as_cpu())
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data_ptr(), tuple(theirs.shape()), None
 
 
@@ -433,8 +467,9 @@ class PyCuda(DeviceSystem):
     def from_host(self, array: Any) -> Any:
         return self.module.to_gpu(array)
 
-    def takes(self) -> "dict[str, Any]":
+    def takes(self) -> dict[str, Any]:
         import numpy
+
         return {"pointer": lambda v: self.module.GPUArray(v.shape, numpy.dtype(str(v.dtype)), gpudata=v.ptr, base=v)}
 
     def host(self, theirs: Any) -> Any:
@@ -448,8 +483,8 @@ class PyCuda(DeviceSystem):
         return int(stream.handle)
 
     def fill(self, theirs: Any, value: float, stream: Any) -> None:
-        raise Absent                                     # its array interface says None whatever is pending: the user waits
+        raise Absent  # its array interface says None whatever is pending: the user waits
 
 
-DEVICE_SYSTEMS: "tuple[type[DeviceSystem], ...]" = (Itself, Torch, CuPy, Jax, Numba, CudaCore, Warp, Dali, PyCuda)
+DEVICE_SYSTEMS: tuple[type[DeviceSystem], ...] = (Itself, Torch, CuPy, Jax, Numba, CudaCore, Warp, Dali, PyCuda)
 DEVICE_HERE = tuple(kind for kind in DEVICE_SYSTEMS if kind is Itself or installed(kind))

@@ -7,11 +7,12 @@ none   the library has no such array, or no such dtype
 bytes  the same memory, as bytes: the protocol has no name for the dtype
 What comes out wrong is told as "wrong: ...", and is somebody's bug.
 """
+
 from __future__ import annotations
 
 import gc
 import math
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from tests.interop.systems import LAYOUTS, Absent, ArrowArray, System
 from tests.null.producers import Exporter, Tensor
@@ -20,16 +21,33 @@ from tests.subject import module, rawcuda
 view = rawcuda.view
 ProtocolError = module("errors").ProtocolError
 
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128",
-          "bfloat16", "float8_e4m3fn", "float8_e5m2")
+DTYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+)
 PROTOCOLS = ("dlpack", "dlpack_c_exchange", "array_interface", "buffer", "cuda_array_interface")
 CASES = tuple(name for name in LAYOUTS if name != "row")
 Row = "dict[str, str]"
 
 
-def rows_of(system: System) -> "dict[str, dict[str, str]]":
+def rows_of(system: System) -> dict[str, dict[str, str]]:
     """Measure every row of a loaded library: {"takes dlpack host": {"contiguous": "yes", ..., "float32": "yes", ...}}."""
-    rows: "dict[str, dict[str, str]]" = {}
+    rows: dict[str, dict[str, str]] = {}
     for protocol, take in system.by().items():
         if protocol != "cuda_array_interface":
             rows[f"takes {protocol} host"] = taking(system, take)
@@ -48,7 +66,7 @@ def rows_of(system: System) -> "dict[str, dict[str, str]]":
     return rows
 
 
-def outcome_of(exchange: "Callable[[], str]") -> str:
+def outcome_of(exchange: Callable[[], str]) -> str:
     """Run one exchange, and turn its exceptions into words."""
     try:
         return exchange()
@@ -62,9 +80,11 @@ def outcome_of(exchange: "Callable[[], str]") -> str:
 
 # -- ours goes there
 
+
 def made(layout: str) -> Any:
     """Return (a NumPy array of this layout, our view of it)."""
     import numpy
+
     whole = aligned(48).view("f4").reshape(3, 4)
     whole[...] = numpy.arange(12).reshape(3, 4)
     a = LAYOUTS[layout](whole)
@@ -74,13 +94,15 @@ def made(layout: str) -> Any:
 def aligned(nbytes: int) -> Any:
     """Return zeros that begin at a multiple of 64, where JAX does without a copy."""
     import numpy
+
     raw = numpy.zeros(nbytes + 64, "u1")
-    return raw[-raw.ctypes.data % 64:][:nbytes]
+    return raw[-raw.ctypes.data % 64 :][:nbytes]
 
 
 def values(name: str) -> Any:
     """Return 2 by 3 numbers of a dtype, as NumPy or ml_dtypes have it."""
     import numpy
+
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         try:
             import ml_dtypes
@@ -96,9 +118,10 @@ def viewed(a: Any) -> Any:
     return v if str(v.dtype) == a.dtype.name else v.reinterpret(a.dtype.name)
 
 
-def taking(system: System, take: "Callable[[Any], Any]") -> "dict[str, str]":
-    found = {layout: outcome_of(lambda layout=layout: took(system, take, *made(layout))) for layout in CASES}       # type: ignore[misc]
+def taking(system: System, take: Callable[[Any], Any]) -> dict[str, str]:
+    found = {layout: outcome_of(lambda layout=layout: took(system, take, *made(layout))) for layout in CASES}  # type: ignore[misc]
     for name in DTYPES:
+
         def exchange(name: str = name) -> str:
             a = values(name)
             theirs = take(viewed(a))
@@ -107,14 +130,17 @@ def taking(system: System, take: "Callable[[Any], Any]") -> "dict[str, str]":
             back = view(system.exporter(theirs))
             if str(back.dtype) == f"|V{a.itemsize}":
                 return "bytes"
-            assert (str(back.dtype), back.shape) == (name, a.shape), f"{back.dtype} {back.shape} instead of {name} {a.shape}"
+            assert (str(back.dtype), back.shape) == (name, a.shape), (
+                f"{back.dtype} {back.shape} instead of {name} {a.shape}"
+            )
             assert back.tolist() == viewed(a).tolist(), "other values"
             return "yes"
+
         found[name] = outcome_of(exchange)
     return found
 
 
-def took(system: System, take: "Callable[[Any], Any]", a: Any, v: Any) -> str:
+def took(system: System, take: Callable[[Any], Any], a: Any, v: Any) -> str:
     theirs = take(v)
     address, shape, strides, readonly, device = system.facts(theirs)
     expected = a.ravel("K").tolist() if system.flat else a.tolist()
@@ -123,21 +149,29 @@ def took(system: System, take: "Callable[[Any], Any]", a: Any, v: Any) -> str:
     assert shape is None or shape == a.shape, f"shape {shape} instead of {a.shape}"
     assert device is None or device == (1, 0), f"device {device}"
     shared = address == v.ptr or not a.size
-    assert strides is None or not shared or same_strides(a.shape, strides, v.element_strides), f"strides {strides} instead of {v.element_strides}"
-    assert readonly is None or not shared or not a.size or readonly == v.readonly, f"read-only {readonly} instead of {v.readonly}"
+    assert strides is None or not shared or same_strides(a.shape, strides, v.element_strides), (
+        f"strides {strides} instead of {v.element_strides}"
+    )
+    assert readonly is None or not shared or not a.size or readonly == v.readonly, (
+        f"read-only {readonly} instead of {v.readonly}"
+    )
     return "yes" if shared else "copy"
 
 
-def same_strides(shape: "tuple[int, ...]", some: Any, others: Any) -> bool:
+def same_strides(shape: tuple[int, ...], some: Any, others: Any) -> bool:
     """Compare strides where they mean something."""
-    return math.prod(shape) == 0 or [s for n, s in zip(shape, some) if n > 1] == [s for n, s in zip(shape, others) if n > 1]
+    return math.prod(shape) == 0 or [s for n, s in zip(shape, some) if n > 1] == [
+        s for n, s in zip(shape, others) if n > 1
+    ]
 
 
 # -- theirs comes here
 
-def giving(system: System, protocol: str) -> "dict[str, str]":
-    found = {layout: outcome_of(lambda layout=layout: gave(system, protocol, layout)) for layout in CASES}           # type: ignore[misc]
+
+def giving(system: System, protocol: str) -> dict[str, str]:
+    found = {layout: outcome_of(lambda layout=layout: gave(system, protocol, layout)) for layout in CASES}  # type: ignore[misc]
     for name in DTYPES:
+
         def exchange(name: str = name) -> str:
             if name in system.lacks:
                 raise Absent
@@ -152,11 +186,12 @@ def giving(system: System, protocol: str) -> "dict[str, str]":
             assert (str(v.dtype), v.shape) == (name, a.shape), f"{v.dtype} {v.shape} instead of {name} {a.shape}"
             assert v.tolist() == viewed(a).tolist(), "other values"
             return "yes"
+
         found[name] = outcome_of(exchange)
     return found
 
 
-def theirs_or_none(make: "Callable[[], Any]") -> Any:
+def theirs_or_none(make: Callable[[], Any]) -> Any:
     """Make an array of theirs; what they cannot make they have not."""
     try:
         return make()
@@ -191,21 +226,26 @@ def gave(system: System, protocol: str, layout: str) -> str:
     theirs = theirs_or_none(lambda: system.made_as(layout, a))
     v = offered(theirs, protocol)
     address, shape, strides, readonly, device = system.facts(theirs)
-    if shape is None:                                    # bytes in one dimension
+    if shape is None:  # bytes in one dimension
         assert bytes(v.memoryview()) == a.tobytes(), "other bytes"
         return "yes" if v.ptr == address else "copy"
     assert v.shape == tuple(shape) == a.shape, f"shape {v.shape} of {shape} instead of {a.shape}"
     assert str(v.dtype) == "float32", f"dtype {v.dtype}"
     assert v.tolist() == a.tolist(), f"values {v.tolist()} instead of {a.tolist()}"
-    assert strides is None or same_strides(shape, strides, v.element_strides), f"strides {v.element_strides} instead of {strides}"
+    assert strides is None or same_strides(shape, strides, v.element_strides), (
+        f"strides {v.element_strides} instead of {strides}"
+    )
     assert same_strides(shape, v.strides, a.strides), f"strides {v.strides} instead of {a.strides}"
     assert v.__dlpack_device__() == device, f"device {v.__dlpack_device__()} instead of {device}"
-    assert system.immutable or readonly is None or v.readonly == readonly, f"read-only {v.readonly} instead of {readonly}"
+    assert system.immutable or readonly is None or v.readonly == readonly, (
+        f"read-only {v.readonly} instead of {readonly}"
+    )
     assert v.readonly or not system.immutable, "writable"
     return "yes" if address is None or v.ptr == address or not a.size else "copy"
 
 
 # -- host memory that claims to be a GPU's
+
 
 def claims(layout: str) -> Any:
     """Return our view of host memory that is labelled CUDA; without a driver nothing can tell."""
@@ -214,21 +254,23 @@ def claims(layout: str) -> Any:
     return v if layout == "read-only" else LAYOUTS[layout](v)
 
 
-def taking_labelled(system: System, take: "Callable[[Any], Any]") -> "dict[str, str]":
-    return {layout: outcome_of(lambda layout=layout: took_labelled(system, take, claims(layout))) for layout in CASES}   # type: ignore[misc]
+def taking_labelled(system: System, take: Callable[[Any], Any]) -> dict[str, str]:
+    return {layout: outcome_of(lambda layout=layout: took_labelled(system, take, claims(layout))) for layout in CASES}  # type: ignore[misc]
 
 
-def took_labelled(system: System, take: "Callable[[Any], Any]", v: Any) -> str:
+def took_labelled(system: System, take: Callable[[Any], Any], v: Any) -> str:
     address, shape, strides, readonly, device = system.facts(take(v))
     assert address == v.ptr or not v.size, "another address"
     assert shape is None or shape == v.shape, f"shape {shape} instead of {v.shape}"
     assert device is None or device == (2, 0), f"device {device}"
-    assert strides is None or same_strides(v.shape, strides, v.element_strides), f"strides {strides} instead of {v.element_strides}"
+    assert strides is None or same_strides(v.shape, strides, v.element_strides), (
+        f"strides {strides} instead of {v.element_strides}"
+    )
     assert readonly is None or readonly == v.readonly or not v.size, f"read-only {readonly} instead of {v.readonly}"
     return "yes"
 
 
-def giving_labelled(system: System, protocol: str) -> "dict[str, str]":
+def giving_labelled(system: System, protocol: str) -> dict[str, str]:
     def exchange(layout: str) -> str:
         ours = claims(layout)
         try:
@@ -239,7 +281,10 @@ def giving_labelled(system: System, protocol: str) -> "dict[str, str]":
         assert (v.device, v.shape) == (("cuda", 0), ours.shape), f"{v.device} {v.shape}"
         assert v.ptr == ours.ptr or not ours.size, "another address"
         assert same_strides(v.shape, v.strides, ours.strides), f"strides {v.strides} instead of {ours.strides}"
-        readonly: "Optional[bool]" = system.facts(theirs)[3]
-        assert readonly is None or not ours.size or v.readonly == readonly, f"read-only {v.readonly} instead of {readonly}"
+        readonly: bool | None = system.facts(theirs)[3]
+        assert readonly is None or not ours.size or v.readonly == readonly, (
+            f"read-only {v.readonly} instead of {readonly}"
+        )
         return "yes"
-    return {layout: outcome_of(lambda layout=layout: exchange(layout)) for layout in CASES}                            # type: ignore[misc]
+
+    return {layout: outcome_of(lambda layout=layout: exchange(layout)) for layout in CASES}  # type: ignore[misc]

@@ -6,6 +6,7 @@ It runs on the driver that RAWCUDA_DRIVER names, and prints for each way how man
 that say "unordered" ask for no ordering; there the emulator's random mode, or a GPU on which a kernel spins before each
 write, must show wrong values, or this program would notice nothing.
 """
+
 from __future__ import annotations
 
 import json
@@ -47,18 +48,20 @@ class Theirs:
 
 
 class ByDlpack(Theirs):
-    def __dlpack_device__(self) -> "tuple[int, int]":
-        return self.array.__dlpack_device__()                # type: ignore[no-any-return]
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()  # type: ignore[no-any-return]
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
-        if stream != -1:                                     # what torch, CuPy and JAX do: the consumer's stream waits for ours
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        if stream != -1:  # what torch, CuPy and JAX do: the consumer's stream waits for ours
             rawcuda.Stream.from_handle(1 if stream is None else stream).wait(self.stream)
         return self.array.__dlpack__(stream=-1, max_version=max_version)
 
 
 class ByInterface(Theirs):
     @property
-    def __cuda_array_interface__(self) -> "dict[str, Any]":
+    def __cuda_array_interface__(self) -> dict[str, Any]:
         said = {**self.array.__cuda_array_interface__, "version": self.version}
         del said["stream"]
         if self.version == 3:
@@ -66,41 +69,45 @@ class ByInterface(Theirs):
         return said
 
 
-def read_on(stream: Any, address: int, device: Any) -> "list[int]":
+def read_on(stream: Any, address: int, device: Any) -> list[int]:
     """Read as a foreign library would: a copy of its own on its own stream."""
     target = device.empty(N, "int32")
     with device.current():
         rawcuda.cu.cuMemcpyDtoDAsync_v2(target.ptr, address, 4 * N, CUstream(stream.handle))
     stream.synchronize()
-    values: "list[int]" = target.download().tolist()
+    values: list[int] = target.download().tolist()
     return values
 
 
-def ways(device: Any, first: Any, second: Any) -> "dict[str, Callable[[int, Callable[[], None]], list[int]]]":
+def ways(device: Any, first: Any, second: Any) -> dict[str, Callable[[int, Callable[[], None]], list[int]]]:
     """Return every way that an array changes hands; each writes a value late, hands the array over, and reads it."""
+
     def fresh() -> Any:
         array = device.empty(N, "int32").fill(-1)
         rawcuda.synchronize()
         return array
 
-    def consume(kind: "type[Theirs]", use: str, stream: Any = second, **options: Any) -> "Callable[[int, Callable[[], None]], list[int]]":
-        def way(value: int, late: "Callable[[], None]") -> "list[int]":
+    def consume(
+        kind: type[Theirs], use: str, stream: Any = second, **options: Any
+    ) -> Callable[[int, Callable[[], None]], list[int]]:
+        def way(value: int, late: Callable[[], None]) -> list[int]:
             theirs = kind(fresh(), first, **options)
             late()
             theirs.write(value)
             target = device.empty(N, "int32")
-            if use == "argument":                            # straight into a copy, which views it
+            if use == "argument":  # straight into a copy, which views it
                 rawcuda.copy(target, theirs, stream=second)
             else:
                 read = rawcuda.view(theirs, stream=stream)
                 target.copy_from(read, stream=second)
             second.synchronize()
-            values: "list[int]" = target.download().tolist()
+            values: list[int] = target.download().tolist()
             return values
+
         return way
 
-    def produce(by: str, stream: "int | None") -> "Callable[[int, Callable[[], None]], list[int]]":
-        def way(value: int, late: "Callable[[], None]") -> "list[int]":
+    def produce(by: str, stream: int | None) -> Callable[[int, Callable[[], None]], list[int]]:
+        def way(value: int, late: Callable[[], None]) -> list[int]:
             ours = fresh()
             ours.stream = first
             late()
@@ -113,9 +120,10 @@ def ways(device: Any, first: Any, second: Any) -> "dict[str, Callable[[int, Call
                 if said["stream"] is not None:
                     second.wait(rawcuda.Stream.from_handle(said["stream"]))
             return read_on(rawcuda.Stream.legacy if stream == 1 else second, ours.ptr, device)
+
         return way
 
-    def back_edge(value: int, late: "Callable[[], None]") -> "list[int]":
+    def back_edge(value: int, late: Callable[[], None]) -> list[int]:
         """The exporting stream must not run ahead of our use."""
         theirs = ByInterface(fresh().fill(value), first)
         rawcuda.synchronize()
@@ -125,23 +133,24 @@ def ways(device: Any, first: Any, second: Any) -> "dict[str, Callable[[int, Call
         target.copy_from(read, stream=second)
         theirs.write(-7)
         rawcuda.synchronize()
-        values: "list[int]" = target.download().tolist()
+        values: list[int] = target.download().tolist()
         return values
 
-    def late_on(stream: Any, late: "Callable[..., None]") -> None:
+    def late_on(stream: Any, late: Callable[..., None]) -> None:
         late(stream)
 
-    def host(kind: str) -> "Callable[[int, Callable[[], None]], list[int]]":
-        def way(value: int, late: "Callable[[], None]") -> "list[int]":
+    def host(kind: str) -> Callable[[int, Callable[[], None]], list[int]]:
+        def way(value: int, late: Callable[[], None]) -> list[int]:
             with device.allocate(4 * N, kind=kind) as memory:
                 ours = memory.view().reinterpret("int32").fill(-1)
                 rawcuda.synchronize()
                 ours.stream = first
                 late()
                 ours.fill(value, stream=first)
-                values: "list[int]" = ours.memoryview().tolist()
+                values: list[int] = ours.memoryview().tolist()
                 del ours
                 return values
+
         return way
 
     return {
@@ -161,19 +170,19 @@ def ways(device: Any, first: Any, second: Any) -> "dict[str, Callable[[int, Call
     }
 
 
-def main(rounds: int) -> "dict[str, int]":
+def main(rounds: int) -> dict[str, int]:
     """Return how many rounds went wrong, for each way."""
     device = rawcuda.Device(0)
     emulated = "emulator" in device.name.lower()
-    wrong: "dict[str, int]" = {}
+    wrong: dict[str, int] = {}
     with device.stream() as first, device.stream() as second, device.load(SPIN) as loaded:
         scratch = device.empty(1, "int32")
 
         def late(stream: Any = first) -> None:
-            if emulated:                                     # each call may do some of it, so there must be more of it than calls
+            if emulated:  # each call may do some of it, so there must be more of it than calls
                 for _ in range(40):
                     scratch.fill(0, stream=stream)
-            else:                                            # some 5 ms
+            else:  # some 5 ms
                 loaded["spin"].launch(10_000_000, grid=1, block=1, stream=stream)
 
         for name, way in ways(device, first, second).items():

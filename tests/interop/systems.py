@@ -3,15 +3,16 @@
 What a library cannot do is told in its row, with the reason, and seen to be so: a test that stops failing says that the
 library has changed.
 """
+
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
 import importlib.util
 import os
+import subprocess
 import sys
 import sysconfig
-import subprocess
 import warnings
 from pathlib import Path
 from typing import Any, Callable
@@ -67,23 +68,23 @@ class System:
 
     name = ""
     project = ""
-    refuses: "frozenset[str]" = frozenset({"reversed"})
-    lacks: "frozenset[str]" = frozenset()                # dtypes that it has not
-    gives_legacy = False                                 # its capsules cannot say read-only
-    copies = False                                       # what it takes is a copy
-    compact = False                                      # its arrays have no strides
-    immutable = False                                    # its arrays are never written to
-    leaks = False                                        # it never frees what it takes
-    large = False                                        # not in the test extra
-    flat = False                                         # it sees bytes in one dimension
-    labelled: "tuple[str, ...]" = ()                     # protocols by which it takes host memory that is labelled CUDA
+    refuses: frozenset[str] = frozenset({"reversed"})
+    lacks: frozenset[str] = frozenset()  # dtypes that it has not
+    gives_legacy = False  # its capsules cannot say read-only
+    copies = False  # what it takes is a copy
+    compact = False  # its arrays have no strides
+    immutable = False  # its arrays are never written to
+    leaks = False  # it never frees what it takes
+    large = False  # not in the test extra
+    flat = False  # it sees bytes in one dimension
+    labelled: tuple[str, ...] = ()  # protocols by which it takes host memory that is labelled CUDA
     module: Any
 
-    def load(self) -> "System":
+    def load(self) -> System:
         """Import the library, or skip the test by its name."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")          # what they say of themselves is not ours to mend
+                warnings.simplefilter("ignore")  # what they say of themselves is not ours to mend
                 self.module = importlib.import_module(self.name)
         except ImportError as error:
             pytest.skip(f"{self.project or self.name}: {error}" + (f"; {ELSEWHERE}" if self.large else ""))
@@ -112,7 +113,7 @@ class System:
         """Return what of theirs can be viewed, if what it took is not."""
         return theirs
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes}
 
     def takes(self, view: Any) -> Any:
@@ -121,7 +122,7 @@ class System:
     def numbers(self, theirs: Any) -> Any:
         return theirs.tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -130,9 +131,9 @@ class System:
 
 class NumPy(System):
     name = "numpy"
-    legacy_only = False                                  # before 2.1: whatever it takes is read-only, and read-only it takes none
+    legacy_only = False  # before 2.1: whatever it takes is read-only, and read-only it takes none
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         if tuple(map(int, self.version.split(".")[:2])) < (2, 1):
             self.legacy_only, self.refuses = True, self.refuses | {"readonly"}
@@ -141,13 +142,23 @@ class NumPy(System):
     def made_from(self, array: Any) -> Any:
         return array
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         asarray = self.module.asarray
-        return {"dlpack": self.takes, "array_interface": lambda v: asarray(Only(v, "__array_interface__")), "buffer": lambda v: asarray(v.memoryview())}
+        return {
+            "dlpack": self.takes,
+            "array_interface": lambda v: asarray(Only(v, "__array_interface__")),
+            "buffer": lambda v: asarray(v.memoryview()),
+        }
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         strides = tuple(stride // theirs.itemsize for stride in theirs.strides)
-        return theirs.__array_interface__["data"][0], theirs.shape, strides, None if self.legacy_only else not theirs.flags.writeable, (1, 0)
+        return (
+            theirs.__array_interface__["data"][0],
+            theirs.shape,
+            strides,
+            None if self.legacy_only else not theirs.flags.writeable,
+            (1, 0),
+        )
 
 
 class Strict(System):
@@ -158,13 +169,13 @@ class Strict(System):
     def made_from(self, array: Any) -> Any:
         return self.module.from_dlpack(array)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes, "buffer": lambda v: self.module.asarray(v.memoryview(), copy=False)}
 
     def numbers(self, theirs: Any) -> Any:
         return theirs._array.tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return NumPy().facts(theirs._array)
 
 
@@ -179,26 +190,34 @@ class Torch(System):
         whole = self.module.arange(12, dtype=self.module.float32).reshape(3, 4)
         if layout in ("reversed", "read-only"):
             raise Absent
-        return whole[:1].expand(3, 4) if layout == "broadcast" else whole[1, 2] if layout == "0-d" else LAYOUTS[layout](whole)
+        return (
+            whole[:1].expand(3, 4)
+            if layout == "broadcast"
+            else whole[1, 2]
+            if layout == "0-d"
+            else LAYOUTS[layout](whole)
+        )
 
     def made_dtype(self, name: str, array: Any) -> Any:
         if not hasattr(self.module, name):
             raise Absent
         return self.module.arange(6).reshape(2, 3).to(getattr(self.module, name))
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data_ptr(), tuple(theirs.shape), theirs.stride(), None, (1, 0)
 
 
 class Jax(System):
     name = "jax"
     large = True
-    refuses = frozenset({"reversed", "broadcast", "strided", "readonly"})     # compact only; and it never asks for a version
+    refuses = frozenset(
+        {"reversed", "broadcast", "strided", "readonly"}
+    )  # compact only; and it never asks for a version
     gives_legacy = True
     compact = True
     immutable = True
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         self.module.config.update("jax_enable_x64", True)
         return self
@@ -209,10 +228,10 @@ class Jax(System):
     def takes(self, view: Any) -> Any:
         return self.module.dlpack.from_dlpack(view)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes, "buffer": lambda v: self.module.numpy.asarray(v.memoryview())}
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.unsafe_buffer_pointer(), theirs.shape, None, None, (1, 0)
 
 
@@ -220,10 +239,12 @@ class Warp(System):
     name = "warp"
     large = True
     project = "warp-lang"
-    refuses = frozenset({"reversed", "broadcast", "readonly", "scalar"})      # legacy capsules only, none without dimensions
+    refuses = frozenset(
+        {"reversed", "broadcast", "readonly", "scalar"}
+    )  # legacy capsules only, none without dimensions
     lacks = frozenset({"complex64", "complex128"})
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         self.module.config.quiet = True
         self.module.init()
@@ -236,18 +257,22 @@ class Warp(System):
 
     def made_as(self, layout: str, array: Any) -> Any:
         import numpy
+
         whole = self.made_from(numpy.arange(12, dtype="f4").reshape(3, 4))
         if layout in ("reversed", "broadcast", "0-d", "read-only", "empty"):
             raise Absent
         return whole.transpose() if layout == "transposed" else LAYOUTS[layout](whole)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
-        return {"dlpack": self.takes, "array_interface": lambda v: self.module.array(Only(v, "__array_interface__"), copy=False, device="cpu")}
+    def by(self) -> dict[str, Callable[[Any], Any]]:
+        return {
+            "dlpack": self.takes,
+            "array_interface": lambda v: self.module.array(Only(v, "__array_interface__"), copy=False, device="cpu"),
+        }
 
     def numbers(self, theirs: Any) -> Any:
         return theirs.numpy().tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         size = self.module.types.type_size_in_bytes(theirs.dtype)
         return theirs.ptr, tuple(theirs.shape), tuple(stride // size for stride in theirs.strides), None, (1, 0)
 
@@ -255,7 +280,7 @@ class Warp(System):
 class PyArrow(System):
     name = "pyarrow"
     refuses = frozenset({"reversed", "strided", "broadcast"})
-    lacks = frozenset({"bool"})                          # its tensors have bytes instead
+    lacks = frozenset({"bool"})  # its tensors have bytes instead
     flat = True
 
     def made_from(self, array: Any) -> Any:
@@ -264,25 +289,36 @@ class PyArrow(System):
     def takes(self, view: Any) -> Any:
         return self.module.py_buffer(view.memoryview())
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"buffer": self.takes}
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
-        return numpy.frombuffer(theirs, "f4").tolist() if isinstance(theirs, self.module.Buffer) else theirs.to_numpy().tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+        return (
+            numpy.frombuffer(theirs, "f4").tolist()
+            if isinstance(theirs, self.module.Buffer)
+            else theirs.to_numpy().tolist()
+        )
+
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         if isinstance(theirs, self.module.Buffer):
             return theirs.address, None, None, not theirs.is_mutable, (1, 0)
         size = theirs.type.bit_width // 8
-        return None, tuple(theirs.shape), tuple(stride // size for stride in theirs.strides), not theirs.is_mutable, (1, 0)
+        return (
+            None,
+            tuple(theirs.shape),
+            tuple(stride // size for stride in theirs.strides),
+            not theirs.is_mutable,
+            (1, 0),
+        )
 
 
 class ArrowArray(PyArrow):
     """A column of pyarrow's: one dimension, never written to, by DLPack."""
 
     immutable = True
-    lacks = frozenset({"bool"})                          # its columns have bits
+    lacks = frozenset({"bool"})  # its columns have bits
 
     def made_from(self, array: Any) -> Any:
         if array.dtype.name in ("complex64", "complex128"):
@@ -294,10 +330,10 @@ class ArrowArray(PyArrow):
             raise Absent
         return self.made_from(array)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {}
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.buffers()[1].address, (len(theirs),), (1,), True, (1, 0)
 
     def __repr__(self) -> str:
@@ -310,7 +346,7 @@ class Dali(System):
     project = "nvidia-dali-cuda130"
     refuses = frozenset({"reversed", "strided", "broadcast", "readonly", "transposed"})
     lacks = frozenset({"complex64", "complex128"})
-    gives_legacy = True                                  # with an array interface beside them, which says that they may be written
+    gives_legacy = True  # with an array interface beside them, which says that they may be written
     compact = True
 
     def made_from(self, array: Any) -> Any:
@@ -319,14 +355,15 @@ class Dali(System):
     def takes(self, view: Any) -> Any:
         return self.module.TensorCPU(view.__dlpack__(), "")
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes, "buffer": lambda v: self.module.TensorCPU(v.memoryview(), "")}
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.array(theirs).tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data_ptr(), tuple(theirs.shape()), None, None, (1, 0)
 
 
@@ -345,14 +382,18 @@ class TensorFlow(System):
     def takes(self, view: Any) -> Any:
         return self.module.experimental.dlpack.from_dlpack(view.__dlpack__())
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
-        return {"dlpack": self.takes, "array_interface": lambda v: self.module.convert_to_tensor(Only(v, "__array_interface__"))}
+    def by(self) -> dict[str, Callable[[Any], Any]]:
+        return {
+            "dlpack": self.takes,
+            "array_interface": lambda v: self.module.convert_to_tensor(Only(v, "__array_interface__")),
+        }
 
     def numbers(self, theirs: Any) -> Any:
         return theirs.numpy().tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         from tests.subject import rawcuda
+
         return rawcuda.view(theirs, protocol="dlpack").ptr, tuple(theirs.shape), None, None, (1, 0)
 
 
@@ -365,14 +406,24 @@ class DrJit(System):
     copies = True
     compact = True
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         self.module = importlib.import_module("drjit.scalar")
         return self
 
     def _tensor(self, dtype: str) -> Any:
-        letters = {"bool": "b", "int8": "i8", "uint8": "u8", "int32": "i", "uint32": "u", "int64": "i64", "uint64": "u64", "float16": "f16",
-                   "float32": "f", "float64": "f64"}
+        letters = {
+            "bool": "b",
+            "int8": "i8",
+            "uint8": "u8",
+            "int32": "i",
+            "uint32": "u",
+            "int64": "i64",
+            "uint64": "u64",
+            "float16": "f16",
+            "float32": "f",
+            "float64": "f64",
+        }
         if dtype not in letters:
             raise Absent
         return getattr(self.module, f"TensorX{letters[dtype]}")
@@ -386,7 +437,7 @@ class DrJit(System):
     def numbers(self, theirs: Any) -> Any:
         return theirs.numpy().tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return None, tuple(theirs.shape), None, None, (1, 0)
 
 
@@ -394,8 +445,8 @@ class Paddle(System):
     name = "paddle"
     large = True
     project = "paddlepaddle"
-    lacks = frozenset({"uint16", "uint32", "uint64"})    # it takes NumPy's uint16 for bfloat16
-    leaks = True                                         # test_live_bugs.py notices when that ends
+    lacks = frozenset({"uint16", "uint32", "uint64"})  # it takes NumPy's uint16 for bfloat16
+    leaks = True  # test_live_bugs.py notices when that ends
 
     def made_from(self, array: Any) -> Any:
         return self.module.to_tensor(array)
@@ -417,7 +468,7 @@ class Paddle(System):
     def numbers(self, theirs: Any) -> Any:
         return theirs.numpy().tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.data_ptr(), tuple(theirs.shape), tuple(theirs.strides), None, (1, 0)
 
 
@@ -429,18 +480,20 @@ class TvmFfi(System):
     def made_from(self, array: Any) -> Any:
         return self.module.from_dlpack(array)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": lambda v: self.module.from_dlpack(OnlyDlpack(v)), "dlpack_c_exchange": self.takes}
 
     def made_dtype(self, name: str, array: Any) -> Any:
         from tests.interop.exchanges import viewed
+
         return self.module.from_dlpack(OnlyDlpack(viewed(array)))
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.from_dlpack(theirs).tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         kind, ordinal = theirs.__dlpack_device__()
         return theirs.data_ptr(), tuple(theirs.shape), tuple(theirs.strides), None, (int(kind), ordinal)
 
@@ -450,7 +503,7 @@ class CudaCore(System):
     project = "cuda-core"
     labelled = ("dlpack", "cuda_array_interface")
 
-    def load(self) -> "System":
+    def load(self) -> System:
         pytest.importorskip("cuda.bindings", exc_type=ImportError)
         return super().load()
 
@@ -460,18 +513,22 @@ class CudaCore(System):
     def takes(self, view: Any) -> Any:
         return self.module.StridedMemoryView.from_dlpack(view, -1)
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         kind = self.module.StridedMemoryView
-        return {"dlpack": self.takes, "array_interface": lambda v: kind.from_array_interface(Only(v, "__array_interface__")),
-                "cuda_array_interface": lambda v: kind.from_cuda_array_interface(Only(v, "__cuda_array_interface__"), -1)}
+        return {
+            "dlpack": self.takes,
+            "array_interface": lambda v: kind.from_array_interface(Only(v, "__array_interface__")),
+            "cuda_array_interface": lambda v: kind.from_cuda_array_interface(Only(v, "__cuda_array_interface__"), -1),
+        }
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.from_dlpack(theirs).tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         strides = theirs.strides
-        if strides is None:                              # its word for C order
+        if strides is None:  # its word for C order
             strides, step = [], 1
             for n in reversed(theirs.shape):
                 strides.insert(0, step)
@@ -482,12 +539,12 @@ class CudaCore(System):
 
 class Mpi4py(System):
     name = "mpi4py"
-    refuses = frozenset({"reversed", "strided", "broadcast"})     # memory without gaps only
+    refuses = frozenset({"reversed", "strided", "broadcast"})  # memory without gaps only
     flat = True
     labelled = ("dlpack", "cuda_array_interface")
     compact = True
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         self.module.rc.initialize = False
         try:
@@ -504,16 +561,20 @@ class Mpi4py(System):
     def takes(self, view: Any) -> Any:
         return self.module.buffer(OnlyDlpack(view))
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         buffer = self.module.buffer
-        return {"dlpack": self.takes, "buffer": lambda v: buffer(v.memoryview()),
-                "cuda_array_interface": lambda v: buffer(Only(v, "__cuda_array_interface__"))}
+        return {
+            "dlpack": self.takes,
+            "buffer": lambda v: buffer(v.memoryview()),
+            "cuda_array_interface": lambda v: buffer(Only(v, "__cuda_array_interface__")),
+        }
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.frombuffer(theirs, "f4").tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
         return theirs.address, None, None, theirs.readonly, None
 
 
@@ -571,7 +632,7 @@ NB_MODULE(THE_EXTENSION, m) {
     });
 }
 """
-_built: "dict[str, Any]" = {}
+_built: dict[str, Any] = {}
 
 
 class Nanobind(System):
@@ -580,10 +641,11 @@ class Nanobind(System):
     name = "nanobind"
     labelled = ("dlpack",)
 
-    def load(self) -> "System":
+    def load(self) -> System:
         super().load()
         if "extension" not in _built:
             import tempfile
+
             _built["folder"] = tempfile.TemporaryDirectory(prefix="nanobind-", ignore_cleanup_errors=True)
             _built["extension"] = self._build(Path(_built["folder"].name))
         self.module = _built["extension"]
@@ -595,8 +657,22 @@ class Nanobind(System):
         source.write_text(_SOURCE.replace("THE_EXTENSION", name))
         src = Path(self.module.source_dir())
         robin = src.parent / "ext" / "robin_map" / "include"
-        command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{self.module.include_dir()}",
-                   f"-I{robin}", f"-I{sysconfig.get_paths()['include']}", str(source), str(src / "nb_combined.cpp"), "-o", str(target)]
+        command = [
+            "g++",
+            "-std=c++17",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-fno-strict-aliasing",
+            f"-I{self.module.include_dir()}",
+            f"-I{robin}",
+            f"-I{sysconfig.get_paths()['include']}",
+            str(source),
+            str(src / "nb_combined.cpp"),
+            "-o",
+            str(target),
+        ]
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=300)
         except FileNotFoundError:
@@ -616,12 +692,15 @@ class Nanobind(System):
 
     def made_dtype(self, name: str, array: Any) -> Any:
         from tests.interop.exchanges import viewed
+
         return self._kept(viewed(array), False).out()
 
     def takes(self, view: Any) -> Any:
-        return self._kept(OnlyDlpack(view), view.readonly)     # on Python 3.12 and later it would go on to the buffer protocol
+        return self._kept(
+            OnlyDlpack(view), view.readonly
+        )  # on Python 3.12 and later it would go on to the buffer protocol
 
-    def by(self) -> "dict[str, Callable[[Any], Any]]":
+    def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes, "buffer": lambda v: self._kept(v.memoryview(), v.readonly)}
 
     def exporter(self, theirs: Any) -> Any:
@@ -629,10 +708,13 @@ class Nanobind(System):
 
     def numbers(self, theirs: Any) -> Any:
         import numpy
+
         return numpy.from_dlpack(self.exporter(theirs)).tolist()
 
-    def facts(self, theirs: Any) -> "tuple[Any, ...]":
-        address, shape, strides, kind, ordinal, _, _ = self.module.facts_ro(theirs) if not hasattr(theirs, "facts") else theirs.facts()
+    def facts(self, theirs: Any) -> tuple[Any, ...]:
+        address, shape, strides, kind, ordinal, _, _ = (
+            self.module.facts_ro(theirs) if not hasattr(theirs, "facts") else theirs.facts()
+        )
         return address, shape, strides, None, (kind, ordinal)
 
 
@@ -640,6 +722,7 @@ def _broadcast(a: Any) -> Any:
     if hasattr(a, "broadcast_to"):
         return a[:1].broadcast_to((3, 4))
     import numpy
+
     return numpy.broadcast_to(a[:1], (3, 4))
 
 
@@ -650,15 +733,45 @@ def _locked(a: Any) -> Any:
 
 
 # what is done to an array of shape (3, 4): NumPy's, ours, and where it works theirs
-LAYOUTS: "dict[str, Callable[[Any], Any]]" = {
-    "contiguous": lambda a: a, "strided": lambda a: a[:, ::2], "transposed": lambda a: a.T, "reversed": lambda a: a[:, ::-1], "broadcast": _broadcast,
-    "offset": lambda a: a[1:, 1:], "row": lambda a: a[1], "0-d": lambda a: a[1, 2, ...], "empty": lambda a: a[:, :0], "read-only": _locked,
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "contiguous": lambda a: a,
+    "strided": lambda a: a[:, ::2],
+    "transposed": lambda a: a.T,
+    "reversed": lambda a: a[:, ::-1],
+    "broadcast": _broadcast,
+    "offset": lambda a: a[1:, 1:],
+    "row": lambda a: a[1],
+    "0-d": lambda a: a[1, 2, ...],
+    "empty": lambda a: a[:, :0],
+    "read-only": _locked,
 }
-KINDS = {"strided": "strided", "offset": "strided", "reversed": "reversed", "broadcast": "broadcast", "empty": "empty", "0-d": "scalar",
-         "transposed": "transposed", "read-only": "readonly"}
+KINDS = {
+    "strided": "strided",
+    "offset": "strided",
+    "reversed": "reversed",
+    "broadcast": "broadcast",
+    "empty": "empty",
+    "0-d": "scalar",
+    "transposed": "transposed",
+    "read-only": "readonly",
+}
 
-SYSTEMS: "tuple[type[System], ...]" = (NumPy, Strict, Torch, Jax, TvmFfi, CudaCore, Nanobind, Mpi4py, PyArrow, Warp, Dali, TensorFlow, DrJit,
-                                               Paddle)
+SYSTEMS: tuple[type[System], ...] = (
+    NumPy,
+    Strict,
+    Torch,
+    Jax,
+    TvmFfi,
+    CudaCore,
+    Nanobind,
+    Mpi4py,
+    PyArrow,
+    Warp,
+    Dali,
+    TensorFlow,
+    DrJit,
+    Paddle,
+)
 
 
 def installed(kind: Any) -> bool:

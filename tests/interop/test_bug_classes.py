@@ -3,6 +3,7 @@
 As the consumer we are given a producer that misbehaves just so, and the real library; as the producer we are given to the real
 library. What needs device memory is in test_device_systems.py.
 """
+
 from __future__ import annotations
 
 import gc
@@ -31,6 +32,7 @@ def read(**changes):
 
 # -- class A: a CAI dict without strides (Warp)
 
+
 def test_class_a_consumer_missing_none_and_explicit_strides_are_the_same():
     class Index:
         def __init__(self, n):
@@ -42,7 +44,11 @@ def test_class_a_consumer_missing_none_and_explicit_strides_are_the_same():
     missing = read()
     for strides in (None, (16, 4), [16, 4], (numpy.int64(16), Index(4))):
         d = read(strides=strides)
-        assert (d.ptr, d.shape, d.strides) == (missing.ptr, (3, 4), (16, 4)) == (missing.ptr, missing.shape, missing.strides)
+        assert (
+            (d.ptr, d.shape, d.strides)
+            == (missing.ptr, (3, 4), (16, 4))
+            == (missing.ptr, missing.shape, missing.strides)
+        )
     assert all(type(n) is int for n in (*read(shape=[numpy.int32(3), Index(4)]).shape, *missing.strides))
     vectors = {"typestr": "|V12", "descr": [("x", "<f4"), ("y", "<f4"), ("z", "<f4")]}
     assert read(shape=(2,), **vectors).strides == (12,)  # from the item size alone, whatever the structure
@@ -58,15 +64,28 @@ def test_class_a_consumer_missing_none_and_explicit_strides_are_the_same():
             cuda_array_interface.describe(Shows(cuda=error))
 
 
-@pytest.mark.parametrize("layout, strides", [("contiguous", None), ("strided", (16, 8)), ("transposed", (4, 16)), ("reversed", (16, -4)), ("0-d", None),
-                                             ("broadcast", (0, 4)), ("empty", None)])
+@pytest.mark.parametrize(
+    "layout, strides",
+    [
+        ("contiguous", None),
+        ("strided", (16, 8)),
+        ("transposed", (4, 16)),
+        ("reversed", (16, -4)),
+        ("0-d", None),
+        ("broadcast", (0, 4)),
+        ("empty", None),
+    ],
+)
 def test_class_a_producer_every_key_is_there(layout, strides):
     v = claims(layout)
     said = v.__cuda_array_interface__
     assert set(said) == {"version", "shape", "typestr", "data", "strides", "descr", "mask", "stream"}
     assert (said["version"], said["typestr"], said["strides"], said["mask"]) == (3, "<f4", strides, None)
-    assert all(type(n) is int for n in (*said["shape"], *(strides or ()), said["data"][0])) and type(said["data"][1]) is bool
-    assert said is not v.__cuda_array_interface__        # a fresh one each time
+    assert (
+        all(type(n) is int for n in (*said["shape"], *(strides or ()), said["data"][0]))
+        and type(said["data"][1]) is bool
+    )
+    assert said is not v.__cuda_array_interface__  # a fresh one each time
     host = view(A)
     assert not hasattr(host, "__cuda_array_interface__")
 
@@ -76,10 +95,15 @@ def test_class_a_producer_the_real_consumer_takes_ours():
     for layout in ("contiguous", "0-d", "empty", "read-only"):
         v = claims(layout)
         theirs = system.by()["cuda_array_interface"](v)
-        assert (theirs.address or v.ptr, theirs.nbytes, theirs.readonly) == (v.ptr if v.size else theirs.address or v.ptr, v.nbytes, v.readonly)
+        assert (theirs.address or v.ptr, theirs.nbytes, theirs.readonly) == (
+            v.ptr if v.size else theirs.address or v.ptr,
+            v.nbytes,
+            v.readonly,
+        )
 
 
 # -- class B: a NumPy array and a stream (cuda.core)
+
 
 class Strictly:
     """A producer of host memory that takes no stream at all, as NumPy's, and has not even the keyword."""
@@ -105,7 +129,7 @@ def test_class_b_consumer_host_memory_never_gets_a_stream(stream):
     assert view(Exporter(Tensor(device=(2, 0))), stream=stream).device == ("cuda", 0)
     exporter = Exporter(Tensor(device=(2, 0)))
     view(exporter, stream=stream)
-    assert exporter.asked[0]["stream"] == (1 if stream is None else stream)      # CUDA memory: always one
+    assert exporter.asked[0]["stream"] == (1 if stream is None else stream)  # CUDA memory: always one
 
 
 @pytest.mark.parametrize("stream", [0, True, False, -2, 2**64, 1.5, "1"])
@@ -125,7 +149,7 @@ def test_class_b_producer_host_memory_takes_none_and_minus_one_only():
     for stream in (1, 2, 12345):
         with pytest.raises(BufferError, match="host memory"):
             v.__dlpack__(stream=stream)
-    system = CudaCore().load()                           # it sends what it was given to us, or nothing
+    system = CudaCore().load()  # it sends what it was given to us, or nothing
     assert system.module.StridedMemoryView.from_dlpack(v, -1).ptr == v.ptr
 
 
@@ -140,6 +164,7 @@ def test_class_b_the_real_producers():
 
 
 # -- class C: JAX and the versioned capsule (cuda.core)
+
 
 def test_class_c_consumer_the_capsules_name_decides():
     class Accepting:
@@ -161,12 +186,17 @@ def test_class_c_consumer_the_capsules_name_decides():
         del v
         gc.collect()
         assert producer.tensor.freed == 1
-    for tensor, field in ((Tensor(version=(2, 0)), "version.major"), (Tensor(ndim=-1), "ndim"), (Tensor(shape=(2, -3)), "shape"),
-                          (Tensor(dtype=(2, 0, 1)), "dtype"), (Tensor(device=(99, 0)), "device.device_type")):
+    for tensor, field in (
+        (Tensor(version=(2, 0)), "version.major"),
+        (Tensor(ndim=-1), "ndim"),
+        (Tensor(shape=(2, -3)), "shape"),
+        (Tensor(dtype=(2, 0, 1)), "dtype"),
+        (Tensor(device=(99, 0)), "device.device_type"),
+    ):
         capsule = tensor.capsule()
         with pytest.raises(ProtocolError) as caught:
             view(capsule)
-        assert caught.value.field == field and name_of(capsule) == b"dltensor_versioned"       # checked before it is renamed
+        assert caught.value.field == field and name_of(capsule) == b"dltensor_versioned"  # checked before it is renamed
         del caught
         del capsule
         gc.collect()
@@ -176,7 +206,13 @@ def test_class_c_consumer_the_capsules_name_decides():
 
 def test_class_c_producer_the_version_that_was_asked_for():
     v, readonly = view(A), view(b"abcd")
-    for asked, name in ((None, b"dltensor"), ((0, 8), b"dltensor"), ((1, 0), b"dltensor_versioned"), ((1, 9), b"dltensor_versioned"), ((2, 0), b"dltensor_versioned")):
+    for asked, name in (
+        (None, b"dltensor"),
+        ((0, 8), b"dltensor"),
+        ((1, 0), b"dltensor_versioned"),
+        ((1, 9), b"dltensor_versioned"),
+        ((2, 0), b"dltensor_versioned"),
+    ):
         assert name_of(v.__dlpack__(max_version=asked)) == name
         if name == b"dltensor":
             with pytest.raises(BufferError, match="read-only"):
@@ -199,30 +235,38 @@ def test_class_c_the_real_producer_and_consumer():
 
 # -- class D: a GPU array labelled CPU (nanobind)
 
+
 def test_class_d_consumer_the_capsules_device_is_the_truth():
     for inside, outside in (((1, 0), (2, 0)), ((2, 0), (1, 0)), ((2, 0), (2, 1)), ((13, 0), (1, 0))):
         exporter = Exporter(Tensor(device=inside), says=outside)
         with pytest.raises(ProtocolError, match="__dlpack_device__"):
             view(exporter)
     labelled = claims("contiguous")
-    for use in (labelled.memoryview, lambda: labelled.__array_interface__, lambda: numpy.asarray(labelled), lambda: bytes(labelled.memoryview())):
+    for use in (
+        labelled.memoryview,
+        lambda: labelled.__array_interface__,
+        lambda: numpy.asarray(labelled),
+        lambda: bytes(labelled.memoryview()),
+    ):
         with pytest.raises((BufferError, AttributeError, TypeError)):
-            use()                                        # nothing reads it from the host
+            use()  # nothing reads it from the host
 
 
 def test_class_d_producer_one_device_record_feeds_all():
     for v, device in ((view(A), (1, 0)), (claims("contiguous"), (2, 0))):
         assert v.__dlpack_device__() == device == view(v.__dlpack__(max_version=(1, 0))).__dlpack_device__()
-        assert hasattr(v, "__array_interface__") == (device == (1, 0)) and hasattr(v, "__cuda_array_interface__") == (device == (2, 0))
+        assert hasattr(v, "__array_interface__") == (device == (1, 0)) and hasattr(v, "__cuda_array_interface__") == (
+            device == (2, 0)
+        )
         other = (2, 0) if device == (1, 0) else (2, 1)
         with pytest.raises(BufferError):
             v.__dlpack__(dl_device=other)
     system = Nanobind().load()
     theirs = system.takes(claims("contiguous"))
     assert system.facts(theirs)[-1] == (2, 0) and view(system.exporter(theirs)).device == ("cuda", 0)
-    kept = claims("contiguous")                          # (the made-up exporter beneath must not die with an exception pending)
+    kept = claims("contiguous")  # (the made-up exporter beneath must not die with an exception pending)
     with pytest.raises(TypeError):
-        system.module.total(kept)                        # it wants nb::device::cpu
+        system.module.total(kept)  # it wants nb::device::cpu
     with pytest.raises(TypeError):
         system.module.facts_cuda(view(A))
 
@@ -249,6 +293,7 @@ def test_class_d_memory_is_freed_once_by_whoever_drops_it_last():
 
 
 # -- class E: `stream: None` in a CAI dict (DALI, from PyCUDA)
+
 
 def test_class_e_consumer_none_is_no_wait_and_0_is_refused():
     assert [read(stream=stream).stream for stream in (None, 1, 2, 12345)] == [read().stream, 1, 2, 12345]

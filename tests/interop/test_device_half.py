@@ -1,4 +1,5 @@
 """The device half without a GPU: its tests run on the emulator, with this package in every other library's place, and its report is one."""
+
 from __future__ import annotations
 
 import json
@@ -11,18 +12,34 @@ from tests.interop import device_report
 from tests.interop.conftest import EMULATED
 
 pytest.importorskip("numpy")
-SAID = {"gpu": "A GPU", "compute_capability": [9, 0], "driver": 13000, "python": "3.11.7", "date": "2026-01-31", "versions": {"numpy": "2.4.6"},
-        "outcomes": {"test_theirs_comes_here": {"torch-None-strided": "passed", "torch-dlpack-strided": "failed: AssertionError: no", "jax-None-strided":
-                                                "skipped: jax has no such array"}, "test_of_one": {"-": "passed"},
-                     "test_what_is_not_installed_is_told": {"pycuda": "skipped: pycuda is not installed here"}}}
+SAID = {
+    "gpu": "A GPU",
+    "compute_capability": [9, 0],
+    "driver": 13000,
+    "python": "3.11.7",
+    "date": "2026-01-31",
+    "versions": {"numpy": "2.4.6"},
+    "outcomes": {
+        "test_theirs_comes_here": {
+            "torch-None-strided": "passed",
+            "torch-dlpack-strided": "failed: AssertionError: no",
+            "jax-None-strided": "skipped: jax has no such array",
+        },
+        "test_of_one": {"-": "passed"},
+        "test_what_is_not_installed_is_told": {"pycuda": "skipped: pycuda is not installed here"},
+    },
+}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="one platform is enough")
 def test_its_tests_work_on_the_emulator(rerun: Rerun, pytestconfig: pytest.Config) -> None:
     if pytestconfig.getoption("driver") == "nvidia":
         pytest.skip("it runs for itself here")
-    output = rerun([sys.executable, "-m", "pytest", "tests/interop/test_device_systems.py", "-k", "itself or round", "-rN"],
-                   env={EMULATED: "1", "PYTHONDONTWRITEBYTECODE": "1"}, timeout=300)
+    output = rerun(
+        [sys.executable, "-m", "pytest", "tests/interop/test_device_systems.py", "-k", "itself or round", "-rN"],
+        env={EMULATED: "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=300,
+    )
     passed = int(output.rpartition(" passed")[0].split()[-1])
     assert passed >= 55, output
 

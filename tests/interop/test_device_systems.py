@@ -4,6 +4,7 @@
 
 It asks no network, skips by name what is not installed, and writes tests/interop/systems_gpu.json and docs/systems_gpu.md.
 """
+
 from __future__ import annotations
 
 import gc
@@ -13,7 +14,7 @@ import pytest
 
 from tests.interop.device_systems import DEVICE_HERE, DEVICE_SYSTEMS, Itself
 from tests.interop.exchanges import same_strides
-from tests.interop.late_writes import N, SPIN
+from tests.interop.late_writes import SPIN, N
 from tests.interop.systems import LAYOUTS, Absent, Nanobind
 from tests.null.producers import Shows
 from tests.subject import module, rawcuda
@@ -36,7 +37,11 @@ def spin(device):
     with device.load(SPIN) as loaded:
         kernel = loaded["spin"]
         emulated = "emulator" in device.name.lower()
-        yield lambda stream, cycles=20_000_000: None if emulated else kernel.launch(cycles, grid=1, block=1, stream=stream)
+        yield (
+            lambda stream, cycles=20_000_000: (
+                None if emulated else kernel.launch(cycles, grid=1, block=1, stream=stream)
+            )
+        )
         rawcuda.synchronize()
 
 
@@ -58,6 +63,7 @@ def test_what_is_not_installed_is_told(name, device):
 
 # -- what comes and goes
 
+
 @pytest.mark.parametrize("protocol", [None, *PROTOCOLS])
 @pytest.mark.parametrize("layout", [case for case in CASES if case != "read-only"])
 def test_theirs_comes_here(system, layout, protocol):
@@ -76,7 +82,7 @@ def test_theirs_comes_here(system, layout, protocol):
     assert v.download().tolist() == expected.tolist()
     assert protocol is None or v.protocol == protocol
     with pytest.raises((BufferError, AttributeError)):
-        v.memoryview()                                   # the host cannot reach it
+        v.memoryview()  # the host cannot reach it
 
 
 @pytest.mark.parametrize("layout", CASES)
@@ -91,7 +97,7 @@ def test_ours_goes_there(system, layout, way, device):
     rawcuda.synchronize()
     try:
         theirs = takes[way](ours)
-    except Exception as error:                           # refused by them, or by us; never wrong
+    except Exception as error:  # refused by them, or by us; never wrong
         if layout == "contiguous":
             raise
         pytest.skip(f"{system} takes no {layout} array by {way}: {type(error).__name__}: {error}")
@@ -101,8 +107,25 @@ def test_ours_goes_there(system, layout, way, device):
     assert strides is None or address != ours.ptr or same_strides(expected.shape, strides, ours.element_strides)
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64",
-                                  "complex128"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ],
+)
 def test_dtypes_both_ways(system, name, device):
     if name not in system.dtypes:
         pytest.skip(f"{system} is not asked for {name}")
@@ -143,13 +166,17 @@ def test_theirs_is_a_kernels_argument(system, device):
 
 # -- streams
 
+
 @pytest.mark.parametrize("stream", [None, -1, 1, 2, "ours"])
 def test_any_stream_may_be_asked_for(system, stream, device):
     given = system.from_host(numbers())
     system.synchronize()
     with device.stream() as own:
         v = view(given, stream=own if stream == "ours" else stream)
-        assert v.download(stream=None if stream == -1 else own if stream == "ours" else stream).tolist() == numbers().tolist()
+        assert (
+            v.download(stream=None if stream == -1 else own if stream == "ours" else stream).tolist()
+            == numbers().tolist()
+        )
         ours = device.upload(numbers())
         rawcuda.synchronize()
         handle = own.handle if stream == "ours" else stream
@@ -172,7 +199,7 @@ def test_a_late_write_of_theirs_is_never_missed(system, protocol, device, spin):
                 system.fill(theirs, turn, theirs_stream)
             except Absent:
                 pytest.skip(f"{system} tells nobody what pends")
-            with system.within(theirs_stream):           # exported from the stream that it is written on
+            with system.within(theirs_stream):  # exported from the stream that it is written on
                 v = view(theirs, stream=own, protocol=protocol)
             target.copy_from(v, stream=own)
             own.synchronize()
@@ -191,7 +218,7 @@ def test_a_late_write_of_ours_is_never_missed(system, device, spin):
                 ours.stream = own
                 spin(own)
                 ours.fill(turn, stream=own)
-                if way in system.deaf:                       # then waiting is the user's
+                if way in system.deaf:  # then waiting is the user's
                     own.synchronize()
                 if system.streams and system.name != "itself":
                     theirs_stream = system.stream()
@@ -199,7 +226,7 @@ def test_a_late_write_of_ours_is_never_missed(system, device, spin):
                         used = system.used(take(ours))
                 else:
                     used = system.used(take(ours))
-                got = system.host(used)              # which waits for everything, but too late for what has been read
+                got = system.host(used)  # which waits for everything, but too late for what has been read
                 assert set(got.ravel().tolist()) == {float(turn)}, way
                 rawcuda.synchronize()
 
@@ -215,6 +242,7 @@ def test_streams_that_are_none_are_refused(system, device):
 
 
 # -- whose memory it is, and how long
+
 
 def test_memory_lives_as_long_as_either_side(system, device):
     gc.collect()
@@ -251,7 +279,11 @@ def test_memory_lives_as_long_as_either_side(system, device):
 def test_1_000_exchanges_leave_nothing(system, device):
     given, ours = system.from_host(numbers()), device.upload(numbers())
     rawcuda.synchronize()
-    take = next(take for way, take in system.takes().items() if way != "pointer") if system.name != "pycuda.gpuarray" else None
+    take = (
+        next(take for way, take in system.takes().items() if way != "pointer")
+        if system.name != "pycuda.gpuarray"
+        else None
+    )
     view(given), take and take(ours)
     gc.collect()
     before = len(dlpack.outstanding), device.free_memory
@@ -266,6 +298,7 @@ def test_1_000_exchanges_leave_nothing(system, device):
 
 
 # -- what only one has
+
 
 def load(kind, device):
     return next(each for each in DEVICE_SYSTEMS if each.name == kind)().load(device)
@@ -293,7 +326,11 @@ def test_torchs_pinned_and_managed_memory(device):
 def test_torch_tensors_on_a_gpu_that_are_not_what_their_memory_says(device):
     torch = load("torch", device).module
     conjugate = torch.tensor([1 + 2j, 3 + 4j], device="cuda").conj()
-    for tensor, field in ((torch.zeros(3, device="cuda", requires_grad=True), "requires_grad"), (conjugate, "is_conj"), (conjugate.imag, "is_neg")):
+    for tensor, field in (
+        (torch.zeros(3, device="cuda", requires_grad=True), "requires_grad"),
+        (conjugate, "is_conj"),
+        (conjugate.imag, "is_neg"),
+    ):
         for protocol in (None, *PROTOCOLS):
             with pytest.raises(ProtocolError) as caught:
                 view(tensor, protocol=protocol)
@@ -321,7 +358,11 @@ def test_warps_vectors_from_a_dict_without_strides(device):
     vectors = wp.array(numpy.arange(12, dtype="f4").reshape(4, 3), dtype=wp.vec3, device="cuda:0")
     for protocol in ("dlpack", "cuda_array_interface"):
         v = view(vectors, protocol=protocol)
-        assert v.shape == (4, 3) and v.download().tolist() == numpy.arange(12.0).reshape(4, 3).tolist() and v.ptr == vectors.ptr
+        assert (
+            v.shape == (4, 3)
+            and v.download().tolist() == numpy.arange(12.0).reshape(4, 3).tolist()
+            and v.ptr == vectors.ptr
+        )
     ours = device.upload(numpy.arange(12, dtype="f4").reshape(4, 3))
     rawcuda.synchronize()
     said = {key: value for key, value in ours.__cuda_array_interface__.items() if key not in ("strides", "stream")}
@@ -346,7 +387,9 @@ def test_dali_takes_a_dict_whose_stream_is_none(device):
     for change in ({"stream": None}, {"stream": 1}, {"stream": 2}):
         theirs = system.module.TensorGPU(Shows(cuda={**said, **change, "strides": None}), "")
         assert numpy.array_equal(system.host(theirs), numbers())
-    pycuda = Shows(cuda={"shape": (3, 4), "strides": (16, 4), "data": said["data"], "typestr": "<f4", "stream": None, "version": 3})
+    pycuda = Shows(
+        cuda={"shape": (3, 4), "strides": (16, 4), "data": said["data"], "typestr": "<f4", "stream": None, "version": 3}
+    )
     assert view(pycuda).download().tolist() == numbers().tolist()
 
 
@@ -355,7 +398,7 @@ def test_jaxs_arrays_with_and_without_a_stream(device):
     array = system.from_host(numbers())
     with device.stream() as own:
         for stream in (None, -1, 1, own):
-            v = view(array * 2, stream=stream)           # still being computed, perhaps
+            v = view(array * 2, stream=stream)  # still being computed, perhaps
             assert v.download().tolist() == (numbers() * 2).tolist() and v.readonly
     assert view(array).download().tolist() == numbers().tolist()
 
@@ -363,6 +406,7 @@ def test_jaxs_arrays_with_and_without_a_stream(device):
 def test_cuda_cores_buffers_and_streams(device):
     system = load("cuda.core.utils", device)
     from cuda.core import Device
+
     theirs = Device(0)
     stream = theirs.create_stream()
     buffer = theirs.memory_resource.allocate(48, stream=stream)
@@ -392,10 +436,13 @@ def _triton_kernel(triton):
     import sys
     import tempfile
     from pathlib import Path
-    folder = tempfile.mkdtemp()                          # triton reads a kernel's source from its file
+
+    folder = tempfile.mkdtemp()  # triton reads a kernel's source from its file
     path = Path(folder, "doubling.py")
-    path.write_text("import triton\nimport triton.language as tl\n\n@triton.jit\ndef double(x, BLOCK: tl.constexpr):\n"
-                    "    at = tl.arange(0, BLOCK)\n    tl.store(x + at, tl.load(x + at) * 2)\n")
+    path.write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef double(x, BLOCK: tl.constexpr):\n"
+        "    at = tl.arange(0, BLOCK)\n    tl.store(x + at, tl.load(x + at) * 2)\n"
+    )
     spec = importlib.util.spec_from_file_location("doubling", path)
     made = sys.modules["doubling"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -409,11 +456,11 @@ def test_nanobinds_cuda_arrays(device):
     address, shape, strides, kind, ordinal, code, bits = extension.facts_cuda(ours)
     assert (address, shape, strides, kind, ordinal, code, bits) == (ours.ptr, (3, 4), (4, 1), 2, 0, 2, 32)
     with pytest.raises(TypeError):
-        extension.total(ours)                            # it wants host memory
+        extension.total(ours)  # it wants host memory
     kept = extension.Writable(ours)
     back = view(kept.out())
     assert back.device == ("cuda", 0) and back.download().tolist() == numbers().tolist()
-    wrong = extension.labelled(numbers().ctypes.data, 12)          # host memory labelled CUDA: the driver knows better
+    wrong = extension.labelled(numbers().ctypes.data, 12)  # host memory labelled CUDA: the driver knows better
     with pytest.raises(BufferError):
         view(wrong).download()
 

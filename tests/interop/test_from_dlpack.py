@@ -1,4 +1,5 @@
 """What NumPy's, nanobind's and the array API's own tests of DLPack are after, rebuilt here with our views in their arrays' place."""
+
 from __future__ import annotations
 
 import gc
@@ -30,6 +31,7 @@ def nothing_left_out():
 
 # -- NumPy's
 
+
 def test_each_export_holds_the_view_until_its_capsule_goes():
     v = view(numpy.arange(5))
     before = sys.getrefcount(v)
@@ -53,8 +55,25 @@ def test_an_array_taken_holds_the_view_and_gives_it_back():
     assert sys.getrefcount(v) == before
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64",
-                                  "complex128"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ],
+)
 def test_every_dtype_passes_through(name):
     a = numpy.arange(5).astype(name)
     v = view(a)
@@ -69,7 +88,7 @@ def test_what_dlpack_has_no_word_for_is_a_buffer_error(dtype):
     try:
         v = view(a)
     except errors.ProtocolError:
-        return                                           # we have no word for it, either
+        return  # we have no word for it, either
     for version in (None, (1, 0)):
         with pytest.raises(BufferError):
             v.__dlpack__(max_version=version)
@@ -163,6 +182,7 @@ def test_keywords_only_and_no_stream_for_host_memory():
 
 # -- the array API's
 
+
 @pytest.mark.parametrize("copy", [None, False, True])
 @pytest.mark.parametrize("dl_device", [None, (1, 0)])
 def test_copy_and_device_mean_what_the_standard_says(copy, dl_device):
@@ -178,7 +198,9 @@ def test_copy_and_device_mean_what_the_standard_says(copy, dl_device):
 
 
 @pytest.mark.parametrize("copy", [None, False, True])
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint8", "uint64", "float32", "float64", "complex64", "complex128"]
+)
 @pytest.mark.parametrize("layout", EXPORTED)
 def test_from_dlpack_of_the_standard(copy, dtype, layout):
     strict = Strict().load()
@@ -202,6 +224,7 @@ def test_a_version_is_a_wish(version):
 
 # -- nanobind's
 
+
 @pytest.fixture(scope="module")
 def extension():
     return Nanobind().load().module
@@ -210,8 +233,22 @@ def extension():
 def test_nanobind_constrains_dtype_shape_order_device_and_writability(extension):
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
     v = view(a)
-    accepted = {"facts": v, "facts_ro": v.broadcast_to((2, 3, 4)), "facts_c": v, "facts_f": v.T, "facts_shape": v, "total": v[:, ::2]}
-    refused = {"facts": v.broadcast_to((2, 3, 4)), "facts_c": v[:, ::2], "facts_f": v, "facts_shape": v.T, "total": v[0], "facts_cuda": v}
+    accepted = {
+        "facts": v,
+        "facts_ro": v.broadcast_to((2, 3, 4)),
+        "facts_c": v,
+        "facts_f": v.T,
+        "facts_shape": v,
+        "total": v[:, ::2],
+    }
+    refused = {
+        "facts": v.broadcast_to((2, 3, 4)),
+        "facts_c": v[:, ::2],
+        "facts_f": v,
+        "facts_shape": v.T,
+        "total": v[0],
+        "facts_cuda": v,
+    }
     for name, argument in accepted.items():
         getattr(extension, name)(argument)
     for name, argument in refused.items():
@@ -226,7 +263,7 @@ def test_nanobind_counts_what_it_holds(extension):
     v = view(numpy.arange(12, dtype="f4").reshape(3, 4))
     before = len(dlpack.outstanding)
     held = [extension.Writable(v) for _ in range(10)]
-    assert len(dlpack.outstanding) - before in (10, 0)   # (0: by the buffer protocol, on Python 3.12 and later)
+    assert len(dlpack.outstanding) - before in (10, 0)  # (0: by the buffer protocol, on Python 3.12 and later)
     back = [view(each.out()) for each in held]
     del held
     gc.collect()

@@ -3,6 +3,7 @@
 Each test has two halves. `ours` is a plain assertion. `still(...)` tells whether the other library still has the bug: when it has
 no longer, take the test's second half out, and say in docs/systems.md from which version on.
 """
+
 from __future__ import annotations
 
 import gc
@@ -22,7 +23,9 @@ LEGACY = b"dltensor"
 def still(system: System, has_the_bug: bool, what: str) -> None:
     """Fail when a library no longer has a bug: good news, which somebody should write down."""
     if not has_the_bug:
-        pytest.fail(f"{system} {system.version} has it right now, it seems: {what}. Say so in docs/systems.md, and take this half of the test out")
+        pytest.fail(
+            f"{system} {system.version} has it right now, it seems: {what}. Say so in docs/systems.md, and take this half of the test out"
+        )
 
 
 def locked():
@@ -32,6 +35,7 @@ def locked():
 
 
 # -- 1. a read-only array laundered through a legacy capsule
+
 
 def test_1_ours_never_puts_read_only_memory_into_a_legacy_capsule():
     for v in (view(locked()), view(b"abcd"), view(numpy.arange(4.0)).broadcast_to((2, 4))):
@@ -47,7 +51,7 @@ def test_1_what_they_launder_stays_read_only_here(kind):
     theirs = system.takes(view(a, protocol="array_interface"))
     exporter = system.exporter(theirs)
     assert view(exporter).readonly and view(exporter, protocol="dlpack").readonly
-    assert view(exporter.__dlpack__()).readonly          # theirs, legacy: it cannot say, so it counts as read-only
+    assert view(exporter.__dlpack__()).readonly  # theirs, legacy: it cannot say, so it counts as read-only
     still(system, name_of(exporter.__dlpack__()) == LEGACY, "no read-only memory in a legacy capsule")
 
 
@@ -58,8 +62,8 @@ def test_1_torch_writes_into_what_was_laundered():
     except pytest.skip.Exception:
         system = torch
     a = numpy.arange(4, dtype="f4")
-    v = view(a).broadcast_to((2, 4))[0]                  # read-only, and ours to write to
-    theirs = torch.module.from_dlpack(v)                 # it ignores the flag of a versioned capsule
+    v = view(a).broadcast_to((2, 4))[0]  # read-only, and ours to write to
+    theirs = torch.module.from_dlpack(v)  # it ignores the flag of a versioned capsule
     theirs[0] = 9.0
     still(torch, a[0] == 9.0, "torch minds the read-only flag")
     with pytest.raises(ProtocolError, match="readonly"):
@@ -69,17 +73,22 @@ def test_1_torch_writes_into_what_was_laundered():
 def test_1_tvm_ffi_forgets_the_flag():
     system = TvmFfi().load()
     theirs = system.takes(view(locked()))
-    still(system, not view(theirs, protocol="dlpack").readonly, "tvm-ffi keeps the read-only flag of an exchange table's tensor")
+    still(
+        system,
+        not view(theirs, protocol="dlpack").readonly,
+        "tvm-ffi keeps the read-only flag of an exchange table's tensor",
+    )
 
 
 # -- 2. the word of __dlpack_device__ believed over the capsule
+
 
 def test_2_a_capsule_that_contradicts_the_device_is_refused():
     liar = Exporter(Tensor(device=(1, 0)), says=(2, 0))
     with pytest.raises(ProtocolError) as caught:
         view(liar, stream=-1)
     assert caught.value.field == "__dlpack_device__"
-    del caught                                           # its traceback holds the capsule
+    del caught  # its traceback holds the capsule
     gc.collect()
     assert liar.tensor.freed == 1
     system = CudaCore().load()
@@ -88,6 +97,7 @@ def test_2_a_capsule_that_contradicts_the_device_is_refused():
 
 
 # -- 3. another major version
+
 
 def test_3_a_capsule_of_major_version_2_is_refused():
     exporter = Exporter(Tensor(version=(2, 0)))
@@ -106,6 +116,7 @@ def test_3_a_capsule_of_major_version_2_is_refused():
 
 # -- 4. byte_offset ignored
 
+
 def test_4_the_byte_offset_is_honoured():
     def tensor():
         return Exporter(Tensor(version=None, shape=(2, 2), strides=(3, 1), byte_offset=8), knows=("stream",))
@@ -116,6 +127,7 @@ def test_4_the_byte_offset_is_honoured():
 
 
 # -- 5. CAI strides as a list, 0-d, stream, mask and read-only in Warp
+
 
 def test_5_array_interfaces_as_others_write_them():
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
@@ -137,15 +149,19 @@ def test_5_array_interfaces_as_others_write_them():
 
 # -- 6. a driver needed for host memory; CAI v2 refused
 
+
 def test_6_host_memory_needs_no_driver(python, pytestconfig):
     a = numpy.arange(6.0)
     assert view(Only(view(a), "__array_interface__"), protocol="array_interface").tolist() == a.tolist()
-    result = python("""
+    result = python(
+        """
         import array
         from tests.subject import rawcuda, module
         v = rawcuda.view(array.array("f", [1, 2, 3]), stream=7)
         assert v.tolist() == [1, 2, 3] and not module("driver").is_loaded()
-    """, env={"RAWCUDA_DRIVER": "/no/such/libcuda.so"})
+    """,
+        env={"RAWCUDA_DRIVER": "/no/such/libcuda.so"},
+    )
     assert result.returncode == 0, result.stderr
     for version in (0, 1, 2):
         given = {**a.__array_interface__, "version": version}
@@ -167,6 +183,7 @@ def test_6_host_memory_needs_no_driver(python, pytestconfig):
 
 # -- 7. the negative bit
 
+
 def test_7_tensors_that_are_not_what_their_memory_says():
     system = Torch().load()
     torch = system.module
@@ -177,13 +194,21 @@ def test_7_tensors_that_are_not_what_their_memory_says():
             view(tensor, protocol=protocol)
         assert caught.value.field == "is_neg"
     assert view(tensor.resolve_neg()).tolist() == [-2.0, -4.0]
-    still(system, numpy.from_dlpack(tensor).tolist() == [2.0, 4.0], "torch refuses, or resolves, the negative bit in __dlpack__")
+    still(
+        system,
+        numpy.from_dlpack(tensor).tolist() == [2.0, 4.0],
+        "torch refuses, or resolves, the negative bit in __dlpack__",
+    )
 
 
 # -- 8. arrays that must not change, in capsules that cannot say so
 
+
 def test_8_a_legacy_capsule_counts_as_read_only():
-    assert view(Exporter(Tensor(version=None))).readonly and not view(Exporter(Tensor(version=None)), writable=True).readonly
+    assert (
+        view(Exporter(Tensor(version=None))).readonly
+        and not view(Exporter(Tensor(version=None)), writable=True).readonly
+    )
     system = Jax().load()
     array = system.module.numpy.arange(3.0)
     assert view(array).readonly
@@ -192,10 +217,14 @@ def test_8_a_legacy_capsule_counts_as_read_only():
 
 # -- 9. typestr in struct syntax; bfloat16 as two bytes
 
+
 def test_9_typestr_in_struct_syntax_and_bfloat16_as_bytes():
     a = numpy.arange(3, dtype="f4")
     assert view(Shows(host={**a.__array_interface__, "typestr": "=f"}), protocol="array_interface").dtype == "float32"
-    two = view(Shows(host={**a.astype("u2").__array_interface__, "typestr": "<V2", "descr": [("", "<V2")]}), protocol="array_interface")
+    two = view(
+        Shows(host={**a.astype("u2").__array_interface__, "typestr": "<V2", "descr": [("", "<V2")]}),
+        protocol="array_interface",
+    )
     assert str(two.dtype) == "|V2" and two.dtype != "float16"
     system = Dali().load()
     theirs = system.made_from(a)
@@ -210,21 +239,27 @@ def test_9_torchs_bfloat16_comes_with_its_name():
 
 # -- 10. a negative stride ends torch's process
 
+
 def test_10_a_negative_stride_is_refused_before_it_ends_the_process(python):
     v = view(numpy.arange(6.0))[::-1]
     with pytest.raises(ProtocolError, match="negative"):
         v.__dlpack__(max_version=(1, 3))
-    assert numpy.asarray(v).tolist() == [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]           # by the other protocols it goes
+    assert numpy.asarray(v).tolist() == [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]  # by the other protocols it goes
     system = Torch().load()
-    result = python("""
+    result = python(
+        """
         import torch
         from tests.null.producers import Exporter, Tensor
         torch.from_dlpack(Exporter(Tensor(shape=(3,), strides=(-1,), byte_offset=16)))
-    """, env={"RAWCUDA_DRIVER": None}, timeout=120)
+    """,
+        env={"RAWCUDA_DRIVER": None},
+        timeout=120,
+    )
     still(system, result.returncode < 0, "torch survives a negative stride")
 
 
 # -- what these tests themselves found
+
 
 def test_11_paddle_never_frees_what_it_takes():
     system = Paddle().load()

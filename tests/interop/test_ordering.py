@@ -1,4 +1,5 @@
 """Ordering, both ways, where the driver may do work in any order that it is allowed: a late write is never missed."""
+
 from __future__ import annotations
 
 import json
@@ -18,7 +19,9 @@ def run(python, rounds, **env):
 def test_a_late_write_is_never_missed(python, pytestconfig, seed):
     env = {} if pytestconfig.getoption("driver") == "nvidia" else {"RAWCUDA_EMULATOR": f"random={seed},devices=2"}
     wrong = run(python, 12, **env)
-    assert all(count for way, count in wrong.items() if way.startswith("unordered")), f"nothing would be noticed here: {wrong}"
+    assert all(count for way, count in wrong.items() if way.startswith("unordered")), (
+        f"nothing would be noticed here: {wrong}"
+    )
 
 
 @pytest.mark.heavy

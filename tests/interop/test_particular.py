@@ -1,4 +1,5 @@
 """What only one library has: labels of CUDA memory, extensions in C++, bits that change what a tensor means."""
+
 from __future__ import annotations
 
 import ctypes
@@ -23,6 +24,7 @@ def labelled():
 
 
 # -- host memory labelled CUDA
+
 
 def test_cuda_core_takes_and_gives_labelled_memory():
     system = CudaCore().load()
@@ -49,6 +51,7 @@ def test_tvm_ffi_takes_and_gives_labelled_memory():
 def test_mpi4py_takes_every_protocol():
     pytest.importorskip("mpi4py")
     import mpi4py
+
     mpi4py.rc.initialize = False
     try:
         from mpi4py import MPI
@@ -73,7 +76,7 @@ def test_mpi4py_takes_every_protocol():
     memory = MPI.buffer(OnlyCuda(device))
     assert (memory.address, memory.nbytes, memory.readonly) == (device.ptr, 24, False)
     with pytest.raises(BufferError):
-        MPI.buffer(view(a)[:, ::2])                          # contiguous memory only
+        MPI.buffer(view(a)[:, ::2])  # contiguous memory only
     given = MPI.buffer.allocate(8) if hasattr(MPI.buffer, "allocate") else None
     if given is not None:
         given[:] = bytes(range(8))
@@ -87,26 +90,32 @@ def test_mpi4py_takes_every_protocol():
 
 # -- nanobind
 
+
 @pytest.fixture(scope="module")
 def extension():
     return Nanobind().load().module
 
 
-@pytest.mark.parametrize("layout", [lambda a: a, lambda a: a.T, lambda a: a[:, ::2], lambda a: a[1:, 1:], lambda a: a[0, 0, ...], lambda a: a[:0]])
+@pytest.mark.parametrize(
+    "layout",
+    [lambda a: a, lambda a: a.T, lambda a: a[:, ::2], lambda a: a[1:, 1:], lambda a: a[0, 0, ...], lambda a: a[:0]],
+)
 def test_nanobind_takes_ours(extension, layout):
     a = layout(numpy.arange(12, dtype="f4").reshape(3, 4))
     v = view(a, protocol="array_interface")
     for taken in (extension.facts(v), extension.facts_ro(v)):
         address, shape, strides, kind, ordinal, code, bits = taken
         assert (shape, kind, ordinal, code, bits) == (a.shape, 1, 0, 2, 32) and (address == v.ptr or not a.size)
-        assert not a.size or [s for n, s in zip(shape, strides) if n > 1] == [s for n, s in zip(v.shape, v.element_strides) if n > 1]
+        assert not a.size or [s for n, s in zip(shape, strides) if n > 1] == [
+            s for n, s in zip(v.shape, v.element_strides) if n > 1
+        ]
 
 
 def test_nanobind_and_read_only(extension):
     v = view(b"abcd")
     assert extension.facts_ro(v)[1] == (4,)
     with pytest.raises(TypeError):
-        extension.facts(v)                               # wants to write
+        extension.facts(v)  # wants to write
     before = len(dlpack.outstanding)
     extension.facts_ro(v)
     gc.collect()
@@ -116,14 +125,18 @@ def test_nanobind_and_read_only(extension):
 def test_nanobinds_constraints_see_our_layouts(extension):
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
     v = view(a, protocol="array_interface")
-    assert extension.total(v) == sum(a[i, j] * (10.0 * i + j) for i in range(3) for j in range(4)) == extension.total(v.T.T)
+    assert (
+        extension.total(v)
+        == sum(a[i, j] * (10.0 * i + j) for i in range(3) for j in range(4))
+        == extension.total(v.T.T)
+    )
     assert extension.total(v[:, ::2]) == sum(a[i, 2 * j] * (10.0 * i + j) for i in range(3) for j in range(2))
     for takes, yes, no in ((extension.facts_c, v, v.T), (extension.facts_f, v.T, v), (extension.facts_shape, v, v[:2])):
         assert takes(yes)[0] == v.ptr
         with pytest.raises(TypeError):
             takes(no)
     with pytest.raises(TypeError):
-        extension.facts_c(view(a.astype("f8")))          # no conversion without consent
+        extension.facts_c(view(a.astype("f8")))  # no conversion without consent
     extension.fill(v[1], 5.0)
     assert a[1].tolist() == [5.0] * 4
     for refused in (v, view(a.astype("f8"))[0], view(b"abcd").reinterpret("float32")):
@@ -139,9 +152,11 @@ def test_nanobind_gives_to_us(extension):
     gc.collect()
     assert v.tolist()[4] == 4.0
     values = (ctypes.c_float * 4)(1, 2, 3, 4)
-    capsule = extension.capsule(ctypes.addressof(values), 4)     # without a framework named, nanobind returns a bare capsule
+    capsule = extension.capsule(
+        ctypes.addressof(values), 4
+    )  # without a framework named, nanobind returns a bare capsule
     w = view(capsule)
-    assert w.tolist() == [1.0, 2.0, 3.0, 4.0] and w.readonly     # a legacy one, which cannot say that it may be written
+    assert w.tolist() == [1.0, 2.0, 3.0, 4.0] and w.readonly  # a legacy one, which cannot say that it may be written
     with pytest.raises(ProtocolError, match="consumed"):
         view(capsule)
     a = numpy.arange(6, dtype="f4").reshape(2, 3)
@@ -176,11 +191,17 @@ def test_nanobind_drops_ours_with_an_exception_pending(extension):
 
 # -- torch
 
+
 def test_torch_tensors_whose_memory_is_not_what_they_say():
     torch = Torch().load().module
     conjugate = torch.tensor([1 + 2j, 3 + 4j]).conj()
-    for tensor, field in ((torch.zeros(3, requires_grad=True), "requires_grad"), (conjugate, "is_conj"), (conjugate.imag, "is_neg"),
-                          (torch.zeros(3).to_sparse(), "layout"), (torch.nn.Parameter(torch.zeros(2)), "requires_grad")):
+    for tensor, field in (
+        (torch.zeros(3, requires_grad=True), "requires_grad"),
+        (conjugate, "is_conj"),
+        (conjugate.imag, "is_neg"),
+        (torch.zeros(3).to_sparse(), "layout"),
+        (torch.nn.Parameter(torch.zeros(2)), "requires_grad"),
+    ):
         for protocol in (None, "dlpack", "dlpack_c_exchange"):
             with pytest.raises(ProtocolError) as caught:
                 view(tensor, protocol=protocol)
@@ -188,7 +209,7 @@ def test_torch_tensors_whose_memory_is_not_what_they_say():
     assert view(conjugate.resolve_conj()).tolist() == [1 - 2j, 3 - 4j]
     assert view(conjugate.imag.resolve_neg()).tolist() == [-2.0, -4.0]
     with pytest.raises(RuntimeError, match="meta"):
-        view(torch.zeros(3, device="meta"))              # its own error
+        view(torch.zeros(3, device="meta"))  # its own error
 
 
 def test_torch_by_its_table_and_by_python():
@@ -198,21 +219,49 @@ def test_torch_by_its_table_and_by_python():
         pass
 
     tensor = torch.arange(24.0).reshape(2, 3, 4)
-    for taken in (tensor, tensor.transpose(0, 2), tensor[:, ::2], tensor[1, 2], tensor[1, 2, 3], tensor[:0], tensor.expand(2, 2, 3, 4)):
+    for taken in (
+        tensor,
+        tensor.transpose(0, 2),
+        tensor[:, ::2],
+        tensor[1, 2],
+        tensor[1, 2, 3],
+        tensor[:0],
+        tensor.expand(2, 2, 3, 4),
+    ):
         v, w = view(taken), view(taken, protocol="dlpack")
         assert (v.protocol, w.protocol) == ("dlpack_c_exchange", "dlpack")
         assert (v.shape, v.tolist()) == (tuple(taken.shape), taken.tolist()) == (w.shape, w.tolist())
         assert v.ptr == taken.data_ptr() or not taken.numel()
-        assert [s for n, s in zip(v.shape, v.element_strides) if n > 1] == [s for n, s in zip(v.shape, taken.stride()) if n > 1]
+        assert [s for n, s in zip(v.shape, v.element_strides) if n > 1] == [
+            s for n, s in zip(v.shape, taken.stride()) if n > 1
+        ]
     assert view(tensor.as_subclass(Mine)).protocol == "dlpack"
     v = view(tensor)
-    tensor.data = torch.zeros(1)                         # the tensor takes other memory: ours stays
+    tensor.data = torch.zeros(1)  # the tensor takes other memory: ours stays
     gc.collect()
     assert v.tolist()[1][2] == [20.0, 21.0, 22.0, 23.0]
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float16", "bool",
-                                  "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "float4_e2m1fn_x2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float16",
+        "bool",
+        "uint16",
+        "uint32",
+        "uint64",
+        "complex32",
+        "complex64",
+        "complex128",
+        "float4_e2m1fn_x2",
+    ],
+)
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_torchs_dtypes_both_ways(name):
     torch = Torch().load().module
@@ -229,7 +278,8 @@ def test_torchs_dtypes_both_ways(name):
 def test_a_negative_stride_does_not_end_the_process(python):
     """2.16: torch up to 2.13 aborts on one, so our __dlpack__ refuses it."""
     Torch().load()
-    result = python("""
+    result = python(
+        """
         import torch, numpy
         from tests.subject import rawcuda
         v = rawcuda.view(numpy.arange(6.0))[::-1]
@@ -237,11 +287,15 @@ def test_a_negative_stride_does_not_end_the_process(python):
             torch.from_dlpack(v)
         except BufferError as error:
             print("negative" in str(error))
-    """, env={"RAWCUDA_DRIVER": None}, timeout=120)
+    """,
+        env={"RAWCUDA_DRIVER": None},
+        timeout=120,
+    )
     assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
 
 
 # -- jax
+
 
 def test_jax_gives_legacy_capsules_and_its_arrays_stay_read_only():
     jax = Jax().load().module
@@ -250,7 +304,7 @@ def test_jax_gives_legacy_capsules_and_its_arrays_stay_read_only():
     assert v.readonly and v.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     with pytest.raises(ProtocolError, match="readonly"):
         v.fill(0)
-    assert not view(array, writable=True).readonly       # knowingly
+    assert not view(array, writable=True).readonly  # knowingly
 
 
 def test_jax_takes_a_writable_copy_where_it_would_be_refused():
@@ -262,6 +316,7 @@ def test_jax_takes_a_writable_copy_where_it_would_be_refused():
 
 # -- numpy, beyond what tests/null sees
 
+
 def test_array_api_strict_passes_every_keyword():
     strict = pytest.importorskip("array_api_strict")
     v = view(numpy.arange(6, dtype="f4"), protocol="array_interface")
@@ -272,6 +327,7 @@ def test_array_api_strict_passes_every_keyword():
 
 def test_one_array_goes_round_all_that_are_installed():
     import importlib.util
+
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
     current, route = view(a, protocol="array_interface"), []
     for kind in (NumPy, Torch, TvmFfi, CudaCore):

@@ -1,4 +1,5 @@
 """Each library takes our views and gives us arrays: values, shape, strides, flags, device, and who keeps the memory alive."""
+
 from __future__ import annotations
 
 import gc
@@ -28,7 +29,10 @@ def system(request: pytest.FixtureRequest) -> System:
 def test_what_is_not_installed_is_told(large):
     absent = [kind.project or kind.name for kind in SYSTEMS if kind not in HERE and kind.large == large]
     if absent:
-        pytest.skip(f"not installed here: {', '.join(absent)}" + (f"; {ELSEWHERE.replace('has it', 'has them')}" if large else ""))
+        pytest.skip(
+            f"not installed here: {', '.join(absent)}"
+            + (f"; {ELSEWHERE.replace('has it', 'has them')}" if large else "")
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +50,13 @@ def nothing_left_out(request: pytest.FixtureRequest) -> Any:
 def test_ours_goes_there_or_is_refused(system, layout):
     a, v = made(layout)
     if layout == "broadcast" and "readonly" in system.refuses or KINDS.get(layout) in system.refuses:
-        with pytest.raises(Exception):
+        with pytest.raises(Exception):  # noqa: B017
             system.takes(v)
         return
     outcome = took(system, system.takes, a, v)
-    assert outcome == "yes" or outcome == "copy" and (system.copies or system.name == "jax")       # (it copies what is not aligned for it)
+    assert (
+        outcome == "yes" or outcome == "copy" and (system.copies or system.name == "jax")
+    )  # (it copies what is not aligned for it)
 
 
 def test_theirs_comes_here(system):
@@ -63,7 +69,7 @@ def test_theirs_comes_here(system):
     _, shape, strides, readonly, device = system.facts(theirs)
     assert v.tolist() == a.tolist() and v.shape == shape and v.dtype == "float32" and v.__dlpack_device__() == device
     assert strides is None or v.element_strides == tuple(strides)
-    told = system.name.startswith("nvidia.dali")         # an array interface tells what the legacy capsule cannot
+    told = system.name.startswith("nvidia.dali")  # an array interface tells what the legacy capsule cannot
     assert v.readonly == (system.gives_legacy and not told if readonly is None else readonly)
     assert v.protocol == ("dlpack_c_exchange" if system.name == "torch" else "dlpack")
     assert view(theirs, protocol="dlpack").tolist() == a.tolist()
@@ -104,11 +110,11 @@ def test_the_memory_lives_as_long_as_either_side(system):
     before = sys.getrefcount(a)
     theirs = system.takes(view(a, protocol="array_interface"))
     gc.collect()
-    assert system.numbers(theirs) == expected            # our view is gone, its memory is not
+    assert system.numbers(theirs) == expected  # our view is gone, its memory is not
     thread = threading.Thread(target=lambda box: box.clear(), args=([theirs],))
     del theirs
     thread.start()
-    thread.join()                                        # the last reference goes in another thread
+    thread.join()  # the last reference goes in another thread
     del thread
     gc.collect()
     assert sys.getrefcount(a) == before or system.leaks
@@ -120,7 +126,7 @@ def test_the_memory_lives_as_long_as_either_side(system):
     del theirs
     gc.collect()
     churn = [numpy.full(12, 5, "f4") for _ in range(200)]
-    assert v.tolist() == expected and churn              # their array is gone, its memory is not
+    assert v.tolist() == expected and churn  # their array is gone, its memory is not
     thread = threading.Thread(target=lambda box: box.clear(), args=([v],))
     del v
     thread.start()
@@ -134,7 +140,12 @@ def test_an_exception_on_its_way_survives_their_dropping_our_tensor(system):
             system.takes(v).no_such_attribute
         with pytest.raises(TypeError):
             len(system.takes(v), 3)
-        if system.name not in ("jax", "tensorflow", "drjit", "nvidia.dali.tensors"):     # (some clamp every index, or have errors of their own)
+        if system.name not in (
+            "jax",
+            "tensorflow",
+            "drjit",
+            "nvidia.dali.tensors",
+        ):  # (some clamp every index, or have errors of their own)
             with pytest.raises((IndexError, TypeError, RuntimeError, ValueError)):
                 system.takes(v)[10**9]
     with pytest.raises(ZeroDivisionError):
@@ -152,7 +163,11 @@ def exchanges_leave_nothing(system, rounds):
     v = view(a, protocol="array_interface")
     giver = other(system, "dlpack")
     theirs = giver.made_from(a)
-    ways = {f"takes {name}": lambda take=take: take(v) for name, take in system.by().items() if name != "cuda_array_interface"}
+    ways = {
+        f"takes {name}": lambda take=take: take(v)
+        for name, take in system.by().items()
+        if name != "cuda_array_interface"
+    }
     ways["gives"] = lambda: view(theirs)
     for protocol in PROTOCOLS:
         try:
@@ -167,19 +182,31 @@ def exchanges_leave_nothing(system, rounds):
             for _ in range(100):
                 exchange()
         except Exception as error:
-            assert (system.name, way) == ("cuda.core.utils", "takes array_interface"), error     # it needs a driver
+            assert (system.name, way) == ("cuda.core.utils", "takes array_interface"), error  # it needs a driver
             continue
         gc.collect()
-        before = sys.getrefcount(v), sys.getrefcount(theirs), sys.getrefcount(a), len(dlpack.outstanding), sys.getallocatedblocks()
+        before = (
+            sys.getrefcount(v),
+            sys.getrefcount(theirs),
+            sys.getrefcount(a),
+            len(dlpack.outstanding),
+            sys.getallocatedblocks(),
+        )
         memory = resident()
         for _ in range(rounds):
             exchange()
         gc.collect()
-        after = sys.getrefcount(v), sys.getrefcount(theirs), sys.getrefcount(a), len(dlpack.outstanding), sys.getallocatedblocks()
+        after = (
+            sys.getrefcount(v),
+            sys.getrefcount(theirs),
+            sys.getrefcount(a),
+            len(dlpack.outstanding),
+            sys.getallocatedblocks(),
+        )
         assert after[:4] == before[:4] and after[4] - before[4] < max(300, rounds // 100), (way, before, after)
         if rounds > EXCHANGES:
-            spare = 2**26 if system.large else 2**21     # (JAX copies in a thread of its own, which may lag)
-            assert resident() - memory < rounds * 24 + spare, (way, memory, resident())      # not even a bare malloc each
+            spare = 2**26 if system.large else 2**21  # (JAX copies in a thread of its own, which may lag)
+            assert resident() - memory < rounds * 24 + spare, (way, memory, resident())  # not even a bare malloc each
 
 
 def resident():
@@ -199,7 +226,8 @@ def test_100_000_exchanges_by_every_protocol_leave_nothing(system):
 
 
 def test_exit_with_arrays_alive(system, python):
-    result = python(f"""
+    result = python(
+        f"""
         import builtins, numpy
         from tests.interop.systems import SYSTEMS
         from tests.subject import rawcuda
@@ -208,5 +236,8 @@ def test_exit_with_arrays_alive(system, python):
         builtins.theirs = system.takes(v)
         builtins.ours = rawcuda.view(system.made_from(numpy.arange(6, dtype="f4")))
         print("done")
-    """, env={"RAWCUDA_DRIVER": None}, timeout=120)
+    """,
+        env={"RAWCUDA_DRIVER": None},
+        timeout=120,
+    )
     assert result.returncode == 0 and result.stdout.endswith("done\n"), result.stderr

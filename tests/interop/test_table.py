@@ -1,4 +1,5 @@
 """docs/systems.md says what is so: what is measured here is not worse than the committed results, and the page is theirs."""
+
 from __future__ import annotations
 
 import json
@@ -26,14 +27,28 @@ def ordered(version):
 def test_no_row_is_worse_than_committed(kind, pytestconfig):
     system = kind().load()
     known, now = RESULTS[system.name], rows_of(system)
-    wrong = {f"{row} {case}: {outcome}" for row, found in now.items() for case, outcome in found.items() if outcome.startswith("wrong")}
-    assert wrong <= {f"{row} {case}: {outcome}" for row, found in known["rows"].items() for case, outcome in found.items()}
+    wrong = {
+        f"{row} {case}: {outcome}"
+        for row, found in now.items()
+        for case, outcome in found.items()
+        if outcome.startswith("wrong")
+    }
+    assert wrong <= {
+        f"{row} {case}: {outcome}" for row, found in known["rows"].items() for case, outcome in found.items()
+    }
     if ordered(system.version) < ordered(known["version"]):
-        pytest.skip(f"{system} {system.version} is older than the results, which are of {known['version']}; nothing of it is wrong")
+        pytest.skip(
+            f"{system} {system.version} is older than the results, which are of {known['version']}; nothing of it is wrong"
+        )
     lost = {row: systems_table.worse(found, now.get(row, {})) for row, found in known["rows"].items()}
-    assert not any(lost.values()), f"worse than {systems_table.RESULTS.name} says, with {system} {known['version']} there and {system.version} here: {lost}"
-    same = (system.version, systems_table.PYTHON) == (known["version"], known["python"])         # (a later Python asks more of buffers)
-    if same and pytestconfig.getoption("driver") != "nvidia":                                    # (and some do more where there is a driver)
+    assert not any(lost.values()), (
+        f"worse than {systems_table.RESULTS.name} says, with {system} {known['version']} there and {system.version} here: {lost}"
+    )
+    same = (system.version, systems_table.PYTHON) == (
+        known["version"],
+        known["python"],
+    )  # (a later Python asks more of buffers)
+    if same and pytestconfig.getoption("driver") != "nvidia":  # (and some do more where there is a driver)
         assert now == known["rows"], "better than committed: run python3 -m tests.systems_table"
 
 
@@ -42,12 +57,16 @@ def test_a_row_that_regresses_is_noticed():
     assert systems_table.worse(known, known) == []
     assert systems_table.worse(known, {**known, "strided": "yes", "0-d": "yes"}) == []
     assert systems_table.worse(known, {**known, "contiguous": "copy"}) == ["contiguous: yes before, copy now"]
-    assert systems_table.worse(known, {**known, "float32": "wrong: values"}) == ["float32: yes before, wrong: values now"]
+    assert systems_table.worse(known, {**known, "float32": "wrong: values"}) == [
+        "float32: yes before, wrong: values now"
+    ]
     assert len(systems_table.worse(known, {})) == 4
 
 
 def test_the_page_is_made_from_the_results():
-    assert systems_table.PAGE.read_text("utf-8") == systems_table.page(RESULTS), "run python3 -m tests.systems_table --page"
+    assert systems_table.PAGE.read_text("utf-8") == systems_table.page(RESULTS), (
+        "run python3 -m tests.systems_table --page"
+    )
     assert set(ENTRIES) == {kind.name for kind in SYSTEMS} == set(RESULTS)
     for name, found in RESULTS.items():
         assert any(row.startswith("gives dlpack") or name == "mpi4py" for row in found["rows"]), name

@@ -1,4 +1,5 @@
 """Nothing in this folder has a driver, also where tests of tests/driver ran before it in the same process, or the machine has one."""
+
 from __future__ import annotations
 
 import pytest

@@ -2,6 +2,7 @@
 
 Every argument goes as a 64-bit word, which on 64-bit machines is how integers, pointers and 8-byte structures are passed.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +14,9 @@ HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 
 # store: *at = value.  step: *at = *at * 10 + digit, so that the order of steps can be read.  spin: until *flag is not 0.
 # trap and wild (which stores to address 16) fail.
-KERNELS = HEAD + """
+KERNELS = (
+    HEAD
+    + """
 .visible .global .align 4 .u32 table[4] = {1, 2, 3, 4};
 .visible .entry store(.param .u64 at, .param .u32 value)
 {
@@ -62,6 +65,7 @@ AGAIN:
     ret;
 }
 """
+)
 
 
 class Failed(Exception):
@@ -89,8 +93,13 @@ class Client:
         if function is None:
             address = self.emulator.address(name)
             assert address, f"{name} is not served"
-            function = self._functions[key] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * len(arguments))(address)
-        kept = [argument if not isinstance(argument, bytes) else ctypes.create_string_buffer(argument) for argument in arguments]
+            function = self._functions[key] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * len(arguments))(
+                address
+            )
+        kept = [
+            argument if not isinstance(argument, bytes) else ctypes.create_string_buffer(argument)
+            for argument in arguments
+        ]
         return function(*[_word(argument) for argument in kept])
 
     def do(self, name, *arguments):

@@ -5,6 +5,7 @@ What not     a C parser: it knows the style in which NVIDIA writes these two hea
 Source       the headers themselves
 Read next    test_cuda_h.py
 """
+
 from __future__ import annotations
 
 import functools
@@ -33,7 +34,7 @@ def find_headers():
     return list({path.resolve(): path for path in found}.values())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def read(path):
     """Read a cuda.h once."""
     return Header(path)
@@ -52,11 +53,11 @@ class Header:
         source = _without_comments(self.path.read_text(encoding="utf-8", errors="replace"))
         public, code, macros = _declarations(source, COMPILER)
         internal, _, _ = _declarations(source, COMPILER | {INTERNAL})
-        self.prototypes = {**internal, **public}         # by exported symbol; the public declaration wins
-        self.version = int(macros["CUDA_VERSION"])       # 13000 is CUDA 13.0
+        self.prototypes = {**internal, **public}  # by exported symbol; the public declaration wins
+        self.version = int(macros["CUDA_VERSION"])  # 13000 is CUDA 13.0
         self.enums, values = _enums(code, macros)
         self.defines = _values_of(macros, values)
-        self.types = _types(code)                        # name -> text of its members
+        self.types = _types(code)  # name -> text of its members
         self.since = _since(self.path.with_name("cudaTypedefs.h"))
 
     def members(self, struct):
@@ -80,7 +81,7 @@ def _is_true(condition, macros):
 def _declarations(source, defined):
     """Run the preprocessor: return prototypes by exported symbol, the code left, and the macros."""
     macros = dict.fromkeys(defined, "1")
-    live, was_live = [True], [True]                      # one entry for each #if that is open
+    live, was_live = [True], [True]  # one entry for each #if that is open
     prototypes, code, pending = {}, [], []
 
     def flush():
@@ -147,8 +148,9 @@ def _number(expression, known, macros):
     """Evaluate a constant expression: numbers, names of other constants and macros, casts, shifts."""
     text = re.sub(r"\(\s*(?:CU\w+|void\s*\*)\s*\)(?=\s*[\w(-])", "", expression)
     text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
-    text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: str(known[m[0]] if m[0] in known else
-                                                     _number(macros[m[0]], known, macros)), text)
+    text = re.sub(
+        r"\b[A-Za-z_]\w*\b", lambda m: str(known[m[0]] if m[0] in known else _number(macros[m[0]], known, macros)), text
+    )
     return int(eval(f"({text})", {"__builtins__": {}}))
 
 
@@ -173,7 +175,7 @@ def _values_of(macros, known):
             try:
                 values[name] = _number(text, known, macros)
             except (KeyError, SyntaxError, TypeError, NameError):
-                pass                                     # a macro of another kind: a calling convention, a type
+                pass  # a macro of another kind: a calling convention, a type
     return values
 
 
@@ -187,7 +189,7 @@ def _types(code):
             position += 1
         name = re.match(r"\s*(\w+)\s*;", code[position:])
         if name:
-            bodies[name[1]] = code[start.end():position - 1]
+            bodies[name[1]] = code[start.end() : position - 1]
     for original, alias in re.findall(r"\btypedef\s+(?:struct\s+|union\s+)?(\w+)\s+(\w+)\s*;", code):
         if original in bodies:
             bodies[alias] = bodies[original]
@@ -204,5 +206,8 @@ def _since(path):
     found = {}
     for name, version in re.findall(r"\bPFN_(cu\w+?)_v(\d+)\)", _without_comments(path.read_text(encoding="utf-8"))):
         found.setdefault(name, set()).add(int(version))
-    return {name if place == 0 else f"{name}_v{place + 1}": version
-            for name, versions in found.items() for place, version in enumerate(sorted(versions))}
+    return {
+        name if place == 0 else f"{name}_v{place + 1}": version
+        for name, versions in found.items()
+        for place, version in enumerate(sorted(versions))
+    }

@@ -2,12 +2,13 @@
 
 Nothing of the package under test makes them, so that it cannot agree with itself by mistake.
 """
+
 from __future__ import annotations
 
 import ctypes
 import struct
 import sys
-from typing import Any, Optional
+from typing import Any
 
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 _new = _api["PyCapsule_New"]
@@ -18,18 +19,20 @@ _name_at = _api["PyCapsule_GetName"]
 _name_at.restype, _name_at.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-NAMES = {name: ctypes.create_string_buffer(name) for name in (b"dltensor", b"dltensor_versioned", b"used_dltensor",
-                                                               b"used_dltensor_versioned", b"something_else")}
+NAMES = {
+    name: ctypes.create_string_buffer(name)
+    for name in (b"dltensor", b"dltensor_versioned", b"used_dltensor", b"used_dltensor_versioned", b"something_else")
+}
 
 
-def capsule(pointer: int, name: Optional[bytes], destructor: int = 0) -> Any:
+def capsule(pointer: int, name: bytes | None, destructor: int = 0) -> Any:
     """Make a PyCapsule."""
     return _new(pointer, ctypes.cast(NAMES[name], ctypes.c_char_p) if name is not None else None, destructor or None)
 
 
-def name_of(thing: Any) -> Optional[bytes]:
+def name_of(thing: Any) -> bytes | None:
     """Return a capsule's name."""
-    name: Optional[bytes] = _get_name(thing)
+    name: bytes | None = _get_name(thing)
     return name
 
 
@@ -40,15 +43,33 @@ class Tensor:
     Once deleted, the struct is overwritten, so that whoever reads it later reads rubbish.
     """
 
-    def __init__(self, data: Any = None, *, shape: Any = (2, 3), strides: Any = None, dtype: "tuple[int, int, int]" = (2, 32, 1),
-                 device: "tuple[int, int]" = (1, 0), version: "Optional[tuple[int, int]]" = (1, 3), flags: int = 0, byte_offset: int = 0,
-                 ndim: "Optional[int]" = None, null_deleter: bool = False) -> None:
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        shape: Any = (2, 3),
+        strides: Any = None,
+        dtype: tuple[int, int, int] = (2, 32, 1),
+        device: tuple[int, int] = (1, 0),
+        version: tuple[int, int] | None = (1, 3),
+        flags: int = 0,
+        byte_offset: int = 0,
+        ndim: int | None = None,
+        null_deleter: bool = False,
+    ) -> None:
         self.values = (ctypes.c_float * 24)(*range(24))
         self.freed = 0
         address = ctypes.addressof(self.values) if data is None else data
-        self._keep: "list[Any]" = []
-        head = self._head(address, device, ndim if ndim is not None else len(shape), dtype, self._pointer(shape), self._pointer(strides),
-                          byte_offset)
+        self._keep: list[Any] = []
+        head = self._head(
+            address,
+            device,
+            ndim if ndim is not None else len(shape),
+            dtype,
+            self._pointer(shape),
+            self._pointer(strides),
+            byte_offset,
+        )
         self._deleter = _DELETER(self._delete)
         deleter = 0 if null_deleter else ctypes.cast(self._deleter, ctypes.c_void_p).value
         if version is None:
@@ -66,8 +87,15 @@ class Tensor:
         return ctypes.addressof(made)
 
     @staticmethod
-    def _head(address: int, device: "tuple[int, int]", ndim: int, dtype: "tuple[int, int, int]", shape: int, strides: int,
-              byte_offset: int) -> bytes:
+    def _head(
+        address: int,
+        device: tuple[int, int],
+        ndim: int,
+        dtype: tuple[int, int, int],
+        shape: int,
+        strides: int,
+        byte_offset: int,
+    ) -> bytes:
         return struct.pack("=QiiiBBHQQQ", address, *device, ndim, *dtype, shape, strides, byte_offset)
 
     @property
@@ -82,7 +110,7 @@ class Tensor:
         for numbers in self._keep:
             ctypes.memset(numbers, 0xEE, ctypes.sizeof(numbers))
 
-    def capsule(self, name: "Optional[bytes]" = None) -> Any:
+    def capsule(self, name: bytes | None = None) -> Any:
         """Make the capsule of this tensor; dropped under its first name it frees the tensor, as the specification has it."""
         right = b"dltensor_versioned" if self.versioned else b"dltensor"
         name = right if name is None else name
@@ -96,7 +124,7 @@ class Tensor:
         return capsule(self.address, name, ctypes.cast(made, ctypes.c_void_p).value or 0)
 
 
-_immortal: "list[Any]" = []                              # a capsule may outlive what made it
+_immortal: list[Any] = []  # a capsule may outlive what made it
 
 
 class Exporter:
@@ -107,8 +135,15 @@ class Exporter:
     says      what __dlpack_device__ returns; None: the tensor's own; a missing method: False
     """
 
-    def __init__(self, tensor: Tensor, *, knows: "tuple[str, ...]" = ("stream", "max_version", "dl_device", "copy"),
-                 says: Any = None, raises: "dict[Any, Exception] | None" = None, capsule: Any = None) -> None:
+    def __init__(
+        self,
+        tensor: Tensor,
+        *,
+        knows: tuple[str, ...] = ("stream", "max_version", "dl_device", "copy"),
+        says: Any = None,
+        raises: dict[Any, Exception] | None = None,
+        capsule: Any = None,
+    ) -> None:
         self.tensor, self.knows, self.says, self.raises, self.asked = tensor, knows, says, raises or {}, []
         self.given = capsule
         if says is not False:

@@ -1,15 +1,17 @@
 """Run PTX without any driver: a space, a loaded module, buffers that go in and come out.
 
-    machine = Machine(PTX)
-    out = machine.buffer("f", 100)
-    machine.run("kernel", out, 3, 0.5, grid=1, block=100)
-    out.values()
+machine = Machine(PTX)
+out = machine.buffer("f", 100)
+machine.run("kernel", out, 3, 0.5, grid=1, block=100)
+out.values()
 """
+
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence, Union
+from typing import Any, Union
 
 from tests.subject import module
 
@@ -25,7 +27,7 @@ Size = Union[int, Sequence[int]]
 class Buffer:
     """Device memory that holds numbers of one struct code."""
 
-    def __init__(self, machine: "Machine", code: str, values: Sequence[Any]) -> None:
+    def __init__(self, machine: Machine, code: str, values: Sequence[Any]) -> None:
         self.code, self.count = code, len(values)
         self.memory = machine.space.allocate(max(1, struct.calcsize(code) * self.count))
         if self.count:
@@ -45,11 +47,11 @@ class Buffer:
 class Machine:
     """One PTX module, loaded into a space of its own."""
 
-    def __init__(self, text: Union[str, bytes], **options: Any) -> None:
+    def __init__(self, text: str | bytes, **options: Any) -> None:
         self.space = space.Space()
         self.code = ptx.load(text.encode() if isinstance(text, str) else text, self.space, **options)
 
-    def buffer(self, code: str, values: Union[int, Sequence[Any]]) -> Buffer:
+    def buffer(self, code: str, values: int | Sequence[Any]) -> Buffer:
         """Allocate; a number of elements leaves the memory as it comes."""
         if isinstance(values, int):
             made = Buffer(self, code, [])
@@ -59,7 +61,9 @@ class Machine:
             return made
         return Buffer(self, code, values)
 
-    def run(self, kernel: str, *arguments: Any, grid: Size = 1, block: Size = 1, shared: int = 0, **options: Any) -> None:
+    def run(
+        self, kernel: str, *arguments: Any, grid: Size = 1, block: Size = 1, shared: int = 0, **options: Any
+    ) -> None:
         """Launch, with numbers, bytes and buffers laid out as the kernel's parameters are."""
         entry = self.code.entries[kernel]
         assert len(arguments) == len(entry.parameters), f"{kernel} takes {len(entry.parameters)} arguments"
@@ -72,11 +76,11 @@ class Machine:
             elif isinstance(argument, int):
                 argument = (argument & (1 << 8 * size) - 1).to_bytes(size, "little")
             assert len(argument) == size
-            packed[offset:offset + size] = argument
+            packed[offset : offset + size] = argument
         entry.run(three(grid), three(block), shared, bytes(packed), **options)
 
 
-def three(size: Size) -> "tuple[int, int, int]":
+def three(size: Size) -> tuple[int, int, int]:
     """Complete a grid or block to three dimensions."""
     x, y, z = (*((size,) if isinstance(size, int) else size), 1, 1)[:3]
     return x, y, z
@@ -101,7 +105,7 @@ def kernel(body: str, parameters: str = ".param .u64 out", name: str = "k", head
 """
 
 
-def rejection(text: Union[str, bytes], **options: Any) -> Any:
+def rejection(text: str | bytes, **options: Any) -> Any:
     """Return the rejection that loading raises."""
     try:
         ptx.load(text.encode() if isinstance(text, str) else text, space.Space(), **options)

@@ -1,4 +1,5 @@
 """The command line as far as it goes without a driver: usage, refusals, listings, what is said where there is no GPU."""
+
 from __future__ import annotations
 
 import os
@@ -29,11 +30,13 @@ NO_GPU = """
 @pytest.fixture
 def cli(capsys):
     """Run the command line in this process: (exit status, stdout, stderr)."""
+
     def run(*words: str):
         status = module("__main__").main(list(words))
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, err
+
     return run
 
 
@@ -57,6 +60,7 @@ def files(tmp_path, monkeypatch):
 
 # -- help and version
 
+
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
 def test_help(cli, words):
     status, out, err = cli(*words)
@@ -74,7 +78,10 @@ def test_help_of_a_command(cli, command):
 
 def test_help_of_run_tells_its_syntax(cli):
     _, out, _ = cli("run", "--help")
-    assert all(word in out for word in ("zeros:SHAPE:DTYPE", "empty:SHAPE:DTYPE", "null", "numbered from 0", "--out", "NUMBER:DTYPE"))
+    assert all(
+        word in out
+        for word in ("zeros:SHAPE:DTYPE", "empty:SHAPE:DTYPE", "null", "numbered from 0", "--out", "NUMBER:DTYPE")
+    )
 
 
 @pytest.mark.parametrize("words", [("--version",), ("-V",)])
@@ -100,15 +107,24 @@ WRONG = {
     "negative block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "-1"), "--block: '-1'"),
     "4-D block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "1x1x1x1"), "--block: '1x1x1x1'"),
     "open grid": (("run", KERNELS, "saxpy", "--grid", "4,", "--block", "1"), "--grid: '4,'"),
-    "shared": (("run", KERNELS, "saxpy", "--shared", "lots", *ARGUMENTS), "--shared: invalid number of bytes value: 'lots'"),
+    "shared": (
+        ("run", KERNELS, "saxpy", "--shared", "lots", *ARGUMENTS),
+        "--shared: invalid number of bytes value: 'lots'",
+    ),
     "negative shared": (("run", KERNELS, "saxpy", "--shared", "-4", *ARGUMENTS), "--shared: invalid number of bytes"),
     "device": (("run", KERNELS, "saxpy", "--device", "first", *ARGUMENTS), "--device"),
-    "word": (("run", KERNELS, "saxpy", "three", *ARGUMENTS), "argument 'three' is no FILE.npy, number, zeros:SHAPE:DTYPE"),
+    "word": (
+        ("run", KERNELS, "saxpy", "three", *ARGUMENTS),
+        "argument 'three' is no FILE.npy, number, zeros:SHAPE:DTYPE",
+    ),
     "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is no FILE.npy"),
     "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is no element type"),
     "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is no element type"),
     "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is no element type"),
-    "zeros of long double": (("run", KERNELS, "saxpy", "zeros:3:float128", *ARGUMENTS), "'float128' is no element type"),
+    "zeros of long double": (
+        ("run", KERNELS, "saxpy", "zeros:3:float128", *ARGUMENTS),
+        "'float128' is no element type",
+    ),
     "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is no element type"),
     "zeros of nothing": (("run", KERNELS, "saxpy", "zeros::f4", *ARGUMENTS), "the shape in 'zeros::f4'"),
     "negative shape": (("run", KERNELS, "saxpy", "zeros:-3:f4", *ARGUMENTS), "the shape in 'zeros:-3:f4'"),
@@ -125,7 +141,10 @@ WRONG = {
     "out negative": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out=-1=r.npy"), "give I=FILE.npy"),
     "out without file": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3="), "give I=FILE.npy"),
     "out as text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=r.txt"), "ends in .npy"),
-    "out past the end": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "4=r.npy"), "there are 4 arguments, numbered from 0"),
+    "out past the end": (
+        ("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "4=r.npy"),
+        "there are 4 arguments, numbered from 0",
+    ),
     "out of a number": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "1=r.npy"), "argument 1, '2.0', is no array"),
     "out twice": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "2=r.npy", "--out", "3=./r.npy"), "written twice"),
 }
@@ -145,8 +164,10 @@ def test_a_wrong_command_line(cli, files, case):
 
 BAD = {
     "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
-    "CUDA C": (("run", "source.cu", "saxpy", *ARGUMENTS), "source.cu: the code is not PTX (no .version), cubin or fatbin: "
-                                                          "CUDA C must be compiled first (nvcc -ptx)"),
+    "CUDA C": (
+        ("run", "source.cu", "saxpy", *ARGUMENTS),
+        "source.cu: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first (nvcc -ptx)",
+    ),
     "text": (("run", "text.txt", "saxpy", *ARGUMENTS), "text.txt: the code is not PTX (no .version), cubin or fatbin"),
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
     "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (a NUL"),
@@ -186,12 +207,34 @@ def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
 
 # -- numbers
 
-@pytest.mark.parametrize("text, value", [
-    ("3", 3), ("-3", -3), ("007", 7), ("0x10", 16), ("-0x10", -16), ("0b101", 5), ("1_000", 1000), ("2.5", 2.5), ("-1e-3", -0.001),
-    (".5", 0.5), ("inf", float("inf")), ("-inf", float("-inf")), ("0x1.8p1", 3.0), ("1e400", float("inf")),
-    (str(2**64), 2**64), ("3:int32", b"\3\0\0\0"), ("-1:int8", b"\xff"), ("1.5:float16", b"\0\x3e"), ("2:f8", bytes(7) + b"\x40"),
-    ("0xff:uint8", b"\xff"), ("1:bool", b"\1"), ("null", None),
-])
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("3", 3),
+        ("-3", -3),
+        ("007", 7),
+        ("0x10", 16),
+        ("-0x10", -16),
+        ("0b101", 5),
+        ("1_000", 1000),
+        ("2.5", 2.5),
+        ("-1e-3", -0.001),
+        (".5", 0.5),
+        ("inf", float("inf")),
+        ("-inf", float("-inf")),
+        ("0x1.8p1", 3.0),
+        ("1e400", float("inf")),
+        (str(2**64), 2**64),
+        ("3:int32", b"\3\0\0\0"),
+        ("-1:int8", b"\xff"),
+        ("1.5:float16", b"\0\x3e"),
+        ("2:f8", bytes(7) + b"\x40"),
+        ("0xff:uint8", b"\xff"),
+        ("1:bool", b"\1"),
+        ("null", None),
+    ],
+)
 def test_numbers(text, value):
     found = module("commands.operands").parse(text)
     assert found._value == value and type(found._value) is type(value) and not found.is_array
@@ -202,11 +245,14 @@ def test_nan():
     assert value != value
 
 
-@pytest.mark.parametrize("words", [
-    ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan", "--grid", "2"],
-    ["--grid", "2", "-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"],
-    ["-3", "-1e-3", "--grid", "2", "-inf", "-.5", "-0x10", "-nan"],
-])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan", "--grid", "2"],
+        ["--grid", "2", "-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"],
+        ["-3", "-1e-3", "--grid", "2", "-inf", "-.5", "-0x10", "-nan"],
+    ],
+)
 def test_negative_numbers_are_arguments_wherever_options_stand(words):
     options = module("commands.run")._parser().read(["f.ptx", "k", *words])
     assert [word.strip() for word in options.arguments] == ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"]
@@ -215,12 +261,20 @@ def test_negative_numbers_are_arguments_wherever_options_stand(words):
 
 # -- listing
 
+
 def test_listing(cli):
     status, out, err = cli("run", KERNELS)
     assert status == 0 and not err
     lines = [line.split(None, 1) for line in out.splitlines()]
     assert [words[0] for words in lines if not words[0].isdigit()] == [
-        "saxpy", "_Z6muladdxsPKiPx", "stencil", "histogram", "scale_half", "where", "overrun"]
+        "saxpy",
+        "_Z6muladdxsPKiPx",
+        "stencil",
+        "histogram",
+        "scale_half",
+        "where",
+        "overrun",
+    ]
     assert out.startswith("saxpy\n   0  u32 ") and "   1  f32 " in out and "   2  u64, or a pointer " in out
     assert "   0  2 bytes without a type " in out
 
@@ -232,12 +286,26 @@ def test_listing_of_declared_pointers(cli, files):
 
 # -- no GPU
 
+
 def test_run_never_takes_the_emulator_by_itself(python, files):
-    words = ["run", KERNELS, "saxpy", "10", "2", str(files / "x.npy"), str(files / "y.npy"), "--grid=1", "--block=32",
-             f"--out=3={files / 'r.npy'}"]
+    words = [
+        "run",
+        KERNELS,
+        "saxpy",
+        "10",
+        "2",
+        str(files / "x.npy"),
+        str(files / "y.npy"),
+        "--grid=1",
+        "--block=32",
+        f"--out=3={files / 'r.npy'}",
+    ]
     result = python(NO_GPU, *words, env={"RAWCUDA_DRIVER": None})
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ") and result.stderr.count("\n") == 2
+    assert (
+        result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ")
+        and result.stderr.count("\n") == 2
+    )
     assert "add --driver emulator" in result.stderr and "doctor tells what was tried" in result.stderr
     assert not (files / "r.npy").exists()
 
@@ -246,16 +314,22 @@ def test_demo_says_why_it_is_not_on_the_gpu(python):
     start = time.monotonic()
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - start < 5                  # some 0.5 s, with everything else idle
+    assert time.monotonic() - start < 5  # some 0.5 s, with everything else idle
     first = result.stdout.splitlines()[0]
     assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
 
 
-@pytest.mark.parametrize("words, variable", [(("--driver", "nvidia"), None), ((), "nvidia"), (("--driver", "/nowhere/libcuda.so.2"), None)])
+@pytest.mark.parametrize(
+    "words, variable", [(("--driver", "nvidia"), None), ((), "nvidia"), (("--driver", "/nowhere/libcuda.so.2"), None)]
+)
 def test_demo_does_what_it_is_told(python, words, variable):
     result = python(NO_GPU, "demo", *words, env={"RAWCUDA_DRIVER": variable})
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: ") and "/nowhere/libcuda.so" in result.stderr and result.stderr.count("\n") == 1
+    assert (
+        result.stderr.startswith("error: ")
+        and "/nowhere/libcuda.so" in result.stderr
+        and result.stderr.count("\n") == 1
+    )
 
 
 def test_a_wrong_variable(python):
@@ -290,11 +364,15 @@ def test_doctor_finds_compilers(python, tmp_path):
     nvrtc.write_bytes(b"not a library")
     out = python(NO_GPU, "doctor", env={"RAWCUDA_DRIVER": None, "CUDA_HOME": str(tmp_path / "toolkit")}).stdout
     assert f"{ptxas}  12.4  (the environment's CUDA_HOME)" in out
-    assert re.search(rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out)     # the loader's words
+    assert re.search(
+        rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out
+    )  # the loader's words
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="scripts stand for ptxas")
-@pytest.mark.parametrize("script, finding", [("#!/bin/sh\nexit 3\n", "unknown version"), ("#!/nowhere/sh\n", "No such file")])
+@pytest.mark.parametrize(
+    "script, finding", [("#!/bin/sh\nexit 3\n", "unknown version"), ("#!/nowhere/sh\n", "No such file")]
+)
 def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
     (tmp_path / "ptxas").write_text(script)
     (tmp_path / "ptxas").chmod(0o755)
@@ -332,9 +410,26 @@ def spin(tmp_path):
         (tmp_path / "spin.ptx").write_text(SPIN)
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-m", NAME, "run", str(tmp_path / "spin.ptx"), "spin", str(turns), "--driver", "emulator",
-             "--grid", str(blocks), "--block", "1"], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "RAWCUDA_EMULATOR": "", "PYTHONDONTWRITEBYTECODE": "1"})
+            [
+                sys.executable,
+                "-m",
+                NAME,
+                "run",
+                str(tmp_path / "spin.ptx"),
+                "spin",
+                str(turns),
+                "--driver",
+                "emulator",
+                "--grid",
+                str(blocks),
+                "--block",
+                "1",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RAWCUDA_EMULATOR": "", "PYTHONDONTWRITEBYTECODE": "1"},
+        )
         os.close(theirs)
         started.append((process, ours))
         return process, ours
@@ -353,7 +448,7 @@ def read_terminal(ours: int) -> str:
     while True:
         try:
             piece = os.read(ours, 65536)
-        except OSError:                                  # Linux says EIO at the end
+        except OSError:  # Linux says EIO at the end
             piece = b""
         if not piece:
             return text.decode()
@@ -366,7 +461,7 @@ def test_long_work_shows_progress_and_clears_it(spin):
     assert process.wait() == 0
     steps = re.findall(r"\rspin: (\d+) % of 400 blocks, \d+ s left", shown)
     assert len(steps) >= 3 and list(map(int, steps)) == sorted(map(int, steps))
-    assert re.search(r"\r +\r$", shown)                 # nothing is left on the line
+    assert re.search(r"\r +\r$", shown)  # nothing is left on the line
     assert process.stdout.read().decode().splitlines()[1].startswith("spin: grid 400, block 1, ")
 
 
@@ -377,7 +472,7 @@ def test_short_work_shows_nothing(spin):
 
 def test_ctrl_c_ends_quietly(spin):
     process, ours = spin(2**30, 1000)
-    begun = os.read(ours, 65536)                         # the first progress: the kernel runs
+    begun = os.read(ours, 65536)  # the first progress: the kernel runs
     assert b"spin:" in begun
     process.send_signal(signal.SIGINT)
     rest = read_terminal(ours)
@@ -401,6 +496,7 @@ def test_nobody_reads_the_output(python):
 
 
 # -- the shipped PTX
+
 
 def shipped():
     kernels = module("commands.kernels")

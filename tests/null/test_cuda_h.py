@@ -3,6 +3,7 @@
 Each comparison is a function that returns the differences that it finds: none for cuda_h, and some for each of the wrong
 tables below, so that a comparison that sees nothing cannot pass.
 """
+
 import ctypes
 import importlib.util
 import os
@@ -20,34 +21,49 @@ from tests.subject import FOLDER, module
 
 cuda_h = module("cuda_h")
 
-NEWEST = 13050                                           # the newest header that cuda_h was written from
+NEWEST = 13050  # the newest header that cuda_h was written from
 HEADERS = header_reader.find_headers()
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 # cudaTypedefs.h names these ABIs by an earlier version, but no header before 11.8 declares them.
-TYPEDEFS_EARLIER = {"cuLaunchKernelEx": 11060, "cuOccupancyMaxPotentialClusterSize": 11070,
-                    "cuOccupancyMaxActiveClusters": 11070}
+TYPEDEFS_EARLIER = {
+    "cuLaunchKernelEx": 11060,
+    "cuOccupancyMaxPotentialClusterSize": 11070,
+    "cuOccupancyMaxActiveClusters": 11070,
+}
 # Enumerators that are left out: ends of lists, which move, and what the newest header does not have any more.
-LEFT_OUT = re.compile(r"CU_(?!CTX_LMEM_RESIZE_TO).*_MAX$|CU_(JIT|LIBRARY)_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|.*_RESERVED_16$"
-                      r"|CU_TARGET_COMPUTE_\w+$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$")
+LEFT_OUT = re.compile(
+    r"CU_(?!CTX_LMEM_RESIZE_TO).*_MAX$|CU_(JIT|LIBRARY)_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|.*_RESERVED_16$"
+    r"|CU_TARGET_COMPUTE_\w+$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$"
+)
 # Members that were reserved bytes before.
 MEMBERS_SINCE = {
-    ("CUmemPoolProps", "maxSize"): 12020, ("CUmemPoolProps", "usage"): 12060,
+    ("CUmemPoolProps", "maxSize"): 12020,
+    ("CUmemPoolProps", "usage"): 12060,
     ("CUmemPoolProps", "gpuDirectRDMACapable"): 13040,
-    ("CUlaunchAttributeValue", "memSyncDomainMap"): 12000, ("CUlaunchAttributeValue", "memSyncDomain"): 12000,
-    ("CUlaunchAttributeValue", "launchCompletionEvent"): 12030, ("CUlaunchAttributeValue", "deviceUpdatableKernelNode"): 12040,
-    ("CUlaunchAttributeValue", "sharedMemCarveout"): 12050, ("CUlaunchAttributeValue", "preferredClusterDim"): 12080,
+    ("CUlaunchAttributeValue", "memSyncDomainMap"): 12000,
+    ("CUlaunchAttributeValue", "memSyncDomain"): 12000,
+    ("CUlaunchAttributeValue", "launchCompletionEvent"): 12030,
+    ("CUlaunchAttributeValue", "deviceUpdatableKernelNode"): 12040,
+    ("CUlaunchAttributeValue", "sharedMemCarveout"): 12050,
+    ("CUlaunchAttributeValue", "preferredClusterDim"): 12080,
     ("CUlaunchAttributeValue", "nvlinkUtilCentricScheduling"): 13000,
-    ("CUlaunchAttributeValue", "portableClusterSizeMode"): 13020, ("CUlaunchAttributeValue", "sharedMemoryMode"): 13020,
+    ("CUlaunchAttributeValue", "portableClusterSizeMode"): 13020,
+    ("CUlaunchAttributeValue", "sharedMemoryMode"): 13020,
 }
-STRUCTS_SINCE = {"CUlaunchAttributeValue": 11080, "CUlaunchAttribute": 11080, "CUlaunchConfig": 11080,
-                 "CUlaunchMemSyncDomainMap": 12000}
+STRUCTS_SINCE = {
+    "CUlaunchAttributeValue": 11080,
+    "CUlaunchAttribute": 11080,
+    "CUlaunchConfig": 11080,
+    "CUlaunchMemSyncDomainMap": 12000,
+}
 # Of these cuda_h says why they are left out.
 MEMBERS_LEFT_OUT = {"CUmemLocation": {"localized", "deviceId", "localityDomainId"}}
 
 
-@pytest.fixture(params=HEADERS or [None],
-                ids=lambda path: "none" if path is None else str(header_reader.read(path).version))
+@pytest.fixture(
+    params=HEADERS or [None], ids=lambda path: "none" if path is None else str(header_reader.read(path).version)
+)
 def header(request):
     """Every real cuda.h that there is."""
     if request.param is None:
@@ -62,7 +78,10 @@ def number(version):
 
 def table(text):
     """Make Prototypes of C lines."""
-    return {prototype.name: prototype for prototype in (cuda_h.Prototype(*line.split("   // ")) for line in text.splitlines())}
+    return {
+        prototype.name: prototype
+        for prototype in (cuda_h.Prototype(*line.split("   // ")) for line in text.splitlines())
+    }
 
 
 def lines():
@@ -73,8 +92,11 @@ def lines():
 def structures():
     """Every structure and union of cuda_h."""
     found = [getattr(cuda_h, name) for name in cuda_h.__all__]
-    return {kind.__name__: kind for kind in found
-            if isinstance(kind, type) and issubclass(kind, (ctypes.Structure, ctypes.Union))}
+    return {
+        kind.__name__: kind
+        for kind in found
+        if isinstance(kind, type) and issubclass(kind, (ctypes.Structure, ctypes.Union))
+    }
 
 
 # -- comparisons
@@ -90,7 +112,7 @@ def prototype_differences(header, prototypes):
             continue
         if since > header.version:
             yield f"{name}: in this header before {prototype.since}"
-        written = parameters_of(prototype.line[prototype.line.index("(") + 1:-2])
+        written = parameters_of(prototype.line[prototype.line.index("(") + 1 : -2])
         if written != real or not re.fullmatch(r"CUresult \w+\([^()]*\);", prototype.line):
             yield f"{name}: {written} is really {real}"
         named = header.since.get(name)
@@ -125,11 +147,18 @@ def constant_differences(header, text, enums, defines):
 def compile_and_run(header, tmp_path, statements):
     """Run C statements that print numbers, with this header included; return the lines printed."""
     source = tmp_path / "ask.c"
-    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <cuda.h>\nint main(void) {\n"
-                      + "\n".join(statements) + "\nreturn 0; }\n")
+    source.write_text(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <cuda.h>\nint main(void) {\n"
+        + "\n".join(statements)
+        + "\nreturn 0; }\n"
+    )
     program = tmp_path / "ask"
-    done = subprocess.run([COMPILER, "-std=c11", "-I", str(header.path.parent), str(source), "-o", str(program)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [COMPILER, "-std=c11", "-I", str(header.path.parent), str(source), "-o", str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     return subprocess.run([str(program)], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
@@ -185,7 +214,7 @@ def width_differences(header, kinds, tmp_path):
             expected.append((text, ctypes.sizeof(kind.machine), int(kind.low < 0)))
             statements.append(f'printf("%zu %d\\n", sizeof({text}), ({text})-1 < ({text})1);')
             bits = 8 * ctypes.sizeof(kind)
-            low, high = (-2**(bits - 1), 2**(bits - 1) - 1) if kind.low < 0 else (0, 2**bits - 1)
+            low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind.low < 0 else (0, 2**bits - 1)
             if (kind.low, kind.high, kind.machine(-1).value < 0) != (low, high, kind.low < 0):
                 yield f"{text}: not {kind.low} to {kind.high}"
         else:
@@ -199,12 +228,19 @@ def width_differences(header, kinds, tmp_path):
 
 def parameter_types(prototypes, header):
     """Return every type that parameters of the symbols in this header have, by its C text."""
-    return {kind_text: kind for name, prototype in prototypes.items() if name in header.prototypes
-            for (kind_text, _), (_, kind) in zip(parameters_of(prototype.line[prototype.line.index("(") + 1:-2]),
-                                                 prototype.parameters)}
+    return {
+        kind_text: kind
+        for name, prototype in prototypes.items()
+        if name in header.prototypes
+        for (kind_text, _), (_, kind) in zip(
+            parameters_of(prototype.line[prototype.line.index("(") + 1 : -2]), prototype.parameters
+        )
+    }
 
 
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler here: sizes and offsets are not compared")
+needs_compiler = pytest.mark.skipif(
+    COMPILER is None, reason="there is no C compiler here: sizes and offsets are not compared"
+)
 
 
 # -- cuda_h against the headers
@@ -243,32 +279,44 @@ def test_constants_have_the_compilers_values(header, tmp_path):
 # -- the comparisons see what is wrong
 
 
-@pytest.mark.parametrize("right, wrong", [
-    ("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *", "cuMemcpyHtoD_v2(CUdeviceptr dstDevice, void *"),
-    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(size_t bytesize, CUdeviceptr *dptr)"),
-    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr, unsigned int bytesize)"),
-    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr, size_t size)"),
-    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr)"),
-    ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr **dptr, size_t bytesize)"),
-    ("cuMemAlloc_v2(", "cuMemAlloc("), ("cuMemAlloc_v2(", "cuMemAlloc_v3("), ("cuCtxGetLimit(", "cuCtxGetLimits("),
-    ("cuCtxSynchronize(void)", "cuCtxSynchronize(CUcontext ctx)"),
-    ("// 11.2  usable by", "// 11.3  usable by"), ("// 11.3  look a", "// 99.0  look a"),
-])
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *", "cuMemcpyHtoD_v2(CUdeviceptr dstDevice, void *"),
+        ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(size_t bytesize, CUdeviceptr *dptr)"),
+        (
+            "cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)",
+            "cuMemAlloc_v2(CUdeviceptr *dptr, unsigned int bytesize)",
+        ),
+        ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr, size_t size)"),
+        ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr *dptr)"),
+        ("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", "cuMemAlloc_v2(CUdeviceptr **dptr, size_t bytesize)"),
+        ("cuMemAlloc_v2(", "cuMemAlloc("),
+        ("cuMemAlloc_v2(", "cuMemAlloc_v3("),
+        ("cuCtxGetLimit(", "cuCtxGetLimits("),
+        ("cuCtxSynchronize(void)", "cuCtxSynchronize(CUcontext ctx)"),
+        ("// 11.2  usable by", "// 11.3  usable by"),
+        ("// 11.3  look a", "// 99.0  look a"),
+    ],
+)
 def test_a_wrong_prototype_is_seen(header, right, wrong):
     assert lines().count(right) == 1
     found = list(prototype_differences(header, table(lines().replace(right, wrong))))
     assert found and len({line.partition(":")[0] for line in found}) == 1
 
 
-@pytest.mark.parametrize("enum, right, wrong", [
-    ("CUresult", "CUDA_ERROR_INVALID_VALUE = 1,", "CUDA_ERROR_INVALID_VALUE = 2,"),
-    ("CUresult", "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_INVALID_VALEU"),
-    ("CUresult", "    CUDA_ERROR_NOT_READY = 600,", ""),
-    ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 100,"),
-    ("CUmemorytype", "enum CUmemorytype", "enum CUmemoritype"),
-    ("#define", "#define CU_STREAM_LEGACY 1", "#define CU_STREAM_LEGACY 2"),
-    ("#define", "#define CU_STREAM_LEGACY", "#define CU_STREAM_LEGAZY"),
-])
+@pytest.mark.parametrize(
+    "enum, right, wrong",
+    [
+        ("CUresult", "CUDA_ERROR_INVALID_VALUE = 1,", "CUDA_ERROR_INVALID_VALUE = 2,"),
+        ("CUresult", "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_INVALID_VALEU"),
+        ("CUresult", "    CUDA_ERROR_NOT_READY = 600,", ""),
+        ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,", "CU_DEVICE_ATTRIBUTE_WARP_SIZE = 100,"),
+        ("CUmemorytype", "enum CUmemorytype", "enum CUmemoritype"),
+        ("#define", "#define CU_STREAM_LEGACY 1", "#define CU_STREAM_LEGACY 2"),
+        ("#define", "#define CU_STREAM_LEGACY", "#define CU_STREAM_LEGAZY"),
+    ],
+)
 def test_a_wrong_constant_is_seen(header, monkeypatch, enum, right, wrong):
     assert right in cuda_h.ENUMS
     monkeypatch.setattr(cuda_h, "ENUMS", cuda_h.ENUMS.replace(right, wrong, 1))
@@ -283,14 +331,17 @@ def _with_fields(base, fields):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name, change", [
-    ("CUDA_MEMCPY2D", lambda fields: [fields[1], fields[0], *fields[2:]]),                     # swapped
-    ("CUDA_MEMCPY2D", lambda fields: [(n, ctypes.c_uint if n == "Height" else t) for n, t in fields]),   # narrowed
-    ("CUDA_MEMCPY3D", lambda fields: fields[:-1]),                                             # one lacks
-    ("CUDA_MEMCPY3D", lambda fields: [("srcXinBytes", fields[0][1]), *fields[1:]]),            # misspelt
-    ("CUmemLocation", lambda fields: [*fields, ("more", ctypes.c_int)]),                       # one too many
-    ("CUmemAccessDesc", lambda fields: [("location", ctypes.c_uint), ("flags", ctypes.c_uint)]),
-])
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("CUDA_MEMCPY2D", lambda fields: [fields[1], fields[0], *fields[2:]]),  # swapped
+        ("CUDA_MEMCPY2D", lambda fields: [(n, ctypes.c_uint if n == "Height" else t) for n, t in fields]),  # narrowed
+        ("CUDA_MEMCPY3D", lambda fields: fields[:-1]),  # one lacks
+        ("CUDA_MEMCPY3D", lambda fields: [("srcXinBytes", fields[0][1]), *fields[1:]]),  # misspelt
+        ("CUmemLocation", lambda fields: [*fields, ("more", ctypes.c_int)]),  # one too many
+        ("CUmemAccessDesc", lambda fields: [("location", ctypes.c_uint), ("flags", ctypes.c_uint)]),
+    ],
+)
 def test_a_wrong_structure_is_seen(header, tmp_path, name, change):
     kind = getattr(cuda_h, name)
     wrong = _with_fields(kind, change(kind._fields_))
@@ -298,8 +349,16 @@ def test_a_wrong_structure_is_seen(header, tmp_path, name, change):
 
 
 @needs_compiler
-@pytest.mark.parametrize("text, like", [("size_t", "unsigned int"), ("int", "unsigned int"), ("CUdevice", "CUdeviceptr"),
-                                        ("size_t *", "int *"), ("CUmemLocation", "CUuuid")])
+@pytest.mark.parametrize(
+    "text, like",
+    [
+        ("size_t", "unsigned int"),
+        ("int", "unsigned int"),
+        ("CUdevice", "CUdeviceptr"),
+        ("size_t *", "int *"),
+        ("CUmemLocation", "CUuuid"),
+    ],
+)
 def test_a_wrong_parameter_type_is_seen(header, tmp_path, text, like):
     assert list(width_differences(header, {text: cuda_h._type_of(like)}, tmp_path))
 
@@ -342,8 +401,11 @@ CUresult CUDAAPI cuB_v3(void);
 @pytest.fixture
 def small(tmp_path):
     (tmp_path / "cuda.h").write_text(SMALL)
-    (tmp_path / "cudaTypedefs.h").write_text("\n".join(
-        f"typedef CUresult (CUDAAPI *PFN_cuA_{version})(int);" for version in ("v2000", "v12030", "v7000_ptsz")))
+    (tmp_path / "cudaTypedefs.h").write_text(
+        "\n".join(
+            f"typedef CUresult (CUDAAPI *PFN_cuA_{version})(int);" for version in ("v2000", "v12030", "v7000_ptsz")
+        )
+    )
     return header_reader.Header(tmp_path / "cuda.h")
 
 
@@ -415,8 +477,12 @@ def test_an_unknown_type_is_an_error():
 
 def test_constants_are_attributes():
     assert cuda_h.CUDA_ERROR_INVALID_VALUE == 1 and cuda_h.CU_STREAM_PER_THREAD == 2 and cuda_h.CU_DEVICE_CPU == -1
-    assert cuda_h.enum("CUmemorytype") == {"CU_MEMORYTYPE_HOST": 1, "CU_MEMORYTYPE_DEVICE": 2, "CU_MEMORYTYPE_ARRAY": 3,
-                                           "CU_MEMORYTYPE_UNIFIED": 4}
+    assert cuda_h.enum("CUmemorytype") == {
+        "CU_MEMORYTYPE_HOST": 1,
+        "CU_MEMORYTYPE_DEVICE": 2,
+        "CU_MEMORYTYPE_ARRAY": 3,
+        "CU_MEMORYTYPE_UNIFIED": 4,
+    }
     assert cuda_h.results()[700] == "CUDA_ERROR_ILLEGAL_ADDRESS" and cuda_h.results()[0] == "CUDA_SUCCESS"
     assert {"CU_LIMIT_STACK_SIZE", "CU_MEMHOSTALLOC_PORTABLE", "CUstream", "prototypes"} <= set(dir(cuda_h))
 
@@ -439,7 +505,9 @@ def test_no_constant_has_two_values():
 
 def test_everything_public_is_there():
     assert all(hasattr(cuda_h, name) for name in cuda_h.__all__) and len(set(cuda_h.__all__)) == len(cuda_h.__all__)
-    handles = {name for name, kind in vars(cuda_h).items() if isinstance(kind, type) and issubclass(kind, cuda_h.Handle)}
+    handles = {
+        name for name, kind in vars(cuda_h).items() if isinstance(kind, type) and issubclass(kind, cuda_h.Handle)
+    }
     assert handles <= set(cuda_h.__all__)
 
 
@@ -470,12 +538,15 @@ def test_many_threads_may_read_first():
 
 
 def test_import_needs_ctypes_only(python):
-    result = python(f"""
+    result = python(
+        f"""
         import ctypes, importlib.machinery, importlib.util, sys
         spec = importlib.util.spec_from_file_location("alone", {str(FOLDER / "cuda_h.py")!r})
         alone, before = importlib.util.module_from_spec(spec), set(sys.modules)
         spec.loader.exec_module(alone)
         alone.prototypes()["cuLaunchKernel"].parameters, alone.CU_STREAM_LEGACY
         print(*sorted(set(sys.modules) - before - {{"__future__"}}))
-    """, flags=("-S",))
+    """,
+        flags=("-S",),
+    )
     assert (result.returncode, result.stdout.strip()) == (0, ""), result

@@ -1,4 +1,5 @@
 """What the types of cuda_h let through to a driver, and what they refuse: each function is called as libcuda would be."""
+
 import ctypes
 
 import pytest
@@ -7,8 +8,11 @@ from tests.subject import module
 
 cuda_h = module("cuda_h")
 
-HANDLES = [name for name in cuda_h.__all__ if isinstance(getattr(cuda_h, name), type)
-           and issubclass(getattr(cuda_h, name), cuda_h.Handle) and name != "Handle"]
+HANDLES = [
+    name
+    for name in cuda_h.__all__
+    if isinstance(getattr(cuda_h, name), type) and issubclass(getattr(cuda_h, name), cuda_h.Handle) and name != "Handle"
+]
 
 
 def through(symbol, *arguments):
@@ -16,7 +20,8 @@ def through(symbol, *arguments):
     prototype, arrived = cuda_h.prototypes()[symbol], []
     listener = ctypes.CFUNCTYPE(ctypes.c_int, *prototype.machine_types)(lambda *got: arrived.extend(got) or 0)
     function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(
-        ctypes.cast(listener, ctypes.c_void_p).value)
+        ctypes.cast(listener, ctypes.c_void_p).value
+    )
     assert function(*arguments) == 0
     return arrived
 
@@ -32,7 +37,12 @@ def _samples(kind):
         yield value, bytes(value)
     elif issubclass(kind, ctypes._Pointer):
         value, array, at = kind._type_(), (kind._type_ * 3)(), ctypes.addressof
-        yield from [(None, None), (ctypes.byref(value), at(value)), (ctypes.pointer(value), at(value)), (array, at(array))]
+        yield from [
+            (None, None),
+            (ctypes.byref(value), at(value)),
+            (ctypes.pointer(value), at(value)),
+            (array, at(array)),
+        ]
     elif issubclass(kind, cuda_h._String):
         yield None, None
         array = ctypes.create_string_buffer(b"abc")
@@ -61,15 +71,15 @@ class Index:
         return self.value
 
 
-INTEGERS = {                                             # a symbol with one such parameter, the rest of its arguments left out
-    "int": ("cuDeviceGet", lambda x: (None, x), -2**31, 2**31 - 1),
+INTEGERS = {  # a symbol with one such parameter, the rest of its arguments left out
+    "int": ("cuDeviceGet", lambda x: (None, x), -(2**31), 2**31 - 1),
     "unsigned int": ("cuInit", lambda x: (x,), 0, 2**32 - 1),
     "size_t": ("cuMemAlloc_v2", lambda x: (None, x), 0, 2**64 - 1),
     "unsigned long long": ("cuGraphInstantiateWithFlags", lambda x: (None, None, x), 0, 2**64 - 1),
     "unsigned char": ("cuMemsetD8_v2", lambda x: (0, x, 0), 0, 2**8 - 1),
     "unsigned short": ("cuMemsetD16_v2", lambda x: (0, x, 0), 0, 2**16 - 1),
     "CUdeviceptr": ("cuMemFree_v2", lambda x: (x,), 0, 2**64 - 1),
-    "CUdevice": ("cuDevicePrimaryCtxRelease_v2", lambda x: (x,), -2**31, 2**31 - 1),
+    "CUdevice": ("cuDevicePrimaryCtxRelease_v2", lambda x: (x,), -(2**31), 2**31 - 1),
     "an enum": ("cuCtxGetLimit", lambda x: (None, x), 0, 2**32 - 1),
 }
 
@@ -79,7 +89,7 @@ def test_an_integer_of_its_range_only(c_name):
     symbol, arguments, low, high = INTEGERS[c_name]
     for value in (low, high, 1):
         assert value in through(symbol, *arguments(value)) and value in through(symbol, *arguments(Index(value)))
-    for value in {low - 1, high + 1, 2**64, -2**63 - 1, Index(high + 1)}:
+    for value in {low - 1, high + 1, 2**64, -(2**63) - 1, Index(high + 1)}:
         with pytest.raises(ctypes.ArgumentError, match=f"ValueError.*does not fit: {c_name} holds {low} to {high}"):
             through(symbol, *arguments(value))
     with pytest.raises(ctypes.ArgumentError, match="an integer of 20001 bits does not fit"):
@@ -87,9 +97,21 @@ def test_an_integer_of_its_range_only(c_name):
 
 
 @pytest.mark.parametrize("c_name", INTEGERS)
-@pytest.mark.parametrize("value, shown", [
-    (True, "True"), (False, "False"), (None, "None"), (1.0, "1.0"), ("1", "a str"), (b"1", "a bytes"), ([1], "a list"),
-    (cuda_h.CUstream(1), "a CUstream"), (ctypes.c_bool(True), "a c_bool"), (ctypes.c_void_p(1), "a c_void_p")])
+@pytest.mark.parametrize(
+    "value, shown",
+    [
+        (True, "True"),
+        (False, "False"),
+        (None, "None"),
+        (1.0, "1.0"),
+        ("1", "a str"),
+        (b"1", "a bytes"),
+        ([1], "a list"),
+        (cuda_h.CUstream(1), "a CUstream"),
+        (ctypes.c_bool(True), "a c_bool"),
+        (ctypes.c_void_p(1), "a c_void_p"),
+    ],
+)
 def test_what_is_no_integer_is_refused(c_name, value, shown):
     symbol, arguments, _, _ = INTEGERS[c_name]
     with pytest.raises(ctypes.ArgumentError, match=f"TypeError.*{c_name} wants an integer, not {shown}"):
@@ -101,8 +123,11 @@ def test_a_ctypes_integer_of_the_same_width():
     assert through("cuMemAlloc_v2", None, ctypes.c_int64(7)) == [None, 7]
     assert through("cuMemFree_v2", cuda_h.CUdeviceptr(2**50)) == [2**50]
     assert through("cuInit", ctypes.c_uint(7)) == through("cuInit", ctypes.c_int(7)) == [7]
-    for symbol, arguments, value in [("cuMemAlloc_v2", (None,), ctypes.c_int(7)), ("cuInit", (), ctypes.c_size_t(7)),
-                                     ("cuInit", (), ctypes.c_ubyte(7))]:
+    for symbol, arguments, value in [
+        ("cuMemAlloc_v2", (None,), ctypes.c_int(7)),
+        ("cuInit", (), ctypes.c_size_t(7)),
+        ("cuInit", (), ctypes.c_ubyte(7)),
+    ]:
         with pytest.raises(ctypes.ArgumentError, match="TypeError"):
             through(symbol, *arguments, value)
     with pytest.raises(ctypes.ArgumentError, match="ValueError.*-1 does not fit"):
@@ -124,8 +149,18 @@ def test_a_handle_takes_its_own_kind_only(name):
     assert kind.from_param(own) is own and kind.from_param(None) is None
     assert repr(own) == f"{name}(0x1000)" and repr(kind()) == f"{name}(0x0)"
     other = cuda_h.CUevent if kind is not cuda_h.CUevent else cuda_h.CUstream
-    for value in (other(4096), ctypes.c_void_p(4096), cuda_h.Handle(4096), "x", b"x", True, 1.5, ctypes.c_uint64(4096),
-                  ctypes.byref(own), type(name, (kind,), {})(1)):
+    for value in (
+        other(4096),
+        ctypes.c_void_p(4096),
+        cuda_h.Handle(4096),
+        "x",
+        b"x",
+        True,
+        1.5,
+        ctypes.c_uint64(4096),
+        ctypes.byref(own),
+        type(name, (kind,), {})(1),
+    ):
         with pytest.raises(TypeError, match=f"a {name} or None is wanted, not"):
             kind.from_param(value)
     with pytest.raises(TypeError, match=rf"a {name} or None is wanted, not 4096: if this is one, say {name}\(0x1000\)"):
@@ -152,8 +187,10 @@ def test_a_result_goes_where_its_type_fits():
 
 def test_a_structure_is_its_own_type():
     right = cuda_h.CUmemLocation(1, 0)
-    assert [bytes(got) if isinstance(got, cuda_h.CUmemLocation) else got
-            for got in through("cuMemAdvise_v2", 4096, 1, 1, right)] == [4096, 1, 1, bytes(right)]
+    assert [
+        bytes(got) if isinstance(got, cuda_h.CUmemLocation) else got
+        for got in through("cuMemAdvise_v2", 4096, 1, 1, right)
+    ] == [4096, 1, 1, bytes(right)]
     for wrong in (cuda_h.CUuuid(), 1, None):
         with pytest.raises(ctypes.ArgumentError):
             through("cuMemAdvise_v2", 4096, 1, 1, wrong)
@@ -164,9 +201,17 @@ def test_a_structure_is_its_own_type():
 def test_an_address_or_what_has_one():
     array, single = (ctypes.c_int * 4)(), ctypes.c_double()
     at = ctypes.addressof
-    for value, address in [(None, None), (0, None), (4096, 4096), (Index(4096), 4096), (ctypes.c_void_p(4096), 4096),
-                           (array, at(array)), (ctypes.byref(array, 8), at(array) + 8),
-                           (ctypes.byref(single), at(single)), (ctypes.pointer(single), at(single))]:
+    for value, address in [
+        (None, None),
+        (0, None),
+        (4096, 4096),
+        (Index(4096), 4096),
+        (ctypes.c_void_p(4096), 4096),
+        (array, at(array)),
+        (ctypes.byref(array, 8), at(array) + 8),
+        (ctypes.byref(single), at(single)),
+        (ctypes.pointer(single), at(single)),
+    ]:
         assert through("cuMemcpyDtoH_v2", value, 1, 2) == [address, 1, 2]
         assert through("cuMemcpyHtoD_v2", 1, value, 2) == [1, address, 2]
 
@@ -188,7 +233,7 @@ def test_what_has_no_address_is_refused(value):
             through(*arguments)
 
 
-@pytest.mark.parametrize("value", [-1, 2**64, -2**20000], ids=["negative", "65 bits", "long"])
+@pytest.mark.parametrize("value", [-1, 2**64, -(2**20000)], ids=["negative", "65 bits", "long"])
 def test_an_impossible_address_is_refused(value):
     with pytest.raises(ctypes.ArgumentError, match="ValueError.*is no address"):
         through("cuMemcpyDtoH_v2", value, 1, 2)
@@ -223,7 +268,9 @@ def test_a_callback():
     assert called == [4096]
     assert through("cuLaunchHostFunc", None, address, None) == [None, address, None]
     for value in (called.append, cuda_h.CUoccupancyB2DSize(lambda size: 0), b"x", True, ctypes.c_void_p(address)):
-        with pytest.raises(ctypes.ArgumentError, match=r"TypeError.*a function made with CUhostFn\(\.\.\.\), its address or"):
+        with pytest.raises(
+            ctypes.ArgumentError, match=r"TypeError.*a function made with CUhostFn\(\.\.\.\), its address or"
+        ):
             through("cuLaunchHostFunc", None, value, None)
     with pytest.raises(ctypes.ArgumentError, match="ValueError.*-1 is no address"):
         through("cuLaunchHostFunc", None, -1, None)

@@ -1,4 +1,5 @@
 """Our destructors and deleters, called by C at the worst moment: rules 0.1, 0.2 and 2.4 of docs/protocols.md."""
+
 from __future__ import annotations
 
 import _thread
@@ -18,7 +19,9 @@ import pytest
 from tests.subject import module, rawcuda
 
 callback_module, dlpack = module("callback"), module("dlpack")
-pytestmark = pytest.mark.skipif(not callback_module.available(), reason="no exception-preserving callback for this interpreter")
+pytestmark = pytest.mark.skipif(
+    not callback_module.available(), reason="no exception-preserving callback for this interpreter"
+)
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 _bare = _api["PyCapsule_New"]
 _bare.restype, _bare.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
@@ -95,10 +98,23 @@ def chained(make):
             raise ValueError("middle") from error
     except ValueError:
         kept = make()
-        raise OSError(2, "outer", str(kept is None))
+        raise OSError(2, "outer", str(kept is None))  # noqa: B904
 
 
-MATRIX = (local, argument, sorting, unhashable, missing_attribute, negation, addition, length, iteration, stop, nothing, chained)
+MATRIX = (
+    local,
+    argument,
+    sorting,
+    unhashable,
+    missing_attribute,
+    negation,
+    addition,
+    length,
+    iteration,
+    stop,
+    nothing,
+    chained,
+)
 
 
 def outcome(function, make):
@@ -126,7 +142,7 @@ def test_0_1_2_4_a_pending_exception_survives(function, traced, capsys):
         sys.setprofile(was[1])
     assert got == want
     gc.collect()
-    assert len(dlpack.outstanding) == before             # the destructor did its work
+    assert len(dlpack.outstanding) == before  # the destructor did its work
     assert "ignored" not in capsys.readouterr().err
 
 
@@ -228,7 +244,9 @@ def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monke
         for _ in range(20):
             steps = [functools.partial(operator.neg, _bare(1, None, address)), _thread.interrupt_main]
             with pytest.raises(TypeError, match="bad operand"):
-                list(map(operator.methodcaller("__call__"), iter(steps.pop, None)))       # no instruction of Python between the two
+                list(
+                    map(operator.methodcaller("__call__"), iter(steps.pop, None))
+                )  # no instruction of Python between the two
     finally:
         signal.signal(signal.SIGINT, was)
     assert len(got) + len(unraisable) >= 20 and set(unraisable) <= {Interrupted}
@@ -259,13 +277,13 @@ def test_nothing_of_a_pending_exception_is_kept_or_lost():
 
     def drop(*arguments):
         kept = makers.ours()
-        raise Local(*arguments, kept is None)
+        raise Local(*arguments, kept is None)  # noqa: F821
 
     def one(*arguments):
         try:
-            drop(*arguments)
-        except Local as error:
-            assert error.args == (*arguments, False) and error.__traceback__.tb_next.tb_frame.f_code is drop.__code__
+            drop(*arguments)  # noqa: F821
+        except Local as error:  # noqa: F821
+            assert error.args == (*arguments, False) and error.__traceback__.tb_next.tb_frame.f_code is drop.__code__  # noqa: F821
             return weakref.ref(error)
 
     refs = [one(i) for i in range(3)]
@@ -274,7 +292,7 @@ def test_nothing_of_a_pending_exception_is_kept_or_lost():
     gc.collect()
     assert sys.getrefcount(Local) == before and not any(ref() for ref in refs)
     kind = weakref.ref(Local)
-    del Local, one, drop                                 # their cells hold each other
+    del Local, one, drop  # their cells hold each other
     gc.collect()
     assert kind() is None
 
@@ -312,7 +330,8 @@ def test_0_2_thunks_are_immortal():
 
 
 def test_0_3_the_shared_pythonapi_is_left_alone(python):
-    result = python("""
+    result = python(
+        """
         import ctypes
         names = ["PyCapsule_New", "PyCapsule_GetPointer", "PyCapsule_GetName", "PyErr_Fetch", "PyObject_GetBuffer", "Py_IncRef"]
         before = {name: (getattr(ctypes.pythonapi, name).argtypes, getattr(ctypes.pythonapi, name).restype) for name in names}
@@ -326,7 +345,9 @@ def test_0_3_the_shared_pythonapi_is_left_alone(python):
             function = getattr(ctypes.pythonapi, name)
             assert (function.argtypes, function.restype) == before[name], name
         print("unharmed")
-    """, env={"RAWCUDA_DRIVER": None})
+    """,
+        env={"RAWCUDA_DRIVER": None},
+    )
     assert result.stdout == "unharmed\n", result.stderr
 
 
@@ -343,7 +364,7 @@ def test_recursion_near_its_limit_stays_a_recursion_error(monkeypatch):
     for _ in range(5):
         with pytest.raises((RecursionError, ctypes.ArgumentError)):
             endless()
-    for address in set(dlpack.outstanding) - set(before):        # cut short there: known, and reported as unraisable
+    for address in set(dlpack.outstanding) - set(before):  # cut short there: known, and reported as unraisable
         dlpack.outstanding.pop(address)
 
 
@@ -366,6 +387,7 @@ def test_nothing_grows():
 
 # -- where no callback is known
 
+
 @pytest.fixture
 def swept(monkeypatch):
     """Make exports work as on an interpreter without a safe callback."""
@@ -374,6 +396,7 @@ def swept(monkeypatch):
     monkeypatch.setattr(dlpack, "outstanding", {})
     monkeypatch.setattr(module("exporting"), "_templates", {})
     import atexit
+
     yield
     atexit.unregister(dlpack._exports.end)
 
@@ -381,10 +404,10 @@ def swept(monkeypatch):
 def test_swept_exports_are_freed_at_the_next_export(swept):
     v = rawcuda.view(bytearray(range(6)))
     before = sys.getrefcount(v)
-    v.__dlpack__(max_version=(1, 0))                     # dropped at once, unconsumed
+    v.__dlpack__(max_version=(1, 0))  # dropped at once, unconsumed
     kept = v.__dlpack__()
     assert len(dlpack.outstanding) == 1 and sys.getrefcount(v) == before + 1
-    w = rawcuda.view(kept)                               # consumed: the deleter is a C function that only marks
+    w = rawcuda.view(kept)  # consumed: the deleter is a C function that only marks
     del kept
     assert dlpack.sweep() == 0 and w.tolist() == list(range(6))
     del w

@@ -1,4 +1,5 @@
 """DLPack's C exchange table, read: section 4 of docs/protocols.md, over tables made by hand; named after its rules."""
+
 from __future__ import annotations
 
 import ctypes
@@ -30,7 +31,11 @@ class Table:
     def __init__(self, *, version=(1, 3), previous=0, device=(1, 0), own=True, borrow=True, stream=0):
         self.calls, self.freed, self.result = [], 0, 0
         self.device = device
-        self.functions = [OWN(self._own) if own else None, OWN(self._borrow) if borrow else None, STREAM(self._stream) if stream is not None else None]
+        self.functions = [
+            OWN(self._own) if own else None,
+            OWN(self._borrow) if borrow else None,
+            STREAM(self._stream) if stream is not None else None,
+        ]
         self.handle, self.dtype = stream, (2, 32, 1)
         own, borrow, stream = (ctypes.cast(f, ctypes.c_void_p).value if f is not None else 0 for f in self.functions)
         raw = struct.pack("=IIQQQQQQ", *version, previous, 0, own, 0, borrow, stream)
@@ -43,7 +48,9 @@ class Table:
 
     def tensor(self):
         where = ctypes.addressof(self.shape)
-        return struct.pack("=QiiiBBHQQQ", ctypes.addressof(self.values), *self.device, 2, *self.dtype, where, where + 16, 0)
+        return struct.pack(
+            "=QiiiBBHQQQ", ctypes.addressof(self.values), *self.device, 2, *self.dtype, where, where + 16, 0
+        )
 
     def _own(self, thing, out):
         self.calls.append(("own", type(thing).__name__))
@@ -81,10 +88,17 @@ def test_4_1_4_6_where_the_table_is(attribute, as_int):
     table = Table()
     thing = kind_of(table, attribute, table.address if as_int else None)()
     v = view(thing, protocol="dlpack_c_exchange")
-    assert (v.shape, v.strides, str(v.dtype), v.readonly, v.device, v.protocol) == ((2, 3), (12, 4), "float32", True, ("cpu", 0), "dlpack_c_exchange")
+    assert (v.shape, v.strides, str(v.dtype), v.readonly, v.device, v.protocol) == (
+        (2, 3),
+        (12, 4),
+        "float32",
+        True,
+        ("cpu", 0),
+        "dlpack_c_exchange",
+    )
     assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and table.calls == [("own", "Array")] and table.freed == 0
     del v
-    assert table.freed == 1                              # an owned tensor is ours to delete, once
+    assert table.freed == 1  # an owned tensor is ours to delete, once
 
 
 def test_4_2_older_tables_behind_newer_ones():
@@ -99,7 +113,7 @@ def test_4_2_older_tables_behind_newer_ones():
         assert caught.value.protocol == "dlpack_c_exchange" and not lonely.calls
     circle = Table(version=(2, 0))
     struct.pack_into("=Q", circle.memory, 8, circle.address)
-    with pytest.raises(ProtocolError):                   # and one that leads to itself ends, too
+    with pytest.raises(ProtocolError):  # and one that leads to itself ends, too
         view(kind_of(circle)(), protocol="dlpack_c_exchange")
 
 
@@ -123,7 +137,7 @@ def test_4_4_a_subclass_goes_the_python_way():
     with pytest.raises(ProtocolError, match="does not offer"):
         view(Sub(), protocol="dlpack_c_exchange")
     with pytest.raises(TypeError, match="no exporter"):
-        view(kind())                                     # unasked the table is used for torch's own types only
+        view(kind())  # unasked the table is used for torch's own types only
     assert not table.calls
 
 
@@ -146,16 +160,22 @@ def test_failing_without_an_exception():
         view(kind_of(table)(), protocol="dlpack_c_exchange")
 
 
-@pytest.mark.parametrize("missing, field", [("own", "managed_tensor_from_py_object_no_sync"), ("stream", "current_work_stream")])
+@pytest.mark.parametrize(
+    "missing, field", [("own", "managed_tensor_from_py_object_no_sync"), ("stream", "current_work_stream")]
+)
 def test_4_12_null_functions(missing, field):
     table = Table(**{missing: None if missing == "stream" else False})
     with pytest.raises(ProtocolError) as caught:
         view(kind_of(table)(), protocol="dlpack_c_exchange")
     assert caught.value.field == field
-    assert view(kind_of(Table(borrow=False))(), protocol="dlpack_c_exchange").shape == (2, 3)     # the only one that may be null
+    assert view(kind_of(Table(borrow=False))(), protocol="dlpack_c_exchange").shape == (
+        2,
+        3,
+    )  # the only one that may be null
 
 
 # -- torch, in a copy that has only what is looked at
+
 
 class Tensor:
     """What the reader asks of a torch tensor."""
@@ -202,11 +222,11 @@ def torch(monkeypatch):
 
 
 def test_4_5_a_borrowed_tensor_and_its_storage(torch):
-    for _ in range(3):                                   # learnt, known, known
+    for _ in range(3):  # learnt, known, known
         tensor = torch.Tensor()
         v = view(tensor)
         assert v.protocol == "dlpack_c_exchange" and v.tolist()[1] == [3.0, 4.0, 5.0] and not v.readonly
-        assert v.owner is tensor.storage                 # the memory is the storage's: tensor.data = ... gives the tensor another
+        assert v.owner is tensor.storage  # the memory is the storage's: tensor.data = ... gives the tensor another
     assert torch.table.calls == [("borrow", "Tensor")] * 3 and torch.table.freed == 0
 
 
@@ -221,20 +241,27 @@ def test_4_4_torchs_own_types_only(torch):
         view(FakeTensor())
 
 
-@pytest.mark.parametrize("changes, field", [({"requires_grad": True}, "requires_grad"), ({"conj": True}, "is_conj"), ({"neg": True}, "is_neg"),
-                                            ({"layout": "torch.sparse_coo"}, "layout")])
+@pytest.mark.parametrize(
+    "changes, field",
+    [
+        ({"requires_grad": True}, "requires_grad"),
+        ({"conj": True}, "is_conj"),
+        ({"neg": True}, "is_neg"),
+        ({"layout": "torch.sparse_coo"}, "layout"),
+    ],
+)
 @pytest.mark.parametrize("protocol", [None, "dlpack_c_exchange", "dlpack", "cuda_array_interface"])
 def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol):
-    if field == "is_conj":                               # which no other numbers can be
+    if field == "is_conj":  # which no other numbers can be
         torch.table.dtype = 5, 64, 1
     view(torch.Tensor())
     calls = list(torch.table.calls)
     for _ in range(2):
-        if field == "layout":                            # on the short way it is the real table that refuses
+        if field == "layout":  # on the short way it is the real table that refuses
             module("choosing").shortcuts.pop(torch.Tensor, None)
         with pytest.raises(ProtocolError) as caught:
             view(torch.Tensor(**changes), protocol=protocol)
-        assert caught.value.field == field and "tensor." in str(caught.value)    # the remedy
+        assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
     assert torch.table.calls == calls or field == "is_conj"
 
 
@@ -242,19 +269,21 @@ def test_what_the_short_way_doubts(torch):
     view(torch.Tensor()), view(torch.Tensor())
     table, usual = torch.table, torch.table.tensor
     for turn in range(2):
-        table.result = -1                                # a failure without an exception: what was filled in before does not count
+        table.result = -1  # a failure without an exception: what was filled in before does not count
         with pytest.raises(ProtocolError, match="without an exception"):
             view(torch.Tensor())
         table.result = 0
-        table.tensor = lambda: bytes(8) + usual()[8:]    # as storage.resize_(0) leaves it
+        table.tensor = lambda: bytes(8) + usual()[8:]  # as storage.resize_(0) leaves it
         with pytest.raises(ProtocolError, match="is no address of elements"):
             view(torch.Tensor())
-        table.tensor = lambda: usual()[:-16] + struct.pack("=QQ", ctypes.addressof(table.shape) + 8, 0)     # strides elsewhere
+        table.tensor = lambda: (
+            usual()[:-16] + struct.pack("=QQ", ctypes.addressof(table.shape) + 8, 0)
+        )  # strides elsewhere
         assert view(torch.Tensor()).strides == (12, 12)
         table.tensor = lambda: usual()[:-8] + struct.pack("=Q", 4)
         assert view(torch.Tensor()).ptr == ctypes.addressof(table.values) + 4
         table.tensor = usual
-        table.shape[0] = 3 - turn                        # extents that were not seen
+        table.shape[0] = 3 - turn  # extents that were not seen
         assert view(torch.Tensor()).shape == (3 - turn, 3)
         table.shape[0] = -2
         with pytest.raises(ProtocolError, match="negative extent"):
@@ -268,14 +297,14 @@ def test_4_9_the_stream_at_work(torch, monkeypatch):
     cuda_side = module("cuda_side")
     monkeypatch.setattr(cuda_side, "settle_stream", lambda made, stream: settled.append((made.stream, stream)))
     monkeypatch.setattr(cuda_side, "check_label", lambda made: None)
-    for handle, at_work in ((0, 1), (2, 2), (77, 77)):   # null is the legacy default stream
+    for handle, at_work in ((0, 1), (2, 2), (77, 77)):  # null is the legacy default stream
         table = Table(device=(2, 1), stream=handle)
         v = view(kind_of(table)(), protocol="dlpack_c_exchange", stream=2)
         assert v.device == ("cuda", 1) and table.calls[-1] == ("stream", 2, 1) and settled.pop() == (at_work, 2)
         del v
     assert not settled
     view(kind_of(Table())(), protocol="dlpack_c_exchange")
-    assert not settled                                   # host memory has no stream
+    assert not settled  # host memory has no stream
 
 
 def test_leaks(torch):

@@ -1,4 +1,5 @@
 """DLPack given to others: section 2 of docs/protocols.md, the producer's side, in host memory; named after its rules."""
+
 from __future__ import annotations
 
 import array
@@ -35,10 +36,19 @@ def fields(capsule):
     else:
         managed, flags, version = dlpack.DLManagedTensor.from_address(address), None, None
     tensor = managed.dl_tensor
-    read = lambda at: tuple((ctypes.c_int64 * tensor.ndim).from_address(at)) if at else None     # noqa: E731
-    return {"version": version, "flags": flags, "data": tensor.data, "device": (tensor.device.device_type, tensor.device.device_id),
-            "ndim": tensor.ndim, "dtype": (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes), "shape": read(tensor.shape),
-            "strides": read(tensor.strides), "byte_offset": tensor.byte_offset, "deleter": managed.deleter}
+    read = lambda at: tuple((ctypes.c_int64 * tensor.ndim).from_address(at)) if at else None  # noqa: E731
+    return {
+        "version": version,
+        "flags": flags,
+        "data": tensor.data,
+        "device": (tensor.device.device_type, tensor.device.device_id),
+        "ndim": tensor.ndim,
+        "dtype": (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
+        "shape": read(tensor.shape),
+        "strides": read(tensor.strides),
+        "byte_offset": tensor.byte_offset,
+        "deleter": managed.deleter,
+    }
 
 
 def floats(*shape):
@@ -60,7 +70,7 @@ def nothing_left_out():
 def test_2_1_2_2_names_are_static():
     capsules = [floats(2, 3).__dlpack__(), floats(2, 3).__dlpack__(max_version=(1, 0))]
     for _ in range(100):
-        gc.collect() if _ % 50 == 0 else bytes(b"dltensorx") * 100
+        gc.collect() if _ % 50 == 0 else b"dltensorx" * 100
     assert [name_of(capsule) for capsule in capsules] == [b"dltensor", b"dltensor_versioned"]
 
 
@@ -73,7 +83,7 @@ def test_2_3_a_dropped_capsule_frees_and_a_consumed_one_does_not():
         del capsule
         assert sys.getrefcount(v) == before
         capsule = v.__dlpack__(**keywords)
-        w = view(capsule)                                # consumes it
+        w = view(capsule)  # consumes it
         del capsule
         assert sys.getrefcount(v) == before + 1 and w.tolist() == v.tolist()
         del w
@@ -91,7 +101,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
     for capsule in capsules:
         address, deleter = pointer_of(capsule), fields(capsule)["deleter"]
         rename(capsule, ctypes.addressof(used))
-        jobs.append((ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter), address))        # CFUNCTYPE lets the GIL go
+        jobs.append((ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter), address))  # CFUNCTYPE lets the GIL go
     assert sys.getrefcount(v) == before + 50
     for delete, address in jobs[:10]:
         delete(address)
@@ -101,7 +111,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
     for thread in threads:
         thread.join()
     if sys.platform.startswith("linux"):
-        libc, handle = ctypes.CDLL(None), ctypes.c_ulong()                              # a thread that Python never saw
+        libc, handle = ctypes.CDLL(None), ctypes.c_ulong()  # a thread that Python never saw
         libc.pthread_create.argtypes = [ctypes.c_void_p] * 4
         libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
         for delete, address in jobs[30:]:
@@ -112,7 +122,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
             delete(address)
     assert sys.getrefcount(v) == before
     del capsules, capsule
-    assert sys.getrefcount(v) == before                  # and their destructors did not free once more
+    assert sys.getrefcount(v) == before  # and their destructors did not free once more
 
 
 def test_2_6_every_export_is_its_own():
@@ -136,7 +146,7 @@ def test_2_7_the_memory_lives_until_the_deleter():
 def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, before):
     v = floats(6)
     monkeypatch.setattr(module("exporting"), "_templates", {})
-    if before:                                           # then it is made by the short way
+    if before:  # then it is made by the short way
         v.__dlpack__(max_version=(1, 0))
     before = sys.getrefcount(v), len(dlpack.outstanding)
     monkeypatch.setattr(dlpack, "_layouts", {})
@@ -144,6 +154,7 @@ def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, b
     class Fails:
         def __call__(self, *arguments):
             raise MemoryError("injected")
+
         pack_into = __call__
 
     monkeypatch.setattr(dlpack, broken, Fails())
@@ -158,30 +169,71 @@ def test_2_9_the_signature():
     signature = inspect.signature(rawcuda.StridedView.__dlpack__)
     assert list(signature.parameters) == ["self", "stream", "max_version", "dl_device", "copy"]
     assert all(p.kind is p.KEYWORD_ONLY and p.default is None for p in list(signature.parameters.values())[1:])
-    assert inspect.isfunction(vars(rawcuda.StridedView)["__dlpack__"]) and inspect.isfunction(vars(rawcuda.StridedView)["__dlpack_device__"])
+    assert inspect.isfunction(vars(rawcuda.StridedView)["__dlpack__"]) and inspect.isfunction(
+        vars(rawcuda.StridedView)["__dlpack_device__"]
+    )
     with pytest.raises(TypeError):
         floats(6).__dlpack__(None)
 
 
-@pytest.mark.parametrize("max_version, versioned", [(None, False), ((0, 8), False), ((0, 0), False), ((1, 0), True), ((1, 3), True), ((1, 9), True),
-                                                    ((2, 0), True), ([1, 0], True)])
+@pytest.mark.parametrize(
+    "max_version, versioned",
+    [
+        (None, False),
+        ((0, 8), False),
+        ((0, 0), False),
+        ((1, 0), True),
+        ((1, 3), True),
+        ((1, 9), True),
+        ((2, 0), True),
+        ([1, 0], True),
+    ],
+)
 def test_1_31_2_10_max_version(max_version, versioned):
     said = fields(floats(2, 3).__dlpack__(max_version=max_version))
     assert said["version"] == ((1, 3) if versioned else None) and said["flags"] == (0 if versioned else None)
-    assert said["shape"] == (2, 3) and said["strides"] == (3, 1) and said["byte_offset"] == 0 and said["device"] == (1, 0)
+    assert (
+        said["shape"] == (2, 3) and said["strides"] == (3, 1) and said["byte_offset"] == 0 and said["device"] == (1, 0)
+    )
 
 
-@pytest.mark.parametrize("keyword, value", [
-    ("max_version", 1), ("max_version", "13"), ("max_version", (1,)), ("max_version", ("a", "b")), ("dl_device", 1), ("dl_device", "cpu"),
-    ("dl_device", (1, 0, 0)), ("dl_device", (1, None)), ("copy", 1), ("copy", "no"), ("stream", "x"), ("stream", 0), ("stream", 1), ("stream", 5),
-    ("stream", True), ("stream", -2), ("stream", 1.0), ("stream", int), ("stream", type), ("dl_device", (2, 0)), ("dl_device", (99, 0)), ("dl_device", (1, 1)),
-])
+@pytest.mark.parametrize(
+    "keyword, value",
+    [
+        ("max_version", 1),
+        ("max_version", "13"),
+        ("max_version", (1,)),
+        ("max_version", ("a", "b")),
+        ("dl_device", 1),
+        ("dl_device", "cpu"),
+        ("dl_device", (1, 0, 0)),
+        ("dl_device", (1, None)),
+        ("copy", 1),
+        ("copy", "no"),
+        ("stream", "x"),
+        ("stream", 0),
+        ("stream", 1),
+        ("stream", 5),
+        ("stream", True),
+        ("stream", -2),
+        ("stream", 1.0),
+        ("stream", int),
+        ("stream", type),
+        ("dl_device", (2, 0)),
+        ("dl_device", (99, 0)),
+        ("dl_device", (1, 1)),
+    ],
+)
 def test_2_10_2_13_never_a_type_error(keyword, value):
     v = floats(2, 3)
     before = sys.getrefcount(v)
     with pytest.raises(ProtocolError) as caught:
         v.__dlpack__(**{keyword: value})
-    assert caught.value.field in (keyword, "dl_device") and caught.value.protocol == "dlpack" and str(value) in str(caught.value)
+    assert (
+        caught.value.field in (keyword, "dl_device")
+        and caught.value.protocol == "dlpack"
+        and str(value) in str(caught.value)
+    )
     del caught
     gc.collect()
     assert sys.getrefcount(v) == before
@@ -206,7 +258,7 @@ def test_2_12_copies(max_version):
     assert said["data"] != v.ptr and said["flags"] == (2 if max_version else None) and said["strides"] == (2, 1)
     assert view(capsule).tolist() == v.T.tolist()
     readonly = view(b"abc")
-    said = fields(readonly.__dlpack__(copy=True, max_version=max_version))       # a copy may be written, so it may be legacy
+    said = fields(readonly.__dlpack__(copy=True, max_version=max_version))  # a copy may be written, so it may be legacy
     assert said["flags"] == (2 if max_version else None)
     assert fields(v.__dlpack__(copy=False, max_version=max_version))["data"] == v.ptr
 
@@ -220,13 +272,16 @@ def test_2_14_read_only():
     assert fields(v.__dlpack__(max_version=(1, 0)))["flags"] == 1
 
 
-@pytest.mark.parametrize("make, field", [
-    (lambda: view(array.array("f", [1, 2, 3]))[::-1], "strides"),
-    (lambda: view(bytearray(24)).reinterpret("|V12").reinterpret("|V12"), "dtype"),
-    (lambda: view(bytearray(16)).reinterpret("float128"), "dtype"),
-    (lambda: view(bytearray(16)).reinterpret("<M8[s]"), "dtype"),
-    (lambda: view(bytearray(16)).reinterpret("|S4"), "dtype"),
-])
+@pytest.mark.parametrize(
+    "make, field",
+    [
+        (lambda: view(array.array("f", [1, 2, 3]))[::-1], "strides"),
+        (lambda: view(bytearray(24)).reinterpret("|V12").reinterpret("|V12"), "dtype"),
+        (lambda: view(bytearray(16)).reinterpret("float128"), "dtype"),
+        (lambda: view(bytearray(16)).reinterpret("<M8[s]"), "dtype"),
+        (lambda: view(bytearray(16)).reinterpret("|S4"), "dtype"),
+    ],
+)
 def test_2_13_2_16_what_dlpack_cannot_say(make, field):
     for max_version in (None, (1, 0)):
         with pytest.raises(ProtocolError) as caught:
@@ -252,11 +307,17 @@ def test_1_16_swapped_bytes_never_get_in():
 
 
 def test_1_21_strides_are_always_written():
-    for make, strides in ((lambda: floats(2, 3), (3, 1)), (lambda: floats(2, 3).T, (1, 3)), (lambda: floats(6)[None, :, None], (6, 1, 1)),
-                          (lambda: floats(6)[:0], (1,)), (lambda: floats(2, 3)[:, :1], (3, 1)), (lambda: floats(2, 3)[:, 1], (3,))):
+    for make, strides in (
+        (lambda: floats(2, 3), (3, 1)),
+        (lambda: floats(2, 3).T, (1, 3)),
+        (lambda: floats(6)[None, :, None], (6, 1, 1)),
+        (lambda: floats(6)[:0], (1,)),
+        (lambda: floats(2, 3)[:, :1], (3, 1)),
+        (lambda: floats(2, 3)[:, 1], (3,)),
+    ):
         for max_version in (None, (1, 0)):
             assert fields(make().__dlpack__(max_version=max_version))["strides"] == strides
-    for _ in range(2):                                   # the second is copied from the first
+    for _ in range(2):  # the second is copied from the first
         said = fields(capsule := floats(1).reshape(()).__dlpack__(max_version=(1, 0)))
         at = pointer_of(capsule) + 32
         assert said["ndim"] == 0 and struct.unpack("QQ", ctypes.string_at(at + 24, 16)) == (0, 0)
@@ -266,27 +327,32 @@ def test_1_21_strides_are_always_written():
 
 @pytest.mark.parametrize("windows", [True, False])
 def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, windows):
-    if not windows:                                      # as where the place of a capsule's fields is not found
+    if not windows:  # as where the place of a capsule's fields is not found
         pointers, names = dlpack._open_windows(None)
         monkeypatch.setattr(dlpack, "pointers", pointers)
         monkeypatch.setattr(dlpack, "names", names)
     monkeypatch.setattr(module("exporting"), "_templates", {})
     arrays = [floats(2, 3, 4)[:, :n] for n in (2, 3)]
-    for _ in range(2):                                   # the second are copied from the first
+    for _ in range(2):  # the second are copied from the first
         capsules = [v.__dlpack__(max_version=(1, 0)) for v in arrays]
     consumed = view(arrays[1].__dlpack__(max_version=(1, 0)))
     other = arrays[0].__dlpack__(max_version=(1, 0))
     at = pointer_of(other)
     for pointer in struct.unpack("QQ", ctypes.string_at(at + 56, 16)):
         assert at < pointer < at + 160
-        ctypes.memset(pointer, 7, 24)                    # who has a tensor may write into it
+        ctypes.memset(pointer, 7, 24)  # who has a tensor may write into it
     del other
     module("exporting")._templates.clear()
     gc.collect()
     kept = [bytes(80) for _ in range(100)] + [ctypes.create_string_buffer(128) for _ in range(100)]
     for v, capsule in zip(arrays, capsules):
         said = fields(capsule)
-        assert (said["data"], said["shape"], said["strides"], said["deleter"]) == (v.ptr, v.shape, (12, 4, 1), dlpack._exports.deleter)
+        assert (said["data"], said["shape"], said["strides"], said["deleter"]) == (
+            v.ptr,
+            v.shape,
+            (12, 4, 1),
+            dlpack._exports.deleter,
+        )
         assert said["version"] == (1, 3) and said["flags"] == said["byte_offset"] == 0 and said["device"] == (1, 0)
     assert consumed.tolist() == arrays[1].tolist() and kept
     before = sys.getrefcount(arrays[0]), len(dlpack.outstanding)
@@ -337,7 +403,8 @@ def test_a_foreign_tensor_passes_through():
 
 
 def test_2_28_exports_outlive_the_interpreter(python):
-    result = python("""
+    result = python(
+        """
         import array, atexit, builtins, ctypes, gc, sys, threading
         from tests.subject import rawcuda, module
         dlpack = module("dlpack")
@@ -372,5 +439,7 @@ def test_2_28_exports_outlive_the_interpreter(python):
                 w.__dlpack__(max_version=(1, 0))
         for _ in range(2):
             threading.Thread(target=work, daemon=True).start()
-    """, env={"RAWCUDA_DRIVER": None})
+    """,
+        env={"RAWCUDA_DRIVER": None},
+    )
     assert result.returncode == 0 and result.stdout == "harmless\n" and "Error" not in result.stderr, result.stderr

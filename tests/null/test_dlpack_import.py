@@ -1,4 +1,5 @@
 """DLPack read from hand-made producers: sections 1 and 2 of docs/protocols.md, the consumer's side; named after its rules."""
+
 from __future__ import annotations
 
 import ctypes
@@ -32,7 +33,7 @@ def refused(tensor, field, value=None, **keywords):
     assert str(error).startswith("dlpack: ") and (value is None or str(value) in str(error)), error
     del caught, error
     gc.collect()
-    assert tensor.freed == len(exporter.asked)           # each capsule that was made was dropped
+    assert tensor.freed == len(exporter.asked)  # each capsule that was made was dropped
 
 
 EVERY_VERSION = pytest.mark.parametrize("version", [None, (1, 0), (1, 1), (1, 2), (1, 3)], ids=str)
@@ -41,11 +42,23 @@ EVERY_VERSION = pytest.mark.parametrize("version", [None, (1, 0), (1, 1), (1, 2)
 def test_what_a_view_says():
     tensor = Tensor()
     v = viewed(tensor)
-    assert v.ptr == ctypes.addressof(tensor.values) and v.shape == (2, 3) and v.strides == (12, 4) and v.element_strides == (3, 1)
-    assert v.dtype == "float32" and str(v.dtype) == "float32" and v.itemsize == 4 and v.ndim == 2 and v.size == 6 and v.nbytes == 24
+    assert (
+        v.ptr == ctypes.addressof(tensor.values)
+        and v.shape == (2, 3)
+        and v.strides == (12, 4)
+        and v.element_strides == (3, 1)
+    )
+    assert (
+        v.dtype == "float32"
+        and str(v.dtype) == "float32"
+        and v.itemsize == 4
+        and v.ndim == 2
+        and v.size == 6
+        and v.nbytes == 24
+    )
     assert v.device == ("cpu", 0) and v.protocol == "dlpack" and not v.readonly and v.stream is None and len(v) == 2
     assert v.is_c_contiguous and not v.is_f_contiguous and v.is_host_accessible and not v.is_device_accessible
-    assert type(v.owner).__name__ == "PyCapsule" and name_of(v.owner) == b"dltensor_versioned"      # kept as it came
+    assert type(v.owner).__name__ == "PyCapsule" and name_of(v.owner) == b"dltensor_versioned"  # kept as it came
     assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     w = v[1]
     del v
@@ -75,7 +88,12 @@ def test_1_18_byte_offset_counts(version):
 @EVERY_VERSION
 def test_1_19_no_elements(shape, data, version):
     v = viewed(Tensor(data, shape=shape, version=version), writable=True)
-    assert v.size == v.nbytes == 0 and v.is_c_contiguous and v.is_f_contiguous and v.tolist() == ([] if shape[0] == 0 else [[], [], []])
+    assert (
+        v.size == v.nbytes == 0
+        and v.is_c_contiguous
+        and v.is_f_contiguous
+        and v.tolist() == ([] if shape[0] == 0 else [[], [], []])
+    )
     assert v.download().shape == shape and v.memoryview().nbytes == 0
     v.copy_from(v)
     v.fill(1)
@@ -90,9 +108,14 @@ def test_1_19_null_data_with_elements_is_refused():
 
 
 @EVERY_VERSION
-@pytest.mark.parametrize("shape, strides, expected", [
-    ((2, 3), (1, 2), [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]), ((3, 2), (0, 1), [[0.0, 1.0]] * 3), ((2, 2), (6, 2), [[0.0, 2.0], [6.0, 8.0]]),
-])
+@pytest.mark.parametrize(
+    "shape, strides, expected",
+    [
+        ((2, 3), (1, 2), [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]),
+        ((3, 2), (0, 1), [[0.0, 1.0]] * 3),
+        ((2, 2), (6, 2), [[0.0, 2.0], [6.0, 8.0]]),
+    ],
+)
 def test_1_20_strides_count_elements(version, shape, strides, expected):
     v = viewed(Tensor(shape=shape, strides=strides, version=version))
     assert v.tolist() == expected and v.element_strides == strides and v.strides == tuple(4 * s for s in strides)
@@ -134,18 +157,31 @@ def test_1_24_1_25_a_null_deleter_and_a_freed_struct():
     tensor = Tensor()
     v = view(tensor.capsule())
     assert v.shape == (2, 3)
-    del v                                                # the deleter overwrites struct and shape: read later, they crash
+    del v  # the deleter overwrites struct and shape: read later, they crash
     assert tensor.freed == 1
 
 
 @EVERY_VERSION
-@pytest.mark.parametrize("field, changes", [
-    ("ndim", dict(ndim=-1)), ("ndim", dict(ndim=65)), ("ndim", dict(ndim=2**31 - 1)), ("shape", dict(shape=(-1, 3))),
-    ("shape", dict(shape=(2**32, 2**32))), ("shape", dict(shape=(2**62,))), ("shape", dict(shape=(0, 2**63 - 1, 2**63 - 1))),
-    ("dtype", dict(dtype=(2, 32, 0))), ("dtype", dict(dtype=(2, 0, 1))), ("shape", dict(shape=0, ndim=2)), ("shape", dict(shape=8, ndim=1)),
-    ("strides", dict(shape=(2,), strides=8)), ("shape", dict(shape=2**63, ndim=1)), ("strides", dict(shape=(3,), strides=(2**62,))),
-    ("strides", dict(shape=(3,), strides=(-2**62,))),
-])
+@pytest.mark.parametrize(
+    "field, changes",
+    [
+        ("ndim", dict(ndim=-1)),
+        ("ndim", dict(ndim=65)),
+        ("ndim", dict(ndim=2**31 - 1)),
+        ("shape", dict(shape=(-1, 3))),
+        ("shape", dict(shape=(2**32, 2**32))),
+        ("shape", dict(shape=(2**62,))),
+        ("shape", dict(shape=(0, 2**63 - 1, 2**63 - 1))),
+        ("dtype", dict(dtype=(2, 32, 0))),
+        ("dtype", dict(dtype=(2, 0, 1))),
+        ("shape", dict(shape=0, ndim=2)),
+        ("shape", dict(shape=8, ndim=1)),
+        ("strides", dict(shape=(2,), strides=8)),
+        ("shape", dict(shape=2**63, ndim=1)),
+        ("strides", dict(shape=(3,), strides=(2**62,))),
+        ("strides", dict(shape=(3,), strides=(-(2**62),))),
+    ],
+)
 def test_1_26_validated_before_use(version, field, changes):
     refused(Tensor(version=version, **changes), field)
 
@@ -155,7 +191,10 @@ def test_64_dimensions_are_fine():
     assert v.ndim == 64 and v.squeeze().tolist() == [0.0, 1.0, 2.0] and v.memoryview().ndim == 64
 
 
-@pytest.mark.parametrize("version, fine", [((1, 0), True), ((1, 9), True), ((1, 2**32 - 1), True), ((2, 0), False), ((0, 8), False), ((99, 1), False)])
+@pytest.mark.parametrize(
+    "version, fine",
+    [((1, 0), True), ((1, 9), True), ((1, 2**32 - 1), True), ((2, 0), False), ((0, 8), False), ((99, 1), False)],
+)
 def test_1_32_another_major_is_refused_and_freed(version, fine):
     tensor = Tensor(version=version)
     if fine:
@@ -165,12 +204,13 @@ def test_1_32_another_major_is_refused_and_freed(version, fine):
         handed = (again := Tensor(version=version)).capsule()
         with pytest.raises(ProtocolError):
             view(handed)
-        assert again.freed == 0 and name_of(handed) == b"dltensor_versioned"     # left as it was: the user's
+        assert again.freed == 0 and name_of(handed) == b"dltensor_versioned"  # left as it was: the user's
         del handed
         assert again.freed == 1
 
 
 # -- the Python level
+
 
 def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
     exporter = Exporter(Tensor(), says=(1, None))
@@ -180,7 +220,7 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
         pass
 
     assert view(Exporter(Tensor(), says=(Kind(1), Kind(0)))).device == ("cpu", 0)
-    assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)     # without the method: the capsule knows
+    assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)  # without the method: the capsule knows
     for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0), (1.5, 0), ("1", "0"), (1, 0.0)):
         with pytest.raises(ProtocolError, match="__dlpack_device__"):
             view(Exporter(Tensor(), says=wrong))
@@ -188,18 +228,27 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
         view(object())
 
 
-@pytest.mark.parametrize("knows, asked", [
-    ((), [{"max_version": (1, 3)}, {}]), (("stream",), [{"max_version": (1, 3)}, {}]),
-    (("stream", "max_version"), [{"max_version": (1, 3)}]), (("stream", "max_version", "dl_device", "copy"), [{"max_version": (1, 3)}]),
-])
+@pytest.mark.parametrize(
+    "knows, asked",
+    [
+        ((), [{"max_version": (1, 3)}, {}]),
+        (("stream",), [{"max_version": (1, 3)}, {}]),
+        (("stream", "max_version"), [{"max_version": (1, 3)}]),
+        (("stream", "max_version", "dl_device", "copy"), [{"max_version": (1, 3)}]),
+    ],
+)
 def test_2_21_exporters_older_than_a_keyword(knows, asked):
     exporter = Exporter(Tensor(), knows=knows)
     assert view(exporter).tolist()[0] == [0.0, 1.0, 2.0] and exporter.asked == asked
 
 
-@pytest.mark.parametrize("knows, asked", [
-    (("stream",), [{"max_version": (1, 3), "stream": 1}, {"stream": 1}]), (("stream", "max_version"), [{"max_version": (1, 3), "stream": 1}]),
-])
+@pytest.mark.parametrize(
+    "knows, asked",
+    [
+        (("stream",), [{"max_version": (1, 3), "stream": 1}, {"stream": 1}]),
+        (("stream", "max_version"), [{"max_version": (1, 3), "stream": 1}]),
+    ],
+)
 def test_2_21_the_stream_is_kept(knows, asked):
     exporter = Exporter(Tensor(device=(2, 1)), knows=knows)
     assert view(exporter).device == ("cuda", 1) and exporter.asked == asked
@@ -223,9 +272,14 @@ def test_2_23_after_a_buffer_error_the_other_kind_is_asked_for_once():
 
 
 def test_2_24_the_name_decides():
-    assert view(Exporter(Tensor(version=None))).readonly             # a legacy capsule, though (1, 3) was asked for
+    assert view(Exporter(Tensor(version=None))).readonly  # a legacy capsule, though (1, 3) was asked for
     assert not view(Exporter(Tensor())).readonly
-    for name, words in ((b"used_dltensor", "consumed"), (b"used_dltensor_versioned", "consumed"), (b"something_else", "no name"), (None, "None")):
+    for name, words in (
+        (b"used_dltensor", "consumed"),
+        (b"used_dltensor_versioned", "consumed"),
+        (b"something_else", "no name"),
+        (None, "None"),
+    ):
         with pytest.raises(ProtocolError, match=words) as caught:
             view(Exporter(Tensor(), capsule=capsule(4096, name)))
         assert caught.value.field == "capsule.name"
@@ -305,7 +359,9 @@ def test_2_27_the_deleter_is_called_with_the_gil():
     check = ctypes.PyDLL(None)["PyGILState_Check"] if sys.platform != "win32" else None
     held = []
     tensor = Tensor()
-    raw = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda address: held.append(check()))     # PYFUNCTYPE: takes no GIL itself
+    raw = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(
+        lambda address: held.append(check())
+    )  # PYFUNCTYPE: takes no GIL itself
     ctypes.c_uint64.from_address(tensor.address + 16).value = ctypes.cast(raw, ctypes.c_void_p).value
     v = view(tensor.capsule())
     del v
@@ -336,7 +392,10 @@ def test_2_29_read_only_is_never_lost():
 def test_2_29_a_legacy_capsule_cannot_say():
     assert viewed(Tensor(version=None)).readonly
     assert not viewed(Tensor(version=None), writable=True).readonly
-    assert view(Tensor(version=None).capsule()).readonly and not view(Tensor(version=None).capsule(), writable=True).readonly
+    assert (
+        view(Tensor(version=None).capsule()).readonly
+        and not view(Tensor(version=None).capsule(), writable=True).readonly
+    )
 
     class Both(Exporter):
         def __init__(self, tensor, data):
@@ -346,7 +405,7 @@ def test_2_29_a_legacy_capsule_cannot_say():
     for readonly, shift in ((False, 0), (True, 0), (False, 4)):
         tensor = Tensor(version=None)
         v = view(Both(tensor, (ctypes.addressof(tensor.values) + shift, readonly)), protocol="dlpack")
-        assert v.readonly == (readonly or shift != 0)    # what it says of another address is no word on this one
+        assert v.readonly == (readonly or shift != 0)  # what it says of another address is no word on this one
 
 
 def test_2_30_unknown_code_and_device():
@@ -363,6 +422,7 @@ def test_2_31_the_copied_flag_proves_nothing():
 
 def test_2_33_nothing_but_the_struct_is_held():
     import weakref
+
     tensor = Tensor()
     exporter = Exporter(tensor)
     gone = weakref.ref(exporter)
@@ -376,7 +436,7 @@ def test_3_4_rocm_memory_is_refused_before_a_stream_is_needed():
     exporter = Exporter(Tensor(device=(10, 0)))
     with pytest.raises(ProtocolError, match="kDLROCM"):
         view(exporter)
-    assert exporter.asked == [{"max_version": (1, 3)}]   # what 0, 1 and 2 mean there is another matter
+    assert exporter.asked == [{"max_version": (1, 3)}]  # what 0, 1 and 2 mean there is another matter
 
 
 def test_packed_elements_have_no_address():
@@ -391,7 +451,10 @@ def test_lanes():
     assert v[1].reshape(1).reinterpret("float32").tolist() == [4.0, 5.0, 6.0, 7.0]
 
 
-@pytest.mark.parametrize("says, device", [((2, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 1), (2, 0)), ((13, 0), (2, 0)), ((2, 0), (3, 0)), ((10, 0), (1, 0))])
+@pytest.mark.parametrize(
+    "says, device",
+    [((2, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 1), (2, 0)), ((13, 0), (2, 0)), ((2, 0), (3, 0)), ((10, 0), (1, 0))],
+)
 def test_a_capsule_that_contradicts_its_exporter(says, device):
     refused(Tensor(device=device), "__dlpack_device__", value=says, says=says)
 
@@ -404,11 +467,17 @@ def test_pinned_memory_may_be_called_so_by_either():
 
 # -- which protocol, and whose error
 
+
 def test_5_17_a_buffer_error_falls_to_the_next_protocol():
     class Both(Exporter):
         @property
         def __array_interface__(self):
-            return {"shape": (3,), "typestr": "<f4", "version": 3, "data": (ctypes.addressof(self.tensor.values), False)}
+            return {
+                "shape": (3,),
+                "typestr": "<f4",
+                "version": 3,
+                "data": (ctypes.addressof(self.tensor.values), False),
+            }
 
     falls = BufferError("not this time")
     v = view(Both(Tensor(), raises={True: falls, False: falls}))
@@ -419,7 +488,7 @@ def test_5_17_a_buffer_error_falls_to_the_next_protocol():
     own = RuntimeError("requires grad")
     with pytest.raises(RuntimeError) as caught:
         view(Both(Tensor(), raises={True: own}))
-    assert caught.value is own                           # unchanged, and asked once: no other protocol
+    assert caught.value is own  # unchanged, and asked once: no other protocol
     assert view(Both(Tensor())).protocol == "dlpack"
 
 
@@ -427,7 +496,12 @@ def test_when_every_protocol_refuses_each_is_told():
     class Both(Exporter):
         @property
         def __array_interface__(self):
-            return {"shape": (3,), "typestr": "|O8", "version": 3, "data": (ctypes.addressof(self.tensor.values), False)}
+            return {
+                "shape": (3,),
+                "typestr": "|O8",
+                "version": 3,
+                "data": (ctypes.addressof(self.tensor.values), False),
+            }
 
     with pytest.raises(ProtocolError, match="(?s)dlpack: dtype.*array_interface: typestr") as caught:
         view(Both(Tensor(dtype=(99, 1, 1))))

@@ -1,4 +1,5 @@
 """DLPack's C exchange table, offered: the functions called as C code calls them, and above all their way to fail."""
+
 from __future__ import annotations
 
 import array
@@ -21,7 +22,9 @@ _get = _api["PyCapsule_GetPointer"]
 _get.restype, _get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _forget = _api["Py_DecRef"]
 _forget.argtypes, _forget.restype = [ctypes.py_object], None
-FROM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)        # PYFUNCTYPE raises what is pending afterwards
+FROM = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.py_object, ctypes.c_void_p
+)  # PYFUNCTYPE raises what is pending afterwards
 TO = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
@@ -31,7 +34,9 @@ DELETE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 @pytest.fixture
 def table():
-    return dlpack.DLPackExchangeAPI.from_address(_get(rawcuda.StridedView.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
+    return dlpack.DLPackExchangeAPI.from_address(
+        _get(rawcuda.StridedView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -52,27 +57,40 @@ def tensor_of(table, thing):
 def test_4_1_4_3_it_is_on_the_type_and_always_the_same():
     capsule = rawcuda.StridedView.__dlpack_c_exchange_api__
     v = view(array.array("f", range(6)))
-    assert name_of(capsule) == b"dlpack_exchange_api" and capsule is v.__dlpack_c_exchange_api__ is type(v).__dlpack_c_exchange_api__
+    assert (
+        name_of(capsule) == b"dlpack_exchange_api"
+        and capsule is v.__dlpack_c_exchange_api__ is type(v).__dlpack_c_exchange_api__
+    )
     gc.collect()
     assert rawcuda.StridedView.__dlpack_c_exchange_api__ is capsule
 
 
 def test_4_2_4_12_the_table(table):
     assert (table.header.version.major, table.header.version.minor, table.header.prev_api) == (1, 3, None)
-    assert table.managed_tensor_allocator and table.managed_tensor_from_py_object_no_sync and table.managed_tensor_to_py_object_no_sync
-    assert table.current_work_stream and not table.dltensor_from_py_object_no_sync       # the only one that may be null
+    assert (
+        table.managed_tensor_allocator
+        and table.managed_tensor_from_py_object_no_sync
+        and table.managed_tensor_to_py_object_no_sync
+    )
+    assert table.current_work_stream and not table.dltensor_from_py_object_no_sync  # the only one that may be null
 
 
 def test_4_6_a_view_goes_out(table):
     v = view(array.array("f", range(6))).reshape(2, 3)
     before = sys.getrefcount(v)
     tensor, address = tensor_of(table, v[:, ::2])
-    assert (tensor.version.major, tensor.version.minor, tensor.flags, tensor.dl_tensor.data, tensor.dl_tensor.ndim) == (1, 3, 0, v.ptr, 2)
+    assert (tensor.version.major, tensor.version.minor, tensor.flags, tensor.dl_tensor.data, tensor.dl_tensor.ndim) == (
+        1,
+        3,
+        0,
+        v.ptr,
+        2,
+    )
     assert tuple((ctypes.c_int64 * 4).from_address(tensor.dl_tensor.shape)) == (2, 2, 3, 2)
     DELETE(tensor.deleter)(address)
     assert sys.getrefcount(v) == before
     tensor, address = tensor_of(table, view(b"abc"))
-    assert tensor.flags == 1                             # read-only is never lost
+    assert tensor.flags == 1  # read-only is never lost
     DELETE(tensor.deleter)(address)
 
 
@@ -80,13 +98,20 @@ def test_4_7_a_tensor_comes_in(table):
     tensor, out = Tensor(flags=1), ctypes.c_uint64()
     assert TO(table.managed_tensor_to_py_object_no_sync)(tensor.address, ctypes.addressof(out)) == 0
     made = ctypes.cast(out.value, ctypes.py_object).value
-    _forget(made)                                        # the new reference was ours
-    assert sys.getrefcount(made) == 2 and made.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and made.readonly and tensor.freed == 0
+    _forget(made)  # the new reference was ours
+    assert (
+        sys.getrefcount(made) == 2
+        and made.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        and made.readonly
+        and tensor.freed == 0
+    )
     del made
     assert tensor.freed == 1
 
 
-@pytest.mark.parametrize("wrong", [dict(dtype=(99, 1, 1)), dict(shape=(-1,)), dict(version=(2, 0)), dict(device=(10, 0))])
+@pytest.mark.parametrize(
+    "wrong", [dict(dtype=(99, 1, 1)), dict(shape=(-1,)), dict(version=(2, 0)), dict(device=(10, 0))]
+)
 def test_4_7_a_refused_tensor_is_stolen_all_the_same(table, wrong):
     tensor, out = Tensor(**wrong), ctypes.c_uint64(77)
     with pytest.raises(errors.ProtocolError):
@@ -97,12 +122,20 @@ def test_4_7_a_refused_tensor_is_stolen_all_the_same(table, wrong):
 
 def test_1_9_what_cannot_be_described_is_a_buffer_error(table):
     out = ctypes.c_uint64(77)
-    for thing in (view(array.array("f", range(6)))[::-1], view(bytearray(12)).reinterpret("|V12"), 3, "x", array.array("f"), None, rawcuda.StridedView):
+    for thing in (
+        view(array.array("f", range(6)))[::-1],
+        view(bytearray(12)).reinterpret("|V12"),
+        3,
+        "x",
+        array.array("f"),
+        None,
+        rawcuda.StridedView,
+    ):
         with pytest.raises(BufferError) as caught:
             FROM(table.managed_tensor_from_py_object_no_sync)(thing, ctypes.addressof(out))
         assert isinstance(caught.value, errors.ProtocolError) and out.value == 77
         names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
-        assert "managed_tensor_from_py_object_no_sync" in names          # with the traceback of where it went wrong
+        assert "managed_tensor_from_py_object_no_sync" in names  # with the traceback of where it went wrong
 
 
 def test_0_4_the_error_path_under_threads_and_collections(table):
@@ -158,7 +191,7 @@ def test_0_4_errors_leave_nothing(table):
         after = sys.getrefcount(out), sys.getrefcount(errors.ProtocolError), sys.getallocatedblocks()
     finally:
         gc.enable()
-    assert after[:2] == before[:2] and after[2] - before[2] < 50, (before, after)        # no circle: without a collection
+    assert after[:2] == before[:2] and after[2] - before[2] < 50, (before, after)  # no circle: without a collection
 
 
 @pytest.mark.parametrize("traced", ["settrace", "setprofile"])
@@ -202,13 +235,19 @@ def test_4_8_the_allocator(table):
     assert tensor.dl_tensor.data % 64 == 0 and tensor.dl_tensor.ndim == 2 and tensor.flags == 0
     ctypes.memset(tensor.dl_tensor.data, 7, 24)
     DELETE(tensor.deleter)(out.value)
-    for wrong in (dict(shape=(2,), dtype=(99, 8, 1)), dict(shape=(-2,)), dict(shape=(2**62, 8)), dict(shape=(2,), device=(10, 0)), dict(shape=(2,), dtype=(17, 4, 1))):
+    for wrong in (
+        dict(shape=(2,), dtype=(99, 8, 1)),
+        dict(shape=(-2,)),
+        dict(shape=(2**62, 8)),
+        dict(shape=(2,), device=(10, 0)),
+        dict(shape=(2,), dtype=(17, 4, 1)),
+    ):
         kept, address = prototype(**wrong)
         assert allocate(address, ctypes.addressof(out), 55, set_error) == -1
-        (context, kind, text), = said
+        ((context, kind, text),) = said
         assert context == 55 and kind in (b"ProtocolError", b"ValueError") and text
         said.clear()
-    assert kept.freed == 0                               # a prototype is only looked at
+    assert kept.freed == 0  # a prototype is only looked at
 
 
 @pytest.mark.parametrize("device, stream", [((1, 0), 0), ((3, 0), 0), ((2, 0), 1), ((2, 3), 1), ((13, 0), 1)])
@@ -222,9 +261,17 @@ def test_our_own_consumer_reads_our_own_table():
     w = view(v, protocol="dlpack_c_exchange")
     assert w.tolist() == v.tolist()
     w = view(v, protocol="dlpack_c_exchange")
-    assert (w.ptr, w.shape, w.strides, w.tolist(), w.protocol) == (v.ptr, v.shape, v.strides, v.tolist(), "dlpack_c_exchange")
+    assert (w.ptr, w.shape, w.strides, w.tolist(), w.protocol) == (
+        v.ptr,
+        v.shape,
+        v.strides,
+        v.tolist(),
+        "dlpack_c_exchange",
+    )
 
 
 def test_an_interpreter_without_such_callbacks_offers_no_table(monkeypatch):
     monkeypatch.setattr(module("exchange_table"), "available", lambda: False)
-    assert not hasattr(rawcuda.StridedView, "__dlpack_c_exchange_api__") and not hasattr(view(b""), "__dlpack_c_exchange_api__")
+    assert not hasattr(rawcuda.StridedView, "__dlpack_c_exchange_api__") and not hasattr(
+        view(b""), "__dlpack_c_exchange_api__"
+    )

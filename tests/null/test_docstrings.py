@@ -1,15 +1,17 @@
 """Docstrings say what is so: their form, and each driver function, exception and example in them.
 
-    First line, imperative for a function.
+First line, imperative for a function.
 
-    label   text, further lines indented as the text is; a label is one of LABELS or a name of the definition's own
+label   text, further lines indented as the text is; a label is one of LABELS or a name of the definition's own
 """
+
 from __future__ import annotations
 
 import ast
 import pydoc
 import re
-from typing import Iterator, NamedTuple, Union
+from collections.abc import Iterator
+from typing import NamedTuple, Union
 
 import pytest
 
@@ -19,7 +21,7 @@ from tests.subject import module, rawcuda
 
 LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source"}
 LABEL = re.compile(r"(\w[\w ]*?) {2,}(?=\S)")
-NOT_IMPERATIVE = re.compile(r"[A-Z]\w*[^s\W]s|[A-Z]\w*ing|This|The|A|An", re.A)     # Returns, Returning; not Pass, Process
+NOT_IMPERATIVE = re.compile(r"[A-Z]\w*[^s\W]s|[A-Z]\w*ing|This|The|A|An", re.A)  # Returns, Returning; not Pass, Process
 DefinitionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
 
 
@@ -42,7 +44,7 @@ class Definition(NamedTuple):
             elif isinstance(self.node, ast.ClassDef) and isinstance(node, ast.Name):
                 names.add(node.id)
             elif isinstance(self.node, ast.ClassDef) and isinstance(node, ast.Constant) and isinstance(node.value, str):
-                names.add(node.value)                     # __slots__
+                names.add(node.value)  # __slots__
             elif isinstance(self.node, ast.ClassDef) and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 names.add(node.name)
         return names
@@ -57,7 +59,7 @@ class Definition(NamedTuple):
             if label:
                 yield label, lines
             found = LABEL.match(line)
-            label, column, lines = (found[1], found.end(), [line[found.end():]]) if found else ("", 0, [])
+            label, column, lines = (found[1], found.end(), [line[found.end() :]]) if found else ("", 0, [])
 
 
 def definitions() -> Iterator[Definition]:
@@ -65,10 +67,13 @@ def definitions() -> Iterator[Definition]:
 
     do_OPCODE functions are found by their name only, and the PTX ISA says what each does.
     """
+
     def walk(name: str, body: list[ast.stmt]) -> Iterator[Definition]:
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                is_setter = any(ast.unparse(decorator).endswith((".setter", ".deleter")) for decorator in node.decorator_list)
+                is_setter = any(
+                    ast.unparse(decorator).endswith((".setter", ".deleter")) for decorator in node.decorator_list
+                )
                 if not node.name.startswith(("_", "do_")) and not is_setter:
                     yield Definition(f"{PATHS[name]}:{node.lineno} {node.name}", node, ast.get_docstring(node) or "")
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -99,22 +104,42 @@ def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     first, *rest = text.splitlines()
     assert first.endswith((".", "?", "!")), f"{PATHS[name]}: the first line is a sentence: {first}"
     is_small = len(TREES[name].body) < 5
-    assert is_small or any(line.startswith("Read next ") for line in rest), f"{PATHS[name]} does not say what to read next"
+    assert is_small or any(line.startswith("Read next ") for line in rest), (
+        f"{PATHS[name]} does not say what to read next"
+    )
 
 
 def test_every_public_definition_has_a_first_line() -> None:
-    fail_with([f"{each.place}: the first line is a sentence: {each.text.splitlines()[:1]}" for each in DEFINITIONS
-               if not re.match(r"\S.*[.;:?!]$", (each.text.splitlines() or [""])[0])])
+    fail_with(
+        [
+            f"{each.place}: the first line is a sentence: {each.text.splitlines()[:1]}"
+            for each in DEFINITIONS
+            if not re.match(r"\S.*[.;:?!]$", (each.text.splitlines() or [""])[0])
+        ]
+    )
 
 
 def test_a_function_says_what_to_do() -> None:
-    fail_with([f"{each.place}: not imperative: {each.text.splitlines()[0]}" for each in DEFINITIONS
-               if each.text and not isinstance(each.node, ast.ClassDef) and NOT_IMPERATIVE.fullmatch(each.text.split()[0])])
+    fail_with(
+        [
+            f"{each.place}: not imperative: {each.text.splitlines()[0]}"
+            for each in DEFINITIONS
+            if each.text and not isinstance(each.node, ast.ClassDef) and NOT_IMPERATIVE.fullmatch(each.text.split()[0])
+        ]
+    )
 
 
 def test_labels_are_known() -> None:
-    fail_with([f"{each.place}: {word!r} is no label and none of its own names" for each in DEFINITIONS
-               for label, _ in each.labelled() if label not in LABELS for word in label.split() if word not in each.own_names])
+    fail_with(
+        [
+            f"{each.place}: {word!r} is no label and none of its own names"
+            for each in DEFINITIONS
+            for label, _ in each.labelled()
+            if label not in LABELS
+            for word in label.split()
+            if word not in each.own_names
+        ]
+    )
 
 
 def test_what_is_called_is_in_the_table_of_prototypes() -> None:
@@ -124,7 +149,9 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
         for label, lines in each.labelled():
             if label == "calls":
                 names = re.findall(r"\bcu[A-Z]\w*", " ".join(lines))
-                wrong += [f"{each.place}: calls {name}, which is not in PROTOTYPES" for name in names if name not in table]
+                wrong += [
+                    f"{each.place}: calls {name}, which is not in PROTOTYPES" for name in names if name not in table
+                ]
                 wrong += [] if names else [f"{each.place}: calls nothing that is a driver function: {lines}"]
     fail_with(wrong)
 
@@ -141,7 +168,7 @@ def test_what_is_raised_exists() -> None:
         for label, lines in each.labelled():
             if label == "raises":
                 for line in lines:
-                    name = re.match(r"[\w.]+", line)         # None in what continues a text, which is indented further
+                    name = re.match(r"[\w.]+", line)  # None in what continues a text, which is indented further
                     if name and not is_exception(name[0]):
                         wrong.append(f"{each.place}: raises {name[0]}, which is no exception")
     fail_with(wrong)
@@ -149,8 +176,13 @@ def test_what_is_raised_exists() -> None:
 
 def test_examples_run(python: Python) -> None:
     """On the emulator, each module's in its own process's turn; none is left out because it fails to import."""
-    names = [name for name, tree in TREES.items() if ">>>" in PATHS[name].read_text("utf-8") and not name.endswith("__main__")]
-    result = python("""
+    names = [
+        name
+        for name, tree in TREES.items()
+        if ">>>" in PATHS[name].read_text("utf-8") and not name.endswith("__main__")
+    ]
+    result = python(
+        """
         import doctest, sys
         from tests.subject import module, rawcuda
         failed = 0
@@ -159,5 +191,8 @@ def test_examples_run(python: Python) -> None:
             outcome = doctest.testmod(each, optionflags=doctest.ELLIPSIS)
             failed += outcome.failed
         sys.exit(bool(failed))
-    """, *names, env={"RAWCUDA_DRIVER": "emulator"})
+    """,
+        *names,
+        env={"RAWCUDA_DRIVER": "emulator"},
+    )
     assert result.returncode == 0, result.stdout + result.stderr

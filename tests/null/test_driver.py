@@ -1,4 +1,5 @@
 """The call: binding, checking, wording, choosing. The library is a fake: real cu* functions are tests/driver's."""
+
 import ctypes
 import sys
 
@@ -58,19 +59,27 @@ def test_a_missing_symbol_says_what_has_it():
     assert not loaded.has("cuLaunchKernelEx") and loaded.has("cuLaunchKernel")
     with pytest.raises(errors.SymbolNotFound, match=r"came with CUDA 11\.8") as raised:
         loaded.cuLaunchKernelEx
-    assert raised.value.symbol == "cuLaunchKernelEx" and raised.value.since == (11, 8) and isinstance(raised.value, NotImplementedError)
+    assert (
+        raised.value.symbol == "cuLaunchKernelEx"
+        and raised.value.since == (11, 8)
+        and isinstance(raised.value, NotImplementedError)
+    )
 
 
-@pytest.mark.parametrize("call, arguments, kind, words", [
-    ("cuMemFree_v2", (), TypeError, r"takes 1 arguments \(dptr\), not 0"),
-    ("cuMemFree_v2", (1, 2), TypeError, "not 2"),
-    ("cuMemFree_v2", ("1",), TypeError, r"cuMemFree_v2\(\): dptr"),
-    ("cuMemFree_v2", (-1,), ValueError, r"cuMemFree_v2\(\): dptr.*-1"),
-    ("cuMemFree_v2", (2**64,), ValueError, "dptr"),
-    ("cuMemFree_v2", (1.0,), TypeError, "dptr"),
-    ("cuMemFree_v2", (True,), TypeError, "dptr"),
-    ("cuStreamSynchronize", (5,), TypeError, "hStream"),
-    ("cuStreamSynchronize", ("5",), TypeError, "hStream")])
+@pytest.mark.parametrize(
+    "call, arguments, kind, words",
+    [
+        ("cuMemFree_v2", (), TypeError, r"takes 1 arguments \(dptr\), not 0"),
+        ("cuMemFree_v2", (1, 2), TypeError, "not 2"),
+        ("cuMemFree_v2", ("1",), TypeError, r"cuMemFree_v2\(\): dptr"),
+        ("cuMemFree_v2", (-1,), ValueError, r"cuMemFree_v2\(\): dptr.*-1"),
+        ("cuMemFree_v2", (2**64,), ValueError, "dptr"),
+        ("cuMemFree_v2", (1.0,), TypeError, "dptr"),
+        ("cuMemFree_v2", (True,), TypeError, "dptr"),
+        ("cuStreamSynchronize", (5,), TypeError, "hStream"),
+        ("cuStreamSynchronize", ("5",), TypeError, "hStream"),
+    ],
+)
 def test_bad_c_arguments_never_reach_the_driver(fake, loaded, call, arguments, kind, words):
     with pytest.raises(kind, match=words):
         getattr(loaded, call)(*arguments)
@@ -89,7 +98,9 @@ def test_a_failure_names_call_arguments_code_and_remedy():
     loaded = driver.Driver(Fake(answer=1))
     with pytest.raises(errors.InvalidUse) as raised:
         loaded.cuMemsetD8_v2(2**49, 7, 16)
-    assert str(raised.value).startswith("cuMemsetD8_v2(dstDevice=0x2000000000000, uc=7, N=16): CUDA_ERROR_INVALID_VALUE (1): ")
+    assert str(raised.value).startswith(
+        "cuMemsetD8_v2(dstDevice=0x2000000000000, uc=7, N=16): CUDA_ERROR_INVALID_VALUE (1): "
+    )
 
 
 def test_queries_answer(fake, loaded):
@@ -118,7 +129,9 @@ def test_tracing(fake, loaded):
             loaded.cuMemFree_v2(6)
     loaded.cuDriverGetVersion
     assert [(event.name, event.arguments, event.result) for event in events] == [
-        ("cuMemFree_v2", {"dptr": "5"}, "CUDA_SUCCESS"), ("cuMemFree_v2", {"dptr": "6"}, "CUDA_ERROR_INVALID_VALUE")]
+        ("cuMemFree_v2", {"dptr": "5"}, "CUDA_SUCCESS"),
+        ("cuMemFree_v2", {"dptr": "6"}, "CUDA_ERROR_INVALID_VALUE"),
+    ]
     assert all(event.elapsed_ns > 0 for event in events) and "cuMemFree_v2(dptr=5) -> CUDA_SUCCESS" in str(events[0])
 
 
@@ -175,7 +188,8 @@ NO_DRIVER = {"RAWCUDA_DRIVER": None, "LD_LIBRARY_PATH": None}
 
 
 def test_no_driver_lists_each_place_and_names_the_emulator(python):
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda, module
         module("locate").libcuda = lambda: [("libnothere.so.1", "the first reason"), ("/no/where/libcuda.so.1", "the second")]
         try:
@@ -184,21 +198,26 @@ def test_no_driver_lists_each_place_and_names_the_emulator(python):
             assert isinstance(error, OSError)
             print(error)
             print(len(error.tried), error.tried[1][:2], bool(error.tried[1][2]))
-    """, env=NO_DRIVER)
+    """,
+        env=NO_DRIVER,
+    )
     assert result.returncode == 0, result.stderr
     assert "libnothere.so.1  (the first reason): " in result.stdout and "use('emulator')" in result.stdout
     assert "2 ('/no/where/libcuda.so.1', 'the second') True" in result.stdout
 
 
 def test_an_absolute_path(python):
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda
         rawcuda.use("/no/where/libmine.so")
         try:
             rawcuda.cu.cuCtxSynchronize
         except rawcuda.DriverNotFound as error:
             print(error)
-    """, env=NO_DRIVER)
+    """,
+        env=NO_DRIVER,
+    )
     assert "/no/where/libmine.so  (the path that was chosen)" in result.stdout, result.stderr
 
 
@@ -210,7 +229,8 @@ def test_the_emulator_from_inside_and_outside(python):
 
 
 def test_the_environment_is_ignored_under_e(python):
-    result = python("""
+    result = python(
+        """
         import sys
         sys.path[:0] = sys.argv[1:]
         from tests.subject import rawcuda, module
@@ -219,18 +239,25 @@ def test_the_environment_is_ignored_under_e(python):
             rawcuda.Device(0)
         except rawcuda.DriverNotFound:
             print("ignored")
-    """, *sys.path, env={"RAWCUDA_DRIVER": "emulator"}, flags=("-E",))
+    """,
+        *sys.path,
+        env={"RAWCUDA_DRIVER": "emulator"},
+        flags=("-E",),
+    )
     assert result.stdout == "ignored\n", result.stderr
 
 
 def test_a_name_outside_that_is_none(python):
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda
         try:
             rawcuda.Device(0)
         except rawcuda.DriverNotFound as error:
             print(error)
-    """, env={"RAWCUDA_DRIVER": "emu"})
+    """,
+        env={"RAWCUDA_DRIVER": "emu"},
+    )
     assert "RAWCUDA_DRIVER is 'emu': set it to 'nvidia', 'emulator' or an absolute path" in result.stdout
 
 
@@ -249,7 +276,8 @@ def test_choosing_too_late(python):
 
 
 def test_looking_at_the_package_loads_no_driver(python):
-    result = python("""
+    result = python(
+        """
         import inspect, pydoc
         from tests.subject import NAME, rawcuda, module
         names = {}
@@ -259,7 +287,9 @@ def test_looking_at_the_package_loads_no_driver(python):
         rawcuda.use("emulator")
         rawcuda.cu.cuInit(0)
         print(module("driver").is_loaded(), rawcuda.cu.version)
-    """, env=NO_DRIVER)
+    """,
+        env=NO_DRIVER,
+    )
     assert result.stdout == "<driver, not loaded yet> False\nTrue 13000\n", result.stderr
 
 

@@ -1,4 +1,5 @@
 """Element types: one table, every name of each, and what is refused."""
+
 from __future__ import annotations
 
 import pickle
@@ -13,14 +14,37 @@ dtypes, errors, scalars, pep3118 = module("dtypes"), module("errors"), module("s
 NAMES = [row[0] for row in dtypes._TABLE]
 # 1.12, 1.13: what dlpack.h 1.3 says
 CANONICAL = {
-    "bool": (6, 8, 1), "int8": (0, 8, 1), "int16": (0, 16, 1), "int32": (0, 32, 1), "int64": (0, 64, 1),
-    "uint8": (1, 8, 1), "uint16": (1, 16, 1), "uint32": (1, 32, 1), "uint64": (1, 64, 1),
-    "float16": (2, 16, 1), "float32": (2, 32, 1), "float64": (2, 64, 1), "bfloat16": (4, 16, 1),
-    "complex32": (5, 32, 1), "complex64": (5, 64, 1), "complex128": (5, 128, 1),
-    "float8_e3m4": (7, 8, 1), "float8_e4m3": (8, 8, 1), "float8_e4m3b11fnuz": (9, 8, 1), "float8_e4m3fn": (10, 8, 1),
-    "float8_e4m3fnuz": (11, 8, 1), "float8_e5m2": (12, 8, 1), "float8_e5m2fnuz": (13, 8, 1), "float8_e8m0fnu": (14, 8, 1),
-    "float6_e2m3fn": (15, 6, 1), "float6_e3m2fn": (16, 6, 1), "float4_e2m1fn": (17, 4, 1),
-    "float32x4": (2, 32, 4), "float4_e2m1fnx2": (17, 4, 2), "float16x2": (2, 16, 2), "uint8x3": (1, 8, 3),
+    "bool": (6, 8, 1),
+    "int8": (0, 8, 1),
+    "int16": (0, 16, 1),
+    "int32": (0, 32, 1),
+    "int64": (0, 64, 1),
+    "uint8": (1, 8, 1),
+    "uint16": (1, 16, 1),
+    "uint32": (1, 32, 1),
+    "uint64": (1, 64, 1),
+    "float16": (2, 16, 1),
+    "float32": (2, 32, 1),
+    "float64": (2, 64, 1),
+    "bfloat16": (4, 16, 1),
+    "complex32": (5, 32, 1),
+    "complex64": (5, 64, 1),
+    "complex128": (5, 128, 1),
+    "float8_e3m4": (7, 8, 1),
+    "float8_e4m3": (8, 8, 1),
+    "float8_e4m3b11fnuz": (9, 8, 1),
+    "float8_e4m3fn": (10, 8, 1),
+    "float8_e4m3fnuz": (11, 8, 1),
+    "float8_e5m2": (12, 8, 1),
+    "float8_e5m2fnuz": (13, 8, 1),
+    "float8_e8m0fnu": (14, 8, 1),
+    "float6_e2m3fn": (15, 6, 1),
+    "float6_e3m2fn": (16, 6, 1),
+    "float4_e2m1fn": (17, 4, 1),
+    "float32x4": (2, 32, 4),
+    "float4_e2m1fnx2": (17, 4, 2),
+    "float16x2": (2, 16, 2),
+    "uint8x3": (1, 8, 3),
 }
 
 
@@ -60,7 +84,9 @@ def test_1_12_1_13_canonical_dlpack_types():
     assert {code for code, _, _ in CANONICAL.values()} | {3} == set(range(18))
 
 
-@pytest.mark.parametrize("code, bits", [(17, 8), (17, 6), (15, 8), (16, 4), (7, 16), (4, 32), (6, 1), (2, 24), (5, 16), (0, 3), (1, 5)])
+@pytest.mark.parametrize(
+    "code, bits", [(17, 8), (17, 6), (15, 8), (16, 4), (7, 16), (4, 32), (6, 1), (2, 24), (5, 16), (0, 3), (1, 5)]
+)
 def test_1_14_unexpected_bits_stop_an_import(code, bits):
     refused(dtypes.from_dlpack, code, bits, 1, protocol="dlpack", field="dtype.bits", value=f"({code}, {bits}, 1)")
 
@@ -72,9 +98,9 @@ def test_1_15_bytes_of_packed_and_padded_elements():
     assert [padded.nbytes(n) for n in (0, 1, 2, 3, 7)] == [0, 1, 2, 3, 7]
     six = dtypes.from_dlpack(15, 6, 1)
     assert [six.nbytes(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 3, 3, 4]
-    pair = dtypes.from_dlpack(17, 4, 2)                  # torch's float4_e2m1fn_x2: whole bytes, so neither
+    pair = dtypes.from_dlpack(17, 4, 2)  # torch's float4_e2m1fn_x2: whole bytes, so neither
     assert not pair.packed and not pair.padded and pair.itemsize == 1 and pair.nbytes(5) == 5
-    three = dtypes.from_dlpack(17, 4, 3, padded=True)    # ((bits * lanes) + 7) / 8
+    three = dtypes.from_dlpack(17, 4, 3, padded=True)  # ((bits * lanes) + 7) / 8
     assert three.itemsize == 2 and three.nbytes(5) == 10 and three.padded
 
 
@@ -99,17 +125,46 @@ def test_an_opaque_handle_is_bytes():
 
 # -- typestr
 
-@pytest.mark.parametrize("typestr, name", [
-    ("<f4", "float32"), ("=f4", "float32"), ("|f4", "float32"), ("f4", "float32"), ("|b1", "bool"), ("<b1", "bool"), (">u1", "uint8"),
-    ("<c8", "complex64"), ("<c16", "complex128"), ("<f16", "float128"), ("<i8", "int64"), ("=f", "float32"), ("=d", "float64"),
-    ("=l", "int32"), ("=B", "uint8"), ("=?", "bool"), ("=e", "float16"), ("|V2", "|V2"), ("<V2", "|V2"), ("<V1", "|V1"), ("<f1", "|V1"), ("<W4", "|V4"), ("|V12", "|V12"),
-    ("|S3", "|S3"), ("|a3", "|S3"), ("<U2", "<U2"), ("<M8[s]", "datetime64[s]"), ("<m8[25ns]", "timedelta64[25ns]"), ("<M8", "datetime64"),
-])
+
+@pytest.mark.parametrize(
+    "typestr, name",
+    [
+        ("<f4", "float32"),
+        ("=f4", "float32"),
+        ("|f4", "float32"),
+        ("f4", "float32"),
+        ("|b1", "bool"),
+        ("<b1", "bool"),
+        (">u1", "uint8"),
+        ("<c8", "complex64"),
+        ("<c16", "complex128"),
+        ("<f16", "float128"),
+        ("<i8", "int64"),
+        ("=f", "float32"),
+        ("=d", "float64"),
+        ("=l", "int32"),
+        ("=B", "uint8"),
+        ("=?", "bool"),
+        ("=e", "float16"),
+        ("|V2", "|V2"),
+        ("<V2", "|V2"),
+        ("<V1", "|V1"),
+        ("<f1", "|V1"),
+        ("<W4", "|V4"),
+        ("|V12", "|V12"),
+        ("|S3", "|S3"),
+        ("|a3", "|S3"),
+        ("<U2", "<U2"),
+        ("<M8[s]", "datetime64[s]"),
+        ("<m8[25ns]", "timedelta64[25ns]"),
+        ("<M8", "datetime64"),
+    ],
+)
 def test_5_16_6_3_typestr(typestr, name):
     dtype = dtypes.from_typestr(typestr)
     assert str(dtype) == name
     if name.startswith("|V"):
-        assert dtype.kind == "opaque"                    # a bfloat16 of torch or ml_dtypes: never taken for a float16
+        assert dtype.kind == "opaque"  # a bfloat16 of torch or ml_dtypes: never taken for a float16
 
 
 @pytest.mark.parametrize("typestr", [">f4", ">i2", ">c16", ">U2", ">M8[s]"])
@@ -117,11 +172,30 @@ def test_1_16_6_14_other_byte_order(typestr):
     refused(dtypes.from_typestr, typestr, protocol="array_interface", field="typestr", value=repr(typestr))
 
 
-@pytest.mark.parametrize("typestr", ["|O8", "<t4", "", None, 3, "<f3", "<x4", "<f", "f4x", "|V99999999999999999999", "<M4[s]", "<f4[s]",
-                                     "<M8[s", "<M8x", "|S", "<i²"])
+@pytest.mark.parametrize(
+    "typestr",
+    [
+        "|O8",
+        "<t4",
+        "",
+        None,
+        3,
+        "<f3",
+        "<x4",
+        "<f",
+        "f4x",
+        "|V99999999999999999999",
+        "<M4[s]",
+        "<f4[s]",
+        "<M8[s",
+        "<M8x",
+        "|S",
+        "<i²",
+    ],
+)
 def test_6_3_refused_typestr(typestr):
     if typestr == "<f":
-        assert dtypes.from_typestr(typestr) is dtypes.of("float32")      # struct's letter, as DALI writes it
+        assert dtypes.from_typestr(typestr) is dtypes.of("float32")  # struct's letter, as DALI writes it
     else:
         refused(dtypes.from_typestr, typestr, protocol="array_interface", field="typestr")
 
@@ -133,21 +207,33 @@ def test_the_protocol_named_is_the_one_that_was_read():
 
 # -- descr
 
+
 def test_6_4_descr_is_kept():
     descr = [("a", "<i4"), ("", "|V4"), ("b", "<f8", (2,)), (("title", "c"), [("x", "|u1"), ("y", "<f4")])]
     dtype = dtypes.from_typestr("|V29", descr)
     assert dtype.kind == "opaque" and dtype.itemsize == 29 and dtype.descr == descr and dtype.descr is not descr
     assert dtypes.from_typestr("|V29", list(descr)) is dtype and pickle.loads(pickle.dumps(dtype)) is dtype
     descr[3][1].append(("z", "|u1"))
-    assert len(dtype.descr[3][1]) == 2                   # and cannot be changed from outside
+    assert len(dtype.descr[3][1]) == 2  # and cannot be changed from outside
     assert dtypes.from_typestr("<f4", [("", "<f4")]) is dtypes.of("float32")
     assert str(dtypes.from_typestr("|V4", [("", "|V4")])) == "|V4"
 
 
-@pytest.mark.parametrize("typestr, descr", [
-    ("|V8", [("a", "<i4")]), ("<f4", [("", "<f8")]), ("|V4", "abc"), ("|V4", [("a",)]), ("|V4", [("a", "<i4", -1)]),
-    ("|V4", [("a", "<i4", "x")]), ("|V4", [(1, "<i4")]), ("|V8", [("a", "|O8")]), ("|V4", [(("t", 1), "<i4")]), ("|V4", [3]),
-])
+@pytest.mark.parametrize(
+    "typestr, descr",
+    [
+        ("|V8", [("a", "<i4")]),
+        ("<f4", [("", "<f8")]),
+        ("|V4", "abc"),
+        ("|V4", [("a",)]),
+        ("|V4", [("a", "<i4", -1)]),
+        ("|V4", [("a", "<i4", "x")]),
+        ("|V4", [(1, "<i4")]),
+        ("|V8", [("a", "|O8")]),
+        ("|V4", [(("t", 1), "<i4")]),
+        ("|V4", [3]),
+    ],
+)
 def test_6_4_descr_that_contradicts(typestr, descr):
     with pytest.raises(errors.ProtocolError):
         dtypes.from_typestr(typestr, descr)
@@ -173,6 +259,7 @@ def test_names_from_outside_do_not_pile_up():
 
 
 # -- of
+
 
 def test_of_takes_whatever_names_a_type():
     class Torch:
@@ -205,16 +292,25 @@ def test_numpy_agrees():
             theirs = numpy.dtype(name)
         except TypeError:
             continue
-        if theirs.isbuiltin != 1:                        # ml_dtypes', known by name once something has imported them
+        if theirs.isbuiltin != 1:  # ml_dtypes', known by name once something has imported them
             continue
         ours = dtypes.of(theirs)
         assert ours is dtypes.of(name) and str(ours) == str(theirs) and ours.itemsize == theirs.itemsize
         assert ours.typestr == theirs.str and dtypes.of(theirs.type) is ours
     with pytest.raises(errors.ProtocolError):
         dtypes.of(numpy.dtype(">f4"))
-    for what in ([("a", "<i4"), ("b", "<f8")], [("a", "<i4", (2,)), ("b", [("x", "u1"), ("y", "<f4", (3,))])], "S3", "U2", "V4", "M8[s]",
-                 "m8[25ns]", {"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [0, 8], "itemsize": 24}, [(("t", "a"), "<i4")],
-                 [("a", "S3"), ("b", "?"), ("c", "<c8", (2, 3))]):
+    for what in (
+        [("a", "<i4"), ("b", "<f8")],
+        [("a", "<i4", (2,)), ("b", [("x", "u1"), ("y", "<f4", (3,))])],
+        "S3",
+        "U2",
+        "V4",
+        "M8[s]",
+        "m8[25ns]",
+        {"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [0, 8], "itemsize": 24},
+        [(("t", "a"), "<i4")],
+        [("a", "S3"), ("b", "?"), ("c", "<c8", (2, 3))],
+    ):
         theirs = numpy.dtype(what)
         ours = dtypes.from_typestr(theirs.str, theirs.descr if theirs.names else None)
         assert str(ours) == str(theirs) and ours.itemsize == theirs.itemsize
@@ -228,21 +324,64 @@ def test_ml_dtypes_agrees():
         if kind is None:
             continue
         theirs, ours = numpy.dtype(kind), dtypes.of(name)
-        assert str(theirs) == str(ours) == name and theirs.itemsize == ours.itemsize and dtypes.of(kind) is dtypes.of(theirs) is ours
+        assert (
+            str(theirs) == str(ours) == name
+            and theirs.itemsize == ours.itemsize
+            and dtypes.of(kind) is dtypes.of(theirs) is ours
+        )
         codes = bytes(range(256)) if theirs.itemsize == 1 else struct.pack("=65536H", *range(65536))
         if ours.bits < 8:
             codes = bytes(range(1 << ours.bits))
         with numpy.errstate(all="ignore"):
             values = numpy.frombuffer(codes, theirs).astype("c16" if ours.kind == "complex" else "f8").tolist()
         for mine, its in zip(scalars.decode(ours, codes), values):
-            assert mine == its or str(mine) == str(its), (name, mine, its)          # (str: NaNs)
+            assert mine == its or str(mine) == str(its), (name, mine, its)  # (str: NaNs)
 
 
 # -- numbers to bytes
 
-FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 3.14159, 1e-3, 448.0, 464.0, 464.1, 480.0, 57344.0, 61440.0, 61439.0, 240.0, 248.0, 7.5, 7.75, 28.0, 30.0,
-          6.0, 7.0, 2.0**-9, 2.0**-10, 1.5 * 2.0**-10, 2.0**-17, 2.0**-133, 2.0**-134, 3.38e38, 3.3961e38, 1e39, 65504.0, 0.5, 0.25, 2.5,
-          1 + 2.0**-8, 1 + 3 * 2.0**-8, float("inf"), float("-inf"), float("nan")]
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    0.1,
+    3.14159,
+    1e-3,
+    448.0,
+    464.0,
+    464.1,
+    480.0,
+    57344.0,
+    61440.0,
+    61439.0,
+    240.0,
+    248.0,
+    7.5,
+    7.75,
+    28.0,
+    30.0,
+    6.0,
+    7.0,
+    2.0**-9,
+    2.0**-10,
+    1.5 * 2.0**-10,
+    2.0**-17,
+    2.0**-133,
+    2.0**-134,
+    3.38e38,
+    3.3961e38,
+    1e39,
+    65504.0,
+    0.5,
+    0.25,
+    2.5,
+    1 + 2.0**-8,
+    1 + 3 * 2.0**-8,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+]
 
 
 def test_numbers_round_as_ml_dtypes_rounds_them():
@@ -253,7 +392,9 @@ def test_numbers_round_as_ml_dtypes_rounds_them():
             try:
                 mine = scalars.encode(dtypes.of(name), value)
             except ValueError:
-                assert name.startswith(("float6", "float4")) and value != value or name == "float8_e8m0fnu" and value <= 0
+                assert (
+                    name.startswith(("float6", "float4")) and value != value or name == "float8_e8m0fnu" and value <= 0
+                )
                 continue
             with numpy.errstate(all="ignore"):
                 its = numpy.array([value], "f8").astype(theirs).tobytes()
@@ -262,34 +403,83 @@ def test_numbers_round_as_ml_dtypes_rounds_them():
 
 
 def test_small_floats_round_to_nearest_even():
-    for name, value, code in [("float8_e4m3fn", 448.0, 0x7E), ("float8_e4m3fn", 464.0, 0x7E), ("float8_e4m3fn", 465.0, 0x7F),
-                              ("float8_e5m2", 61440.0, 0x7C), ("float8_e5m2", float("-inf"), 0xFC), ("float4_e2m1fn", 9.0, 7),
-                              ("float4_e2m1fn", -0.2, 0x8), ("float4_e2m1fn", 2.5, 4), ("float8_e4m3fnuz", -0.0, 0),
-                              ("float8_e4m3fnuz", float("nan"), 0x80), ("float8_e8m0fnu", 1.0, 127)]:
+    for name, value, code in [
+        ("float8_e4m3fn", 448.0, 0x7E),
+        ("float8_e4m3fn", 464.0, 0x7E),
+        ("float8_e4m3fn", 465.0, 0x7F),
+        ("float8_e5m2", 61440.0, 0x7C),
+        ("float8_e5m2", float("-inf"), 0xFC),
+        ("float4_e2m1fn", 9.0, 7),
+        ("float4_e2m1fn", -0.2, 0x8),
+        ("float4_e2m1fn", 2.5, 4),
+        ("float8_e4m3fnuz", -0.0, 0),
+        ("float8_e4m3fnuz", float("nan"), 0x80),
+        ("float8_e8m0fnu", 1.0, 127),
+    ]:
         assert scalars.encode(dtypes.of(name), value) == bytes([code]), (name, value)
-    for value, code in [(1.0, 0x3F80), (1 + 2.0**-8, 0x3F80), (1 + 3 * 2.0**-8, 0x3F82), (1 + 2.0**-8 + 2.0**-40, 0x3F81), (-2.0, 0xC000),
-                        (2.0**-133, 1), (2.0**-134, 0), (1e39, 0x7F80), (-0.0, 0x8000), (3.3962e38, 0x7F80), (3.3961e38, 0x7F7F)]:
+    for value, code in [
+        (1.0, 0x3F80),
+        (1 + 2.0**-8, 0x3F80),
+        (1 + 3 * 2.0**-8, 0x3F82),
+        (1 + 2.0**-8 + 2.0**-40, 0x3F81),
+        (-2.0, 0xC000),
+        (2.0**-133, 1),
+        (2.0**-134, 0),
+        (1e39, 0x7F80),
+        (-0.0, 0x8000),
+        (3.3962e38, 0x7F80),
+        (3.3961e38, 0x7F7F),
+    ]:
         assert scalars.encode(dtypes.of("bfloat16"), value) == struct.pack("=H", code), value
 
 
-@pytest.mark.parametrize("name, value, data", [
-    ("bool", True, b"\1"), ("bool", 0, b"\0"), ("int8", -1, b"\xff"), ("uint16", 65535, b"\xff\xff"), ("float16", 1.0, struct.pack("=e", 1)),
-    ("float32", 2, struct.pack("=f", 2)), ("complex64", 1 + 2j, struct.pack("=2f", 1, 2)), ("complex32", 1j, struct.pack("=2e", 0, 1)),
-    ("complex128", 3, struct.pack("=2d", 3, 0)), ("int4", -8, b"\xf8"), ("uint4", 15, b"\x0f"), ("float32", b"abcd", b"abcd"),
-    ("float128", b"x" * 16, b"x" * 16), ("float32x2", b"12345678", b"12345678"),
-])
+@pytest.mark.parametrize(
+    "name, value, data",
+    [
+        ("bool", True, b"\1"),
+        ("bool", 0, b"\0"),
+        ("int8", -1, b"\xff"),
+        ("uint16", 65535, b"\xff\xff"),
+        ("float16", 1.0, struct.pack("=e", 1)),
+        ("float32", 2, struct.pack("=f", 2)),
+        ("complex64", 1 + 2j, struct.pack("=2f", 1, 2)),
+        ("complex32", 1j, struct.pack("=2e", 0, 1)),
+        ("complex128", 3, struct.pack("=2d", 3, 0)),
+        ("int4", -8, b"\xf8"),
+        ("uint4", 15, b"\x0f"),
+        ("float32", b"abcd", b"abcd"),
+        ("float128", b"x" * 16, b"x" * 16),
+        ("float32x2", b"12345678", b"12345678"),
+    ],
+)
 def test_encode(name, value, data):
     assert scalars.encode(dtypes.of(name), value) == data
     if not isinstance(value, bytes):
         assert scalars.decode(dtypes.of(name), data * 3) == [value] * 3
 
 
-@pytest.mark.parametrize("name, value, error", [
-    ("int8", 128, ValueError), ("uint8", -1, ValueError), ("int32", 1.5, TypeError), ("int64", 2**63, ValueError), ("float32", 1e39, ValueError),
-    ("float16", 65520.0, ValueError), ("float32", 1j, TypeError), ("float32", "1", TypeError), ("float32", b"abc", ValueError),
-    ("int4", 8, ValueError), ("uint4", 16, ValueError), ("float128", 1.0, TypeError), ("float32x2", 1.0, TypeError), ("|V3", 1, TypeError),
-    ("float4_e2m1fn", float("nan"), ValueError), ("float8_e8m0fnu", -1.0, ValueError), ("complex64", "1", TypeError),
-])
+@pytest.mark.parametrize(
+    "name, value, error",
+    [
+        ("int8", 128, ValueError),
+        ("uint8", -1, ValueError),
+        ("int32", 1.5, TypeError),
+        ("int64", 2**63, ValueError),
+        ("float32", 1e39, ValueError),
+        ("float16", 65520.0, ValueError),
+        ("float32", 1j, TypeError),
+        ("float32", "1", TypeError),
+        ("float32", b"abc", ValueError),
+        ("int4", 8, ValueError),
+        ("uint4", 16, ValueError),
+        ("float128", 1.0, TypeError),
+        ("float32x2", 1.0, TypeError),
+        ("|V3", 1, TypeError),
+        ("float4_e2m1fn", float("nan"), ValueError),
+        ("float8_e8m0fnu", -1.0, ValueError),
+        ("complex64", "1", TypeError),
+    ],
+)
 def test_encode_refuses(name, value, error):
     with pytest.raises(error):
         scalars.encode(dtypes.of(name), value)

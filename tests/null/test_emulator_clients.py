@@ -2,6 +2,7 @@
 
 A library of ten lines, made for the test and never installed, has libcuda's name and hands every question on to the emulator.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -99,12 +100,25 @@ print("all is well")
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or sys.platform != "linux", reason="no C compiler on this machine")
-@pytest.mark.skipif(not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings")), reason="cuda-bindings is not installed")
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings")),
+    reason="cuda-bindings is not installed",
+)
 @pytest.mark.parametrize("mode", ["eager", "lazy", "random"])
 def test_cuda_bindings(python, tmp_path, mode):
     (tmp_path / "shim.c").write_text(SHIM)
     library = tmp_path / "libcuda.so.1"
-    subprocess.run([shutil.which("cc"), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(tmp_path / "shim.c"), "-o", str(library)],
-                   check=True)
+    subprocess.run(
+        [
+            shutil.which("cc"),
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libcuda.so.1",
+            str(tmp_path / "shim.c"),
+            "-o",
+            str(library),
+        ],
+        check=True,
+    )
     result = python(PROGRAM, mode, str(library))
     assert result.stdout == "all is well\n", result.stderr

@@ -1,4 +1,5 @@
 """Which code each mistake gets: before anything happens, and after a kernel went wrong."""
+
 from __future__ import annotations
 
 import ctypes
@@ -23,17 +24,34 @@ def client():
 
 # -- before anything else
 
-@pytest.mark.parametrize("call", [
-    ("cuDeviceGetCount", OUT), ("cuDeviceGet", OUT, 0), ("cuMemAlloc_v2", OUT, 16), ("cuCtxSynchronize",), ("cuStreamCreate", OUT, 0),
-    ("cuDevicePrimaryCtxRetain", OUT, 0), ("cuModuleLoadData", OUT, b"x"), ("cuCtxGetCurrent", OUT), ("cuMemcpy", 0, 0, 0),
-])
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("cuDeviceGetCount", OUT),
+        ("cuDeviceGet", OUT, 0),
+        ("cuMemAlloc_v2", OUT, 16),
+        ("cuCtxSynchronize",),
+        ("cuStreamCreate", OUT, 0),
+        ("cuDevicePrimaryCtxRetain", OUT, 0),
+        ("cuModuleLoadData", OUT, b"x"),
+        ("cuCtxGetCurrent", OUT),
+        ("cuMemcpy", 0, 0, 0),
+    ],
+)
 def test_before_init_it_is_3(call):
     assert Client(start=False).code(*call) == 3
 
 
-@pytest.mark.parametrize("call", [
-    ("cuDriverGetVersion", OUT), ("cuGetErrorName", 1, OUT), ("cuGetErrorString", 1, OUT), ("cuGetProcAddress", b"cuInit", OUT, 12000, 0),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("cuDriverGetVersion", OUT),
+        ("cuGetErrorName", 1, OUT),
+        ("cuGetErrorString", 1, OUT),
+        ("cuGetProcAddress", b"cuInit", OUT, 12000, 0),
+    ],
+)
 def test_some_calls_need_no_init(call):
     assert Client(start=False).code(*call) == 0
 
@@ -42,13 +60,31 @@ def test_init_takes_no_flags():
     assert Client(start=False).code("cuInit", 1) == 1
 
 
-@pytest.mark.parametrize("call", [
-    ("cuMemAlloc_v2", OUT, 16), ("cuMemFree_v2", 2**49), ("cuCtxSynchronize",), ("cuStreamCreate", OUT, 0), ("cuEventCreate", OUT, 0),
-    ("cuStreamQuery", 0), ("cuStreamSynchronize", 2), ("cuModuleLoadData", OUT, KERNELS.encode()), ("cuMemcpyHtoD_v2", 2**49, b"1234", 4),
-    ("cuMemsetD8_v2", 2**49, 0, 4), ("cuMemGetInfo_v2", OUT, OUT), ("cuCtxGetDevice", OUT), ("cuMemHostAlloc", OUT, 16, 0),
-    ("cuCtxPopCurrent_v2", OUT), ("cuLaunchHostFunc", 0, 1, 0), ("cuMemAllocAsync", OUT, 16, 0), ("cuCtxGetLimit", OUT, 0),
-    ("cuPointerGetAttribute", OUT, 2, 2**49), ("cuLaunchKernel", 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0), ("cuEventQuery", 1),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("cuMemAlloc_v2", OUT, 16),
+        ("cuMemFree_v2", 2**49),
+        ("cuCtxSynchronize",),
+        ("cuStreamCreate", OUT, 0),
+        ("cuEventCreate", OUT, 0),
+        ("cuStreamQuery", 0),
+        ("cuStreamSynchronize", 2),
+        ("cuModuleLoadData", OUT, KERNELS.encode()),
+        ("cuMemcpyHtoD_v2", 2**49, b"1234", 4),
+        ("cuMemsetD8_v2", 2**49, 0, 4),
+        ("cuMemGetInfo_v2", OUT, OUT),
+        ("cuCtxGetDevice", OUT),
+        ("cuMemHostAlloc", OUT, 16, 0),
+        ("cuCtxPopCurrent_v2", OUT),
+        ("cuLaunchHostFunc", 0, 1, 0),
+        ("cuMemAllocAsync", OUT, 16, 0),
+        ("cuCtxGetLimit", OUT, 0),
+        ("cuPointerGetAttribute", OUT, 2, 2**49),
+        ("cuLaunchKernel", 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0),
+        ("cuEventQuery", 1),
+    ],
+)
 def test_without_a_context_it_is_201(client, call):
     client.do("cuCtxSetCurrent", 0)
     assert client.code(*call) == 201
@@ -56,24 +92,63 @@ def test_without_a_context_it_is_201(client, call):
 
 # -- arguments
 
-@pytest.mark.parametrize("call, code", [
-    (("cuDeviceGet", OUT, 1), 101), (("cuDeviceGet", OUT, -1), 101), (("cuDeviceGetName", b"12345", 5, 3), 101),
-    (("cuDevicePrimaryCtxRetain", OUT, 1), 101), (("cuDeviceGetAttribute", OUT, 0, 0), 1), (("cuDeviceGetAttribute", OUT, 148, 0), 1),
-    (("cuMemAlloc_v2", OUT, 0), 1), (("cuMemHostAlloc", OUT, 0, 0), 1), (("cuMemAllocManaged", OUT, 0, 1), 1),
-    (("cuMemAllocManaged", OUT, 16, 0), 1), (("cuMemAllocAsync", OUT, 0, 0), 1), (("cuMemAlloc_v2", OUT, 1 << 40), 2),
-    (("cuMemAllocPitch_v2", OUT, OUT, 10, 10, 3), 1), (("cuMemAllocPitch_v2", OUT, OUT, 0, 10, 4), 1),
-    (("cuMemFree_v2", 0), 1), (("cuMemFree_v2", 2**49), 1), (("cuMemFreeHost", 12345), 1), (("cuMemFreeAsync", 2**49, 0), 1),
-    (("cuStreamCreate", OUT, 2), 1), (("cuEventCreate", OUT, 8), 1), (("cuEventCreate", OUT, 4), 1), (("cuMemHostAlloc", OUT, 16, 8), 1),
-    (("cuStreamQuery", 77), 400), (("cuStreamDestroy_v2", 0), 400), (("cuStreamDestroy_v2", 2), 400), (("cuEventRecord", 77, 0), 400),
-    (("cuEventDestroy_v2", 77), 400), (("cuEventQuery", 77), 400), (("cuModuleUnload", 77), 400), (("cuStreamWaitEvent", 0, 77, 0), 400),
-    (("cuModuleGetFunction", OUT, 77, b"x"), 400), (("cuFuncGetAttribute", OUT, 0, 77), 400), (("cuGraphDestroy", 77), 400),
-    (("cuLaunchKernel", 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0), 400), (("cuCtxPushCurrent_v2", 77), 201), (("cuCtxSetCurrent", 77), 201),
-    (("cuMemPoolDestroy", 77), 1), (("cuCtxSetLimit", 99, 1), 215), (("cuCtxGetLimit", OUT, 7), 215), (("cuFuncSetAttribute", 77, 8, 1), 400),
-    (("cuMemHostUnregister", 12345), 713), (("cuMemGetAddressRange_v2", OUT, OUT, 12345), 500), (("cuModuleLoad", OUT, b"/no/file"), 301),
-    (("cuDeviceGetByPCIBusId", OUT, b"0000:77:00.0"), 101), (("cuDeviceGetPCIBusId", b"1234", 4, 0), 1), (("cuLaunchHostFunc", 0, 0, 0), 1),
-    (("cuGetErrorName", 12345, OUT), 1), (("cuMemHostRegister_v2", 0, 16, 0), 1), (("cuStreamEndCapture", 0, OUT), 401),
-    (("cuGetProcAddress", b"cuNoSuchThing", OUT, 12000, 0), 500), (("cuCtxDisablePeerAccess", 77), 201),
-])
+
+@pytest.mark.parametrize(
+    "call, code",
+    [
+        (("cuDeviceGet", OUT, 1), 101),
+        (("cuDeviceGet", OUT, -1), 101),
+        (("cuDeviceGetName", b"12345", 5, 3), 101),
+        (("cuDevicePrimaryCtxRetain", OUT, 1), 101),
+        (("cuDeviceGetAttribute", OUT, 0, 0), 1),
+        (("cuDeviceGetAttribute", OUT, 148, 0), 1),
+        (("cuMemAlloc_v2", OUT, 0), 1),
+        (("cuMemHostAlloc", OUT, 0, 0), 1),
+        (("cuMemAllocManaged", OUT, 0, 1), 1),
+        (("cuMemAllocManaged", OUT, 16, 0), 1),
+        (("cuMemAllocAsync", OUT, 0, 0), 1),
+        (("cuMemAlloc_v2", OUT, 1 << 40), 2),
+        (("cuMemAllocPitch_v2", OUT, OUT, 10, 10, 3), 1),
+        (("cuMemAllocPitch_v2", OUT, OUT, 0, 10, 4), 1),
+        (("cuMemFree_v2", 0), 1),
+        (("cuMemFree_v2", 2**49), 1),
+        (("cuMemFreeHost", 12345), 1),
+        (("cuMemFreeAsync", 2**49, 0), 1),
+        (("cuStreamCreate", OUT, 2), 1),
+        (("cuEventCreate", OUT, 8), 1),
+        (("cuEventCreate", OUT, 4), 1),
+        (("cuMemHostAlloc", OUT, 16, 8), 1),
+        (("cuStreamQuery", 77), 400),
+        (("cuStreamDestroy_v2", 0), 400),
+        (("cuStreamDestroy_v2", 2), 400),
+        (("cuEventRecord", 77, 0), 400),
+        (("cuEventDestroy_v2", 77), 400),
+        (("cuEventQuery", 77), 400),
+        (("cuModuleUnload", 77), 400),
+        (("cuStreamWaitEvent", 0, 77, 0), 400),
+        (("cuModuleGetFunction", OUT, 77, b"x"), 400),
+        (("cuFuncGetAttribute", OUT, 0, 77), 400),
+        (("cuGraphDestroy", 77), 400),
+        (("cuLaunchKernel", 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0), 400),
+        (("cuCtxPushCurrent_v2", 77), 201),
+        (("cuCtxSetCurrent", 77), 201),
+        (("cuMemPoolDestroy", 77), 1),
+        (("cuCtxSetLimit", 99, 1), 215),
+        (("cuCtxGetLimit", OUT, 7), 215),
+        (("cuFuncSetAttribute", 77, 8, 1), 400),
+        (("cuMemHostUnregister", 12345), 713),
+        (("cuMemGetAddressRange_v2", OUT, OUT, 12345), 500),
+        (("cuModuleLoad", OUT, b"/no/file"), 301),
+        (("cuDeviceGetByPCIBusId", OUT, b"0000:77:00.0"), 101),
+        (("cuDeviceGetPCIBusId", b"1234", 4, 0), 1),
+        (("cuLaunchHostFunc", 0, 0, 0), 1),
+        (("cuGetErrorName", 12345, OUT), 1),
+        (("cuMemHostRegister_v2", 0, 16, 0), 1),
+        (("cuStreamEndCapture", 0, OUT), 401),
+        (("cuGetProcAddress", b"cuNoSuchThing", OUT, 12000, 0), 500),
+        (("cuCtxDisablePeerAccess", 77), 201),
+    ],
+)
 def test_a_mistake_has_its_code(client, call, code):
     assert client.code(*call) == code
 
@@ -82,8 +157,14 @@ def test_handles_that_are_gone_are_400(client):
     stream, event = client.stream(), client.event()
     client.do("cuStreamDestroy_v2", stream)
     client.do("cuEventDestroy_v2", event)
-    for call in (("cuStreamQuery", stream), ("cuStreamDestroy_v2", stream), ("cuEventQuery", event), ("cuEventDestroy_v2", event),
-                 ("cuMemsetD8Async", client.allocate(4), 0, 4, stream), ("cuEventRecord", event, 0)):
+    for call in (
+        ("cuStreamQuery", stream),
+        ("cuStreamDestroy_v2", stream),
+        ("cuEventQuery", event),
+        ("cuEventDestroy_v2", event),
+        ("cuMemsetD8Async", client.allocate(4), 0, 4, stream),
+        ("cuEventRecord", event, 0),
+    ):
         assert client.code(*call) == 400, call
 
 
@@ -111,15 +192,29 @@ def test_a_copy_past_the_end_is_1(client, nbytes, code):
 
 # -- launches
 
-@pytest.mark.parametrize("name, grid, block, shared, code", [
-    ("nothing", (0, 1, 1), (1, 1, 1), 0, 1), ("nothing", (1, 0, 1), (1, 1, 1), 0, 1), ("nothing", (1, 1, 1), (1, 1, 0), 0, 1),
-    ("nothing", (1, 1, 1), (1024, 1, 1), 0, 0), ("nothing", (1, 1, 1), (1025, 1, 1), 0, 1), ("nothing", (1, 1, 1), (32, 33, 1), 0, 1),
-    ("nothing", (1, 1, 1), (1, 1, 65), 0, 1), ("nothing", (1, LAST_Y + 1, 1), (1, 1, 1), 0, 1),
-    ("nothing", (1, 1, LAST_Y + 1), (1, 1, 1), 0, 1), ("nothing", (2**31, 1, 1), (1, 1, 1), 0, 1),
-    ("nothing", (1, 1, 1), (1, 1, 1), 48 << 10, 0), ("nothing", (1, 1, 1), (1, 1, 1), (48 << 10) + 1, 1),
-    ("small", (1, 1, 1), (64, 1, 1), 0, 0), ("small", (1, 1, 1), (65, 1, 1), 0, 701),
-    ("exact", (1, 1, 1), (32, 2, 1), 0, 0), ("exact", (1, 1, 1), (64, 1, 1), 0, 1), ("exact", (1, 1, 1), (32, 1, 1), 0, 1),
-])
+
+@pytest.mark.parametrize(
+    "name, grid, block, shared, code",
+    [
+        ("nothing", (0, 1, 1), (1, 1, 1), 0, 1),
+        ("nothing", (1, 0, 1), (1, 1, 1), 0, 1),
+        ("nothing", (1, 1, 1), (1, 1, 0), 0, 1),
+        ("nothing", (1, 1, 1), (1024, 1, 1), 0, 0),
+        ("nothing", (1, 1, 1), (1025, 1, 1), 0, 1),
+        ("nothing", (1, 1, 1), (32, 33, 1), 0, 1),
+        ("nothing", (1, 1, 1), (1, 1, 65), 0, 1),
+        ("nothing", (1, LAST_Y + 1, 1), (1, 1, 1), 0, 1),
+        ("nothing", (1, 1, LAST_Y + 1), (1, 1, 1), 0, 1),
+        ("nothing", (2**31, 1, 1), (1, 1, 1), 0, 1),
+        ("nothing", (1, 1, 1), (1, 1, 1), 48 << 10, 0),
+        ("nothing", (1, 1, 1), (1, 1, 1), (48 << 10) + 1, 1),
+        ("small", (1, 1, 1), (64, 1, 1), 0, 0),
+        ("small", (1, 1, 1), (65, 1, 1), 0, 701),
+        ("exact", (1, 1, 1), (32, 2, 1), 0, 0),
+        ("exact", (1, 1, 1), (64, 1, 1), 0, 1),
+        ("exact", (1, 1, 1), (32, 1, 1), 0, 1),
+    ],
+)
 def test_a_launch_that_cannot_be(client, name, grid, block, shared, code):
     assert client.launch(client.kernels()(name), [], grid=grid, block=block, shared=shared) == code
     assert client.code("cuCtxSynchronize") == 0
@@ -154,11 +249,18 @@ def test_a_cooperative_launch_must_fit_on_the_device(client):
 
 # -- modules
 
-@pytest.mark.parametrize("image, code", [
-    (b"this is no PTX", 200), (HEAD.encode() + b".visible .entry k() { nonsense.u32 %r1; ret; }", 218), (b"", 200),
-    (b".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }", 222),
-    (b"\x7fELF" + bytes(60), 209), (b"\x50\xed\x55\xba\x01\0\x10\0" + bytes(8), 209),
-])
+
+@pytest.mark.parametrize(
+    "image, code",
+    [
+        (b"this is no PTX", 200),
+        (HEAD.encode() + b".visible .entry k() { nonsense.u32 %r1; ret; }", 218),
+        (b"", 200),
+        (b".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }", 222),
+        (b"\x7fELF" + bytes(60), 209),
+        (b"\x50\xed\x55\xba\x01\0\x10\0" + bytes(8), 209),
+    ],
+)
 def test_an_image_that_cannot_be_loaded(client, image, code):
     got = client.code("cuModuleLoadData", OUT, image)
     assert got == code or (code == 209 and got == 200)
@@ -185,20 +287,30 @@ STICKY = sorted(codes.STICKY)
 def test_an_error_in_a_kernel_is_told_later_and_stays(mode, wait, name, expected):
     client = Client(mode)
     kernel, stream, memory, event = client.kernels()(name), client.stream(), client.allocate(16), client.event()
-    assert client.launch(kernel, [], stream=stream if wait[-1] == "stream" else 0) == 0      # the launch itself is fine
+    assert client.launch(kernel, [], stream=stream if wait[-1] == "stream" else 0) == 0  # the launch itself is fine
     code = client.code(*[stream if word == "stream" else word for word in wait])
     assert code in expected
-    for call in (("cuCtxSynchronize",), ("cuMemAlloc_v2", OUT, 16), ("cuMemFree_v2", memory), ("cuStreamQuery", stream),
-                 ("cuMemcpyHtoD_v2", memory, b"1234", 4), ("cuEventRecord", event, stream), ("cuStreamDestroy_v2", stream),
-                 ("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0), ("cuEventQuery", event), ("cuStreamCreate", OUT, 0),
-                 ("cuModuleLoadData", OUT, KERNELS.encode()), ("cuDevicePrimaryCtxRetain", OUT, 0)):
+    for call in (
+        ("cuCtxSynchronize",),
+        ("cuMemAlloc_v2", OUT, 16),
+        ("cuMemFree_v2", memory),
+        ("cuStreamQuery", stream),
+        ("cuMemcpyHtoD_v2", memory, b"1234", 4),
+        ("cuEventRecord", event, stream),
+        ("cuStreamDestroy_v2", stream),
+        ("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0),
+        ("cuEventQuery", event),
+        ("cuStreamCreate", OUT, 0),
+        ("cuModuleLoadData", OUT, KERNELS.encode()),
+        ("cuDevicePrimaryCtxRetain", OUT, 0),
+    ):
         assert client.code(*call) == code, call
     report = client.emulator.explain(code)
-    assert report and report == client.emulator.explain(code)        # why the context is lost can always be read
+    assert report and report == client.emulator.explain(code)  # why the context is lost can always be read
     assert report in client.emulator.reports
     assert client.code("cuDeviceGetCount", OUT) == 0
     assert client.code("cuCtxGetCurrent", OUT) == 0
-    assert not client.live().get("memory")                           # what it took with it is nobody's to give back
+    assert not client.live().get("memory")  # what it took with it is nobody's to give back
 
 
 def test_an_illegal_address_is_reported_with_its_place(client):
@@ -257,6 +369,7 @@ def test_a_bug_of_the_emulator_in_a_kernel_is_kept_and_loses_the_context():
 
 # -- what people read
 
+
 def test_names_and_texts(client):
     for code, name in codes.NAMES.items():
         for call, expected in (("cuGetErrorName", name), ("cuGetErrorString", codes.TEXTS[code])):
@@ -270,7 +383,7 @@ def test_names_and_texts(client):
 
 def test_an_old_report_does_not_explain_a_new_error(client):
     assert client.code("cuMemcpyDtoD_v2", client.allocate(4), client.allocate(4), 5) == 1
-    assert client.code("cuStreamCreate", 0, 0) == 1          # nobody asked about the first
+    assert client.code("cuStreamCreate", 0, 0) == 1  # nobody asked about the first
     assert client.emulator.explain(1) is None
     assert client.code("cuMemcpyDtoD_v2", client.allocate(4), client.allocate(4), 5) == 1
     assert "5 bytes" in client.emulator.explain(1)

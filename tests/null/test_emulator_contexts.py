@@ -1,4 +1,5 @@
 """Devices, primary contexts, the stack of current contexts, two devices, addresses by name."""
+
 from __future__ import annotations
 
 import ctypes
@@ -21,6 +22,7 @@ def client():
 
 # -- devices
 
+
 def test_facts_of_a_device(client):
     name = ctypes.create_string_buffer(100)
     client.do("cuDeviceGetName", name, 100, 0)
@@ -34,20 +36,23 @@ def test_facts_of_a_device(client):
     client.do("cuDeviceGetUuid_v2", second, 1)
     assert first.raw != second.raw and any(first.raw)
     Client(devices=2).do("cuDeviceGetUuid", second, 0)
-    assert first.raw == second.raw                       # the same in every process
+    assert first.raw == second.raw  # the same in every process
 
 
 def test_every_attribute_has_a_value_and_some_are_known(client):
     cuda_h = module("cuda_h")
-    values = {name: client.get_int("cuDeviceGetAttribute", number, 0) for name, number in cuda_h.enum("CUdevice_attribute").items()
-              if not name.endswith("_MAX") and number <= 147}
+    values = {
+        name: client.get_int("cuDeviceGetAttribute", number, 0)
+        for name, number in cuda_h.enum("CUdevice_attribute").items()
+        if not name.endswith("_MAX") and number <= 147
+    }
     assert len(values) > 50
     prefix = "CU_DEVICE_ATTRIBUTE_"
     assert values[prefix + "COMPUTE_CAPABILITY_MAJOR"] == 9
     assert values[prefix + "MAX_THREADS_PER_BLOCK"] == 1024
     assert values[prefix + "WARP_SIZE"] == 32
     assert values[prefix + "UNIFIED_ADDRESSING"] == 1
-    assert client.get_int("cuDeviceGetAttribute", 33, 0) != client.get_int("cuDeviceGetAttribute", 33, 1)     # the bus
+    assert client.get_int("cuDeviceGetAttribute", 33, 0) != client.get_int("cuDeviceGetAttribute", 33, 1)  # the bus
 
 
 def test_a_device_is_found_by_its_bus(client):
@@ -70,14 +75,15 @@ def test_names_give_the_newest_address_that_a_version_has(client):
     assert find(b"cuCtxCreate", 12000) == (0, of("cuCtxCreate_v2"), 0)
     assert find(b"cuCtxGetDevice", 12080) == (0, of("cuCtxGetDevice"), 0)
     assert find(b"cuInit", 2000) == (0, of("cuInit"), 0)
-    assert find(b"cuMemAlloc", 2000) == (0, 0, 2)                # the ABI before _v2 is not served
-    assert find(b"cuCtxGetId", 11080) == (0, 0, 2)               # the version is not sufficient
+    assert find(b"cuMemAlloc", 2000) == (0, 0, 2)  # the ABI before _v2 is not served
+    assert find(b"cuCtxGetId", 11080) == (0, 0, 2)  # the version is not sufficient
     assert find(b"cuNoSuchThing", 13000) == (0, 0, 1)
     assert client.code("cuGetProcAddress_v2", b"cuNoSuchThing", address, 13000, 0, 0) == 500
     assert client.code("cuGetProcAddress", b"cuMemFree", address, 12000, 0) == 0 and address.value == of("cuMemFree_v2")
 
 
 # -- primary contexts
+
 
 def _state(client, device=0):
     flags, active = ctypes.c_uint(), ctypes.c_int()
@@ -102,7 +108,7 @@ def test_a_primary_context_lives_from_first_retain_to_last_release():
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
     assert _state(client) == (4, 0)
     assert client.code("cuCtxSynchronize") == 709
-    assert client.get("cuDevicePrimaryCtxRetain", 0) == context      # the same handle, empty
+    assert client.get("cuDevicePrimaryCtxRetain", 0) == context  # the same handle, empty
     assert client.code("cuStreamQuery", stream) == 400
     assert client.code("cuMemFree_v2", memory) == 1
     assert client.code("cuCtxSynchronize") == 0
@@ -134,6 +140,7 @@ def test_pending_work_is_done_before_a_context_goes(mode):
 
 # -- the stack
 
+
 def test_push_pop_and_set(client):
     first, second = client.context, client.get("cuDevicePrimaryCtxRetain", 1)
     get = client.get
@@ -142,13 +149,13 @@ def test_push_pop_and_set(client):
     client.do("cuCtxPushCurrent_v2", first)
     assert get("cuCtxPopCurrent_v2") == first
     assert get("cuCtxGetCurrent") == second and client.get_int("cuCtxGetDevice") == 1
-    client.do("cuCtxSetCurrent", first)                  # replaces the top
+    client.do("cuCtxSetCurrent", first)  # replaces the top
     assert get("cuCtxPopCurrent_v2") == first
     assert get("cuCtxPopCurrent_v2") == first
     assert client.code("cuCtxPopCurrent_v2", OUT) == 201
     assert get("cuCtxGetCurrent") == 0
     client.do("cuCtxSetCurrent", second)
-    client.do("cuCtxSetCurrent", 0)                      # pops
+    client.do("cuCtxSetCurrent", 0)  # pops
     assert get("cuCtxGetCurrent") == 0
     client.do("cuDevicePrimaryCtxRelease_v2", 1)
 
@@ -165,7 +172,7 @@ def test_a_context_of_one_s_own(client):
     assert client.code("cuStreamQuery", stream) == 400 and client.code("cuMemFree_v2", memory) == 1
     assert client.code("cuCtxPushCurrent_v2", own) == 709
     assert client.code("cuCtxDestroy_v2", own) == 709
-    assert client.code("cuCtxDestroy_v2", client.context) == 201     # a primary one is released instead
+    assert client.code("cuCtxDestroy_v2", client.context) == 201  # a primary one is released instead
     assert not client.live()
 
 
@@ -197,6 +204,7 @@ def test_facts_of_a_context(client):
 
 
 # -- two devices
+
 
 def test_peers(client):
     second = client.get("cuDevicePrimaryCtxRetain", 1)
@@ -240,15 +248,16 @@ def test_a_stream_and_an_event_of_another_context_are_refused(client):
     nothing = get("nothing")
     client.do("cuCtxPushCurrent_v2", second)
     stream = client.stream()
-    assert client.launch(nothing, [], stream=stream) == 400      # the kernel was loaded in the first device's context
+    assert client.launch(nothing, [], stream=stream) == 400  # the kernel was loaded in the first device's context
     assert client.launch(nothing, []) == 400
     assert client.code("cuEventRecord", event, stream) == 400
-    assert client.code("cuStreamWaitEvent", stream, event, 0) == 0       # waiting is allowed across devices
+    assert client.code("cuStreamWaitEvent", stream, event, 0) == 0  # waiting is allowed across devices
     client.do("cuStreamDestroy_v2", stream)
     client.do("cuDevicePrimaryCtxRelease_v2", 1)
 
 
 # -- the emulator as a library object
+
 
 def test_what_is_asked_of_an_emulator():
     Emulator = module("emulator").Emulator
@@ -261,10 +270,18 @@ def test_what_is_asked_of_an_emulator():
     assert set(Emulator().symbols) > {"cuInit", "cuMemAlloc_v2"}
 
 
-@pytest.mark.parametrize("text, mode, seed, devices, dump", [
-    ("", "eager", 0, 1, False), ("lazy", "lazy", 0, 1, False), ("random=7", "random", 7, 1, False), ("random", "random", 0, 1, False),
-    ("devices=2, lazy", "lazy", 0, 2, False), ("dump,random=12,devices=3", "random", 12, 3, True), ("eager", "eager", 0, 1, False),
-])
+@pytest.mark.parametrize(
+    "text, mode, seed, devices, dump",
+    [
+        ("", "eager", 0, 1, False),
+        ("lazy", "lazy", 0, 1, False),
+        ("random=7", "random", 7, 1, False),
+        ("random", "random", 0, 1, False),
+        ("devices=2, lazy", "lazy", 0, 2, False),
+        ("dump,random=12,devices=3", "random", 12, 3, True),
+        ("eager", "eager", 0, 1, False),
+    ],
+)
 def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
     emulator = module("emulator")
     monkeypatch.setenv("RAWCUDA_EMULATOR", text)

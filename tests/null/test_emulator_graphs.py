@@ -1,4 +1,5 @@
 """Graphs that are captured from streams: what becomes a node, what a capture forbids, and what a launch does."""
+
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +17,9 @@ graphs, queues = module("emulator.graphs"), module("emulator.queues")
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
 
-@pytest.fixture(params=[("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)], ids=lambda mode: f"{mode[0]}{mode[1]}")
+@pytest.fixture(
+    params=[("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)], ids=lambda mode: f"{mode[0]}{mode[1]}"
+)
 def client(request):
     made = Client(*request.param)
     yield made
@@ -71,16 +74,16 @@ def test_a_captured_graph_does_it_all_again(client, memory):
     graph = _end(client, stream)
     assert _status(client, stream) == 0
     client.do("cuCtxSynchronize")
-    assert client.number(memory) == 0 and not seen       # capturing did nothing
+    assert client.number(memory) == 0 and not seen  # capturing did nothing
     ready = client.get("cuGraphInstantiateWithFlags", graph, 0)
     for value in (7, 8):
-        ctypes.memmove(source, struct.pack("<I", value), 4)      # a node reads its source when it runs
+        ctypes.memmove(source, struct.pack("<I", value), 4)  # a node reads its source when it runs
         client.do("cuGraphLaunch", ready, stream)
         client.do("cuStreamSynchronize", stream)
         assert client.number(memory) == value * 100 + 12
     assert seen == [5, 5]
     client.do("cuGraphDestroy", graph)
-    client.do("cuGraphLaunch", ready, stream)            # it does not need the graph that it was made of
+    client.do("cuGraphLaunch", ready, stream)  # it does not need the graph that it was made of
     client.do("cuStreamSynchronize", stream)
     client.do("cuGraphExecDestroy", ready)
     assert client.code("cuGraphLaunch", ready, stream) == 400
@@ -150,12 +153,17 @@ def test_kinds_of_nodes(client, memory):
     client.do("cuLaunchHostFunc", stream, ctypes.cast(look, ctypes.c_void_p).value, 5)
     graph = _end(client, stream)
     assert [(node.name, node.kind) for node in _nodes(client, graph)] == [
-        ("a fill", queues.INSTANT), ("a copy", queues.INSTANT), ("nothing", queues.KERNEL), ("a host function", queues.HOST)]
+        ("a fill", queues.INSTANT),
+        ("a copy", queues.INSTANT),
+        ("nothing", queues.KERNEL),
+        ("a host function", queues.HOST),
+    ]
     client.do("cuGraphDestroy", graph)
     assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 400
 
 
 # -- what a capture forbids
+
 
 def test_a_capturing_stream_cannot_be_waited_for(client, memory):
     for call in (("cuStreamSynchronize",), ("cuStreamQuery",)):
@@ -202,7 +210,7 @@ def test_the_legacy_stream_may_not_depend_on_a_capture(client, memory):
     stream = _begin(client, flags=0)
     assert client.code("cuMemsetD8Async", memory, 0, 4, 0) == 906
     assert client.code("cuStreamEndCapture", stream, OUT) == 901
-    stream = _begin(client, flags=1)                     # a non-blocking stream does not join it
+    stream = _begin(client, flags=1)  # a non-blocking stream does not join it
     assert client.code("cuMemsetD8Async", memory, 0, 4, 0) == 0
     assert client.code("cuStreamEndCapture", stream, OUT) == 0
     assert client.code("cuStreamBeginCapture_v2", 0, GLOBAL) == 900
@@ -243,7 +251,7 @@ def test_a_capture_ends_where_it_began(client, memory):
     client.do("cuEventRecord", event, first)
     client.do("cuStreamWaitEvent", second, event, 0)
     client.do("cuMemsetD8Async", memory, 1, 4, second)
-    assert client.code("cuStreamEndCapture", first, OUT) == 904         # second's work is not joined
+    assert client.code("cuStreamEndCapture", first, OUT) == 904  # second's work is not joined
     assert client.code("cuStreamBeginCapture_v2", second, GLOBAL) == 0
     assert client.code("cuStreamBeginCapture_v2", second, GLOBAL) == 401
     _end(client, second)
@@ -273,6 +281,7 @@ def test_what_a_capture_cannot_hold_yet_is_801(client, memory):
 
 # -- graphs
 
+
 def test_flags_of_an_instantiation(client):
     stream = _begin(client)
     graph = _end(client, stream)
@@ -293,7 +302,7 @@ def test_a_graph_goes_once(client, memory):
 def test_destroying_a_stream_that_captures_ends_the_capture(client, memory):
     stream = _begin(client, flags=0)
     client.do("cuStreamDestroy_v2", stream)
-    client.do("cuMemsetD8Async", memory, 1, 4, 0)        # the legacy stream is free again
+    client.do("cuMemsetD8Async", memory, 1, 4, 0)  # the legacy stream is free again
     client.do("cuCtxSynchronize")
 
 
@@ -311,7 +320,7 @@ def test_a_context_that_goes_takes_its_captures_along():
     second = client.get("cuDevicePrimaryCtxRetain", 1)
     _begin(client)
     client.do("cuCtxPushCurrent_v2", second)
-    assert client.code("cuMemAlloc_v2", OUT, 16) == 900         # a capture of this thread in any context
+    assert client.code("cuMemAlloc_v2", OUT, 16) == 900  # a capture of this thread in any context
     client.do("cuDevicePrimaryCtxReset_v2", 0)
     assert client.code("cuMemAlloc_v2", OUT, 16) == 0
     assert not client.emulator.kept_exceptions

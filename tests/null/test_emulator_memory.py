@@ -1,4 +1,5 @@
 """Memory of every kind, pools, pointers; copies and fills of every form."""
+
 from __future__ import annotations
 
 import ctypes
@@ -25,6 +26,7 @@ def client(request):
 
 # -- allocating
 
+
 def test_device_memory(client):
     memory = client.allocate(100)
     assert memory % 256 == 0
@@ -38,7 +40,7 @@ def test_device_memory(client):
     client.do("cuMemFree_v2", memory)
     assert client.code("cuMemFree_v2", memory) == 1
     assert "freed" in client.emulator.explain(1)
-    assert client.allocate(100) != memory                # an address is not used again
+    assert client.allocate(100) != memory  # an address is not used again
 
 
 def test_fresh_memory_is_not_zero(client):
@@ -55,10 +57,13 @@ def test_pitched_memory(client):
     client.do("cuMemFree_v2", memory)
 
 
-@pytest.mark.parametrize("made, freed, wrong", [
-    ("cuMemAlloc_v2", "cuMemFree_v2", ["cuMemFreeHost", "cuMemHostUnregister"]),
-    ("cuMemAllocHost_v2", "cuMemFreeHost", ["cuMemFree_v2", "cuMemHostUnregister"]),
-])
+@pytest.mark.parametrize(
+    "made, freed, wrong",
+    [
+        ("cuMemAlloc_v2", "cuMemFree_v2", ["cuMemFreeHost", "cuMemHostUnregister"]),
+        ("cuMemAllocHost_v2", "cuMemFreeHost", ["cuMemFree_v2", "cuMemHostUnregister"]),
+    ],
+)
 def test_memory_goes_back_the_way_it_came(client, made, freed, wrong):
     memory = client.get(made, 64)
     for name in wrong:
@@ -92,12 +97,13 @@ def test_flags_of_pinned_memory(client):
     for asked in (0, 1, 4):
         memory = client.get("cuMemHostAlloc", 16, asked)
         client.do("cuMemHostGetFlags", flags, memory)
-        assert flags.value == asked | 2                  # memory is always mapped under unified addressing
+        assert flags.value == asked | 2  # memory is always mapped under unified addressing
     assert client.code("cuMemHostGetFlags", flags, client.allocate(4)) == 1
     assert client.code("cuMemHostGetDevicePointer_v2", OUT, memory, 1) == 1
 
 
 # -- pools
+
 
 def test_memory_in_stream_order(client):
     stream = client.stream()
@@ -106,14 +112,14 @@ def test_memory_in_stream_order(client):
     back = client.pinned(bytes(16))
     client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, stream)
     client.do("cuMemFreeAsync", memory, stream)
-    assert client.live() == {"memory": 1, "stream": 1}   # the user is done with it, whenever it really goes
+    assert client.live() == {"memory": 1, "stream": 1}  # the user is done with it, whenever it really goes
     assert client.code("cuMemFreeAsync", memory, stream) == 1
     assert client.code("cuMemFree_v2", memory) == 1
     client.do("cuStreamSynchronize", stream)
     assert ctypes.string_at(back, 16) == b"\x03" * 16
     assert client.code("cuMemsetD8Async", memory, 3, 16, stream) == 1
     also = client.get("cuMemAllocAsync", 16, stream)
-    client.do("cuMemFree_v2", also)                      # allowed, and waits
+    client.do("cuMemFree_v2", also)  # allowed, and waits
     assert not client.emulator.kept_exceptions
 
 
@@ -121,7 +127,7 @@ def test_use_after_a_stream_ordered_free_in_another_stream_is_found():
     client = Client("lazy")
     first, second = client.stream(), client.stream()
     memory, back = client.get("cuMemAllocAsync", 16, first), client.pinned(bytes(16))
-    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, second)      # nothing orders this before the free
+    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, second)  # nothing orders this before the free
     client.do("cuMemFreeAsync", memory, first)
     client.do("cuStreamSynchronize", first)
     assert client.code("cuStreamSynchronize", second) == 700
@@ -178,7 +184,7 @@ def test_attributes_and_access_of_pools(client):
     assert flags.value == 0
     client.do("cuMemPoolGetAccess", flags, pool, words.LOCATION.pack(1, 0))
     assert flags.value == 3
-    assert client.code("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 0), 1) == 1      # its own device
+    assert client.code("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 0), 1) == 1  # its own device
     assert client.code("cuMemPoolSetAttribute", pool, 5, threshold) == 1
     for bad in (_properties(handles=1), _properties(where=2)):
         assert client.code("cuMemPoolCreate", OUT, bad) == 801
@@ -186,8 +192,9 @@ def test_attributes_and_access_of_pools(client):
 
 # -- what a pointer points to
 
+
 def test_attributes_of_pointers(client):
-    attribute = lambda number, address: client.get("cuPointerGetAttribute", number, address)        # noqa: E731
+    attribute = lambda number, address: client.get("cuPointerGetAttribute", number, address)  # noqa: E731
     device, pinned, managed = client.allocate(64), client.pinned(bytes(64)), client.get("cuMemAllocManaged", 64, 1)
     ordered = client.get("cuMemAllocAsync", 64, 0)
     for address, kind in ((device, 2), (pinned, 1), (managed, 2), (ordered, 2)):
@@ -198,7 +205,7 @@ def test_attributes_of_pointers(client):
         assert attribute(9, inside) == 0
         assert (attribute(11, inside), attribute(12, inside)) == (address, 64)
         assert attribute(1, inside) == (0 if address == ordered else client.context)
-    assert client.code("cuPointerGetAttribute", OUT, 4, device) == 1     # it has no host pointer
+    assert client.code("cuPointerGetAttribute", OUT, 4, device) == 1  # it has no host pointer
     assert attribute(4, pinned) == pinned and attribute(4, managed) == managed
     assert len({attribute(7, address) for address in (device, pinned, managed, ordered)}) == 4
     assert client.code("cuPointerGetAttribute", OUT, 99, device) == 1
@@ -214,7 +221,7 @@ def test_plain_host_memory_is_not_known(client):
     numbers = (ctypes.c_int * 3)(2, 9, 12)
     kind, ordinal, size = ctypes.c_int(5), ctypes.c_int(5), ctypes.c_uint64(5)
     places = (ctypes.c_uint64 * 3)(*[ctypes.addressof(place) for place in (kind, ordinal, size)])
-    client.do("cuPointerGetAttributes", 3, numbers, places, address)     # here it is no error
+    client.do("cuPointerGetAttributes", 3, numbers, places, address)  # here it is no error
     assert (kind.value, ordinal.value, size.value) == (0, -2, 0)
     client.do("cuPointerGetAttributes", 3, numbers, places, client.allocate(7))
     assert (kind.value, ordinal.value, size.value) == (2, 0, 7)
@@ -236,6 +243,7 @@ def test_advice_about_managed_memory(client):
 
 
 # -- one row
+
 
 def _memory(client, kind, content):
     """Make memory of a kind that holds something; return (address, function that reads it back, what keeps it alive)."""
@@ -296,13 +304,13 @@ def test_forms_without_a_stream_wait_unless_both_sides_are_on_the_device():
     client.do("cuCtxSynchronize")
     client.do("cuMemcpyDtoD_v2", target, source, 4)
     assert client.code("cuStreamQuery", 0) == 600
-    client.do("cuMemcpyHtoD_v2", target, pinned, 4)      # from pinned memory it waits
+    client.do("cuMemcpyHtoD_v2", target, pinned, 4)  # from pinned memory it waits
     assert client.code("cuStreamQuery", 0) == 0
     client.do("cuMemcpyDtoH_v2", pinned, source, 4)
     assert ctypes.string_at(pinned, 4) == b"abcd"
     client.do("cuMemsetD8_v2", target, 1, 4)
     assert client.code("cuStreamQuery", 0) == 600
-    client.do("cuMemsetD8_v2", pinned, 1, 4)             # the host might look at it
+    client.do("cuMemsetD8_v2", pinned, 1, 4)  # the host might look at it
     assert ctypes.string_at(pinned, 4) == b"\x01" * 4
 
 
@@ -354,7 +362,10 @@ def test_copies_between_devices():
     client.do("cuCtxSynchronize")
     assert client.download(there, 10) == b"over there"
     assert client.code("cuMemcpyPeer", there, 77, here, client.context, 10) == 201
-    sides = [(0, 0, 0, 0, DEVICE, 0, address, 0, context, 10, 1) for address, context in ((here, client.context), (there, 77))]
+    sides = [
+        (0, 0, 0, 0, DEVICE, 0, address, 0, context, 10, 1)
+        for address, context in ((here, client.context), (there, 77))
+    ]
     block = words.MEMCPY3D.pack(*sides[0], *sides[1], 10, 1, 1)
     assert client.code("cuMemcpy3DPeer", block) == client.code("cuMemcpy3DPeerAsync", block, 0) == 201
 
@@ -378,6 +389,7 @@ def test_a_copy_between_devices_comes_after_all_work_of_both_and_before_what_fol
 
 # -- rectangles and boxes
 
+
 def _side(kind, address, pitch=0, x=0, y=0, z=None, rows=0):
     place = (address, 0, 0) if kind == HOST else (0, address, 0)
     return (x, y, kind, *place, pitch) if z is None else (x, y, z, 0, kind, *place, 0, pitch, rows)
@@ -389,7 +401,7 @@ def _model(target, source, extent, target_at, source_at):
     (width, height, depth), (tx, ty, tz, tp, tr), (sx, sy, sz, sp, sr) = extent, target_at, source_at
     for z, y in itertools.product(range(depth), range(height)):
         at, whence = ((tz + z) * tr + ty + y) * tp + tx, ((sz + z) * sr + sy + y) * sp + sx
-        result[at:at + width] = source[whence:whence + width]
+        result[at : at + width] = source[whence : whence + width]
     return bytes(result)
 
 
@@ -406,10 +418,14 @@ def test_boxes_of_any_shape(client, seed):
     contents = [bytes(chance.randrange(256) for _ in range(nbytes)) for nbytes in size]
     kinds = [chance.choice(KINDS) for _ in range(2)]
     made = [_memory(client, kind, content) for kind, content in zip(kinds, contents)]
-    flavours = [UNIFIED if chance.random() < 0.3 else HOST if kind in ("pinned", "pageable") else DEVICE for kind in kinds]
+    flavours = [
+        UNIFIED if chance.random() < 0.3 else HOST if kind in ("pinned", "pageable") else DEVICE for kind in kinds
+    ]
     (target, read, _), (source, _, _) = made
-    sides = [_side(UNIFIED if flavour == UNIFIED else flavour, address, at[3], at[0], at[1], at[2], at[4])
-             for flavour, (address, _, _), at in zip(flavours, made, places)]
+    sides = [
+        _side(UNIFIED if flavour == UNIFIED else flavour, address, at[3], at[0], at[1], at[2], at[4])
+        for flavour, (address, _, _), at in zip(flavours, made, places)
+    ]
     block = words.MEMCPY3D.pack(*sides[1], *sides[0], *extent)
     name = chance.choice(["cuMemcpy3D_v2", "cuMemcpy3DAsync_v2", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"])
     client.do(name, block, *([client.stream()] if "Async" in name else []))
@@ -422,27 +438,47 @@ def test_rectangles(client, name):
     content = bytes(range(60))
     source = client.upload(content)
     target = ctypes.create_string_buffer(b"." * 40, 40)
-    block = words.MEMCPY2D.pack(*_side(DEVICE, source, 12, 2, 1), *_side(HOST, ctypes.addressof(target), 10, 1, 1), 5, 3)
+    block = words.MEMCPY2D.pack(
+        *_side(DEVICE, source, 12, 2, 1), *_side(HOST, ctypes.addressof(target), 10, 1, 1), 5, 3
+    )
     client.do("cuCtxSynchronize")
     client.do(name, block, *([client.stream()] if "Async" in name else []))
     client.do("cuCtxSynchronize")
     assert target.raw == _model(b"." * 40, content, (5, 3, 1), (1, 1, 0, 10, 4), (2, 1, 0, 12, 5))
 
 
-@pytest.mark.parametrize("change, code", [
-    ({}, 0), ({"pitch": 4}, 1), ({"height": 5}, 1), ({"kind": ARRAY}, 801), ({"kind": 9}, 1), ({"height": 0}, 0), ({"width": 0}, 0),
-    ({"x": 6}, 1), ({"pitch": 0, "height": 1}, 0), ({"pitch": 0}, 1), ({"pitch": 4, "height": 1}, 1), ({"pitch": 1 << 31}, 1),
-])
+@pytest.mark.parametrize(
+    "change, code",
+    [
+        ({}, 0),
+        ({"pitch": 4}, 1),
+        ({"height": 5}, 1),
+        ({"kind": ARRAY}, 801),
+        ({"kind": 9}, 1),
+        ({"height": 0}, 0),
+        ({"width": 0}, 0),
+        ({"x": 6}, 1),
+        ({"pitch": 0, "height": 1}, 0),
+        ({"pitch": 0}, 1),
+        ({"pitch": 4, "height": 1}, 1),
+        ({"pitch": 1 << 31}, 1),
+    ],
+)
 def test_rectangles_that_do_not_fit(client, change, code):
     values = {"pitch": 10, "x": 0, "width": 5, "height": 4, "kind": DEVICE, **change}
     source, target = client.upload(bytes(40)), client.allocate(40)
-    block = words.MEMCPY2D.pack(*_side(DEVICE, source, 10), *_side(values["kind"], target, values["pitch"], values["x"]),
-                                values["width"], values["height"])
+    block = words.MEMCPY2D.pack(
+        *_side(DEVICE, source, 10),
+        *_side(values["kind"], target, values["pitch"], values["x"]),
+        values["width"],
+        values["height"],
+    )
     assert client.code("cuMemcpy2D_v2", block) == code
     assert client.code("cuMemcpy2DAsync_v2", block, 0) == code
 
 
 # -- fills
+
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("suffix", ["_v2", "Async"])
@@ -455,14 +491,14 @@ def test_fills(client, bits, suffix):
     client.do(f"cuMemsetD2D{bits}{suffix}", memory + 32, 12, value, 2, 2, *stream)
     client.do("cuCtxSynchronize")
     expected = bytearray(64)
-    expected[width:4 * width] = element * 3
+    expected[width : 4 * width] = element * 3
     for row in (32, 44):
-        expected[row:row + 2 * width] = element * 2
+        expected[row : row + 2 * width] = element * 2
     assert client.download(memory, 64) == bytes(expected)
     if width > 1:
-        assert client.code(f"cuMemsetD{bits}_v2", memory + 1, 0, 1) == 1     # not aligned
+        assert client.code(f"cuMemsetD{bits}_v2", memory + 1, 0, 1) == 1  # not aligned
     assert client.code(f"cuMemsetD{bits}_v2", memory, 0, 64 // width + 1) == 1
-    assert client.code(f"cuMemsetD2D{bits}_v2", memory, width, 0, 2, 2) == 1     # rows overlap
+    assert client.code(f"cuMemsetD2D{bits}_v2", memory, width, 0, 2, 2) == 1  # rows overlap
 
 
 def test_a_value_wider_than_the_element_is_cut(client):

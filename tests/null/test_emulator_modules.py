@@ -1,4 +1,5 @@
 """Modules, what is known of kernels, launches with attributes, occupancy, libraries, fatbins."""
+
 from __future__ import annotations
 
 import ctypes
@@ -30,11 +31,12 @@ def _load_with_logs(client, image, room=2000):
     options = (ctypes.c_int * 5)(INFO_SIZE, INFO, ERROR_SIZE, ERROR, WALL_TIME)
     values = (ctypes.c_uint64 * 5)(room, ctypes.addressof(info), room, ctypes.addressof(error), 0)
     code = client.code("cuModuleLoadDataEx", OUT, image, 5, options, values)
-    time, = struct.unpack("<f", struct.pack("<Q", values[4])[:4])
+    (time,) = struct.unpack("<f", struct.pack("<Q", values[4])[:4])
     return code, info, values[0], error, values[2], time
 
 
 # -- loading
+
 
 def test_the_logs_of_a_good_module(client):
     code, _, info_size, error, error_size, time = _load_with_logs(client, KERNELS.encode())
@@ -49,7 +51,7 @@ def test_the_log_of_a_bad_module_names_the_line(client):
     code, _, info_size, error, size, _ = _load_with_logs(client, image.encode())
     assert code == 218 and info_size == 0
     assert size == len(error.value) > 10
-    assert "6" in error.value.decode()                   # the line
+    assert "6" in error.value.decode()  # the line
     assert client.emulator.explain(218) == error.value.decode()
     assert not client.live()
 
@@ -58,7 +60,7 @@ def test_the_log_of_a_bad_module_names_the_line(client):
 def test_a_log_is_cut_to_its_buffer(client, room):
     code, _, _, error, size, _ = _load_with_logs(client, HEAD.encode() + b"no more PTX", room)
     assert code == 218
-    assert size == room - 1 == len(error.value)          # and nothing lies past the final zero
+    assert size == room - 1 == len(error.value)  # and nothing lies past the final zero
 
 
 def test_options_must_make_sense(client):
@@ -84,7 +86,7 @@ def test_a_module_is_gone_when_it_is_unloaded(client):
     assert struct.unpack("<4I", client.download(table, 16)) == (1, 2, 3, 4)
     client.do("cuMemcpyHtoD_v2", table, struct.pack("<I", 9), 4)
     assert client.number(table) == 9
-    assert client.code("cuMemFree_v2", table) == 1       # it is the module's
+    assert client.code("cuMemFree_v2", table) == 1  # it is the module's
     assert client.live() == {"module": 1}
     client.do("cuModuleUnload", loaded)
     assert client.code("cuModuleUnload", loaded) == 400
@@ -104,12 +106,13 @@ def test_either_of_a_variable_s_address_and_size_may_be_left_out(client):
 def test_dump_writes_the_source_and_says_where(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     Client(dump=True).load(KERNELS)
-    written, = tmp_path.glob("ptx-*.py")
+    (written,) = tmp_path.glob("ptx-*.py")
     assert str(written) in capsys.readouterr().err
     assert written.read_text()
 
 
 # -- kernels
+
 
 def test_all_kernels_are_listed(client):
     loaded = client.load(KERNELS)
@@ -147,10 +150,10 @@ def test_parameters_of_a_kernel(client):
 
 def test_attributes_of_a_kernel(client):
     get = client.kernels()
-    attribute = lambda number, name="store": client.get_int("cuFuncGetAttribute", number, get(name))     # noqa: E731
+    attribute = lambda number, name="store": client.get_int("cuFuncGetAttribute", number, get(name))  # noqa: E731
     assert attribute(0) == 1024 and attribute(0, "small") == 64 and attribute(0, "exact") == 64
     assert attribute(1) == 0 and attribute(4) > 0
-    assert attribute(5) == 50                            # of the PTX's .target
+    assert attribute(5) == 50  # of the PTX's .target
     assert attribute(6) == 90
     assert attribute(8) == 48 << 10
     client.do("cuFuncSetAttribute", get("store"), 8, 100 << 10)
@@ -164,20 +167,33 @@ def test_attributes_of_a_kernel(client):
 
 # -- launches
 
+
 def _config(grid=(1, 1, 1), block=(1, 1, 1), stream=0, attributes=()):
     """Pack a CUlaunchConfig; return it and what it points to."""
-    array = ctypes.create_string_buffer(b"".join(words.LAUNCH_ATTRIBUTE.pack(number, value) for number, value in attributes) or b"\0")
+    array = ctypes.create_string_buffer(
+        b"".join(words.LAUNCH_ATTRIBUTE.pack(number, value) for number, value in attributes) or b"\0"
+    )
     return words.LAUNCH_CONFIG.pack(*grid, *block, 0, stream, ctypes.addressof(array), len(attributes)), array
 
 
-@pytest.mark.parametrize("attributes, grid, code", [
-    ([], (1, 1, 1), 0), ([(8, struct.pack("<i", -3))], (1, 1, 1), 0), ([(0, b"")], (1, 1, 1), 0), ([(2, struct.pack("<i", 1))], (1, 1, 1), 0),
-    ([(2, struct.pack("<i", 1))], (60000, 1, 1), 720), ([(2, struct.pack("<i", 0))], (600, 1, 1), 0),
-    ([(4, struct.pack("<3I", 2, 1, 1))], (4, 1, 1), 0), ([(4, struct.pack("<3I", 2, 2, 1))], (4, 2, 1), 0),
-    ([(4, struct.pack("<3I", 2, 1, 1))], (3, 1, 1), 1), ([(4, struct.pack("<3I", 0, 1, 1))], (4, 1, 1), 1),
-    ([(4, struct.pack("<3I", 16, 1, 1))], (16, 1, 1), 912), ([(99, b"")], (1, 1, 1), 801),
-    ([(4, struct.pack("<3I", 2, 1, 1)), (2, struct.pack("<i", 1)), (8, b"")], (4, 1, 1), 0),
-])
+@pytest.mark.parametrize(
+    "attributes, grid, code",
+    [
+        ([], (1, 1, 1), 0),
+        ([(8, struct.pack("<i", -3))], (1, 1, 1), 0),
+        ([(0, b"")], (1, 1, 1), 0),
+        ([(2, struct.pack("<i", 1))], (1, 1, 1), 0),
+        ([(2, struct.pack("<i", 1))], (60000, 1, 1), 720),
+        ([(2, struct.pack("<i", 0))], (600, 1, 1), 0),
+        ([(4, struct.pack("<3I", 2, 1, 1))], (4, 1, 1), 0),
+        ([(4, struct.pack("<3I", 2, 2, 1))], (4, 2, 1), 0),
+        ([(4, struct.pack("<3I", 2, 1, 1))], (3, 1, 1), 1),
+        ([(4, struct.pack("<3I", 0, 1, 1))], (4, 1, 1), 1),
+        ([(4, struct.pack("<3I", 16, 1, 1))], (16, 1, 1), 912),
+        ([(99, b"")], (1, 1, 1), 801),
+        ([(4, struct.pack("<3I", 2, 1, 1)), (2, struct.pack("<i", 1)), (8, b"")], (4, 1, 1), 0),
+    ],
+)
 def test_launches_with_attributes(client, attributes, grid, code):
     config, kept = _config(grid, attributes=attributes)
     assert client.code("cuLaunchKernelEx", config, client.kernels()("nothing"), 0, 0) == code
@@ -228,10 +244,25 @@ def test_progress_is_told():
 
 # -- occupancy, by hand from the published tables for compute capability 9.0
 
-@pytest.mark.parametrize("threads, shared, blocks", [
-    (1024, 0, 2), (512, 0, 4), (256, 0, 8), (32, 0, 32), (1, 0, 32), (33, 0, 32), (96, 0, 21), (256, 48 << 10, 4), (1024, 200 << 10, 1),
-    (1025, 0, 0), (64, 227 << 10, 1), (64, 228 << 10, 0), (32, 32 << 10, 6),          # each block costs 1 KiB more
-])
+
+@pytest.mark.parametrize(
+    "threads, shared, blocks",
+    [
+        (1024, 0, 2),
+        (512, 0, 4),
+        (256, 0, 8),
+        (32, 0, 32),
+        (1, 0, 32),
+        (33, 0, 32),
+        (96, 0, 21),
+        (256, 48 << 10, 4),
+        (1024, 200 << 10, 1),
+        (1025, 0, 0),
+        (64, 227 << 10, 1),
+        (64, 228 << 10, 0),
+        (32, 32 << 10, 6),  # each block costs 1 KiB more
+    ],
+)
 def test_occupancy(client, threads, shared, blocks):
     found = client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", client.kernels()("nothing"), threads, shared)
     assert found == blocks
@@ -263,8 +294,16 @@ def test_the_best_block_size(client):
     assert block.value == 64
     asked = []
     shared_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(lambda threads: asked.append(threads) or threads * 256)
-    client.do("cuOccupancyMaxPotentialBlockSizeWithFlags", grid, block, get("nothing"),
-              ctypes.cast(shared_of, ctypes.c_void_p).value, 0, 0, 0)
+    client.do(
+        "cuOccupancyMaxPotentialBlockSizeWithFlags",
+        grid,
+        block,
+        get("nothing"),
+        ctypes.cast(shared_of, ctypes.c_void_p).value,
+        0,
+        0,
+        0,
+    )
     assert asked and block.value < 1024
     free = client.get("cuOccupancyAvailableDynamicSMemPerBlock", get("nothing"), 2, 256)
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free) == 2
@@ -273,8 +312,11 @@ def test_the_best_block_size(client):
 
 # -- fatbins
 
+
 def _member(kind, architecture, content, *, flags=0x11, packed=0, plain=0):
-    header = struct.pack("<HHIQ", kind, 0x101, 64, len(content)) + struct.pack("<12I", packed, 0, 0, architecture, 0, 0, flags, 0, 0, 0, plain, 0)
+    header = struct.pack("<HHIQ", kind, 0x101, 64, len(content)) + struct.pack(
+        "<12I", packed, 0, 0, architecture, 0, 0, flags, 0, 0, 0, plain, 0
+    )
     return header + content
 
 
@@ -297,10 +339,14 @@ def _lz4(content):
 
 
 def test_the_ptx_of_a_fatbin_is_found(client):
-    image = _fatbin(_member(2, 90, b"\x7fELF" + bytes(60)), _member(1, 80, PLAIN.replace(b"nothing", b"older__")), _member(1, 90, PLAIN))
+    image = _fatbin(
+        _member(2, 90, b"\x7fELF" + bytes(60)),
+        _member(1, 80, PLAIN.replace(b"nothing", b"older__")),
+        _member(1, 90, PLAIN),
+    )
     for name in ("cuModuleLoadFatBinary", "cuModuleLoadData"):
         loaded = client.get(name, image)
-        assert client.get("cuModuleGetFunction", loaded, b"nothing")     # the newest architecture's
+        assert client.get("cuModuleGetFunction", loaded, b"nothing")  # the newest architecture's
         client.do("cuModuleUnload", loaded)
     kept = ctypes.create_string_buffer(image, len(image))
     wrapper = struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(kept), 0)
@@ -310,13 +356,20 @@ def test_the_ptx_of_a_fatbin_is_found(client):
 def test_compressed_ptx_is_unpacked(client):
     packed, size = _lz4(PLAIN)
     assert images._unpack_lz4(packed, size) == b"//" + b"-" * 30 + b"\n" + PLAIN
-    loaded = client.get("cuModuleLoadData", _fatbin(_member(1, 90, packed, flags=0x2011, packed=len(packed), plain=size)))
+    loaded = client.get(
+        "cuModuleLoadData", _fatbin(_member(1, 90, packed, flags=0x2011, packed=len(packed), plain=size))
+    )
     assert client.get("cuModuleGetFunction", loaded, b"store")
 
 
-@pytest.mark.parametrize("image", [
-    _fatbin(), _fatbin(_member(2, 90, b"\x7fELF" + bytes(60))), _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2],
-])
+@pytest.mark.parametrize(
+    "image",
+    [
+        _fatbin(),
+        _fatbin(_member(2, 90, b"\x7fELF" + bytes(60))),
+        _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2],
+    ],
+)
 def test_a_fatbin_without_ptx_is_209(client, image):
     with pytest.raises(Failed, match="209"):
         client.get("cuModuleLoadFatBinary", image)
@@ -332,7 +385,14 @@ def test_damaged_compression_is_200(client):
 @pytest.mark.parametrize("options", [["--no-compress"], ["--compress-mode=speed"]])
 def test_fatbins_and_cubins_that_nvcc_makes(client, tmp_path, options):
     (tmp_path / "k.cu").write_text('extern "C" __global__ void put(int *p, int v) { *p = v; }')
-    make = ["nvcc", *options, "-gencode", "arch=compute_80,code=[sm_80,compute_80]", "-gencode", "arch=compute_90,code=[compute_90]"]
+    make = [
+        "nvcc",
+        *options,
+        "-gencode",
+        "arch=compute_80,code=[sm_80,compute_80]",
+        "-gencode",
+        "arch=compute_90,code=[compute_90]",
+    ]
     subprocess.run([*make, "-fatbin", "-o", "k.fatbin", "k.cu"], cwd=tmp_path, check=True)
     subprocess.run(["nvcc", "-arch=sm_90", "-cubin", "-o", "k.cubin", "k.cu"], cwd=tmp_path, check=True)
     loaded = client.get("cuModuleLoadData", (tmp_path / "k.fatbin").read_bytes())

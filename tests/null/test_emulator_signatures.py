@@ -1,4 +1,5 @@
 """The emulator's own C lines, structures, enums and codes, compared with real headers and with the table that clients use."""
+
 from __future__ import annotations
 
 import re
@@ -15,8 +16,11 @@ emulator, thunks, codes = (module(name) for name in ("emulator", "emulator.thunk
 ENTRIES = emulator.Emulator()._entries
 cuda_h, attributes = module("cuda_h"), module("emulator.devices")
 
-with_headers = pytest.mark.parametrize("path", header_reader.find_headers() or [
-    pytest.param(None, marks=pytest.mark.skip(reason="no cuda.h on this machine"))], ids=str)
+with_headers = pytest.mark.parametrize(
+    "path",
+    header_reader.find_headers() or [pytest.param(None, marks=pytest.mark.skip(reason="no cuda.h on this machine"))],
+    ids=str,
+)
 
 
 def test_there_are_enough():
@@ -45,7 +49,11 @@ def test_every_entry_is_in_the_header(path):
 @with_headers
 def test_versions_are_the_header_s(path):
     since = header_reader.read(path).since
-    wrong = {name: (served.since, since[name]) for name, served in ENTRIES.items() if since.get(name, served.since) != served.since}
+    wrong = {
+        name: (served.since, since[name])
+        for name, served in ENTRIES.items()
+        if since.get(name, served.since) != served.since
+    }
     assert not wrong
 
 
@@ -69,13 +77,16 @@ def test_every_entry_of_the_clients_table_is_served():
 def test_widths_agree_with_the_clients_table():
     """An integer's width is the same on both sides: a size_t read as an int would go unseen for small values."""
     import ctypes
+
     table = cuda_h.prototypes()
     wrong = {}
     for name, served in ENTRIES.items():
         if name in table:
             mine = [ctypes.sizeof(kind) for kind in served.prototype()._argtypes_]
-            theirs = [ctypes.sizeof(kind) if hasattr(kind, "_type_") or hasattr(kind, "_fields_") else 8
-                      for _, kind in table[name].parameters]
+            theirs = [
+                ctypes.sizeof(kind) if hasattr(kind, "_type_") or hasattr(kind, "_fields_") else 8
+                for _, kind in table[name].parameters
+            ]
             if mine != theirs:
                 wrong[name] = mine, theirs
     assert not wrong
@@ -83,10 +94,13 @@ def test_widths_agree_with_the_clients_table():
 
 # -- enums and codes
 
+
 @with_headers
 def test_codes_are_the_header_s(path):
     results = header_reader.read(path).enums["CUresult"]
-    assert {code: name.decode() for code, name in codes.NAMES.items()}.items() <= {code: name for name, code in results.items()}.items()
+    assert {code: name.decode() for code, name in codes.NAMES.items()}.items() <= {
+        code: name for name, code in results.items()
+    }.items()
     assert set(codes.TEXTS) == set(codes.NAMES)
 
 
@@ -106,18 +120,33 @@ def test_attributes_are_the_header_s(path):
 # -- structures, as a C compiler lays them out
 
 LAYOUTS = {
-    "MEMCPY2D": ("CUDA_MEMCPY2D", "srcXInBytes srcY srcMemoryType srcHost srcDevice srcArray srcPitch "
-                 "dstXInBytes dstY dstMemoryType dstHost dstDevice dstArray dstPitch WidthInBytes Height"),
-    "MEMCPY3D": ("CUDA_MEMCPY3D", "srcXInBytes srcY srcZ srcLOD srcMemoryType srcHost srcDevice srcArray reserved0 srcPitch srcHeight "
-                 "dstXInBytes dstY dstZ dstLOD dstMemoryType dstHost dstDevice dstArray reserved1 dstPitch dstHeight "
-                 "WidthInBytes Height Depth"),
-    "LAUNCH_CONFIG": ("CUlaunchConfig", "gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes hStream attrs numAttrs"),
+    "MEMCPY2D": (
+        "CUDA_MEMCPY2D",
+        "srcXInBytes srcY srcMemoryType srcHost srcDevice srcArray srcPitch "
+        "dstXInBytes dstY dstMemoryType dstHost dstDevice dstArray dstPitch WidthInBytes Height",
+    ),
+    "MEMCPY3D": (
+        "CUDA_MEMCPY3D",
+        "srcXInBytes srcY srcZ srcLOD srcMemoryType srcHost srcDevice srcArray reserved0 srcPitch srcHeight "
+        "dstXInBytes dstY dstZ dstLOD dstMemoryType dstHost dstDevice dstArray reserved1 dstPitch dstHeight "
+        "WidthInBytes Height Depth",
+    ),
+    "LAUNCH_CONFIG": (
+        "CUlaunchConfig",
+        "gridDimX gridDimY gridDimZ blockDimX blockDimY blockDimZ sharedMemBytes hStream attrs numAttrs",
+    ),
     "LAUNCH_ATTRIBUTE": ("CUlaunchAttribute", "id value"),
-    "POOL_PROPS": ("CUmemPoolProps", "allocType handleTypes location.type location.id win32SecurityAttributes maxSize usage"),
+    "POOL_PROPS": (
+        "CUmemPoolProps",
+        "allocType handleTypes location.type location.id win32SecurityAttributes maxSize usage",
+    ),
     "LOCATION": ("CUmemLocation", "type id"),
     "ACCESS_DESC": ("CUmemAccessDesc", "location.type location.id flags"),
 }
-PEER = ("CUDA_MEMCPY3D_PEER", LAYOUTS["MEMCPY3D"][1].replace("reserved0", "srcContext").replace("reserved1", "dstContext"))
+PEER = (
+    "CUDA_MEMCPY3D_PEER",
+    LAYOUTS["MEMCPY3D"][1].replace("reserved0", "srcContext").replace("reserved1", "dstContext"),
+)
 
 
 def _offsets(layout):
@@ -143,11 +172,16 @@ def _of_compiler(path, tmp_path, types):
     for name, members in types:
         lines += [f"offsetof({name}, {member})" for member in members.split()] + [f"sizeof({name})"]
     source = tmp_path / "offsets.c"
-    source.write_text('#include <stddef.h>\n#include <stdio.h>\n#include "cuda.h"\nint main(void) {\n'
-                      + "".join(f'printf("%zu\\n", {line});\n' for line in lines) + "return 0; }\n")
+    source.write_text(
+        '#include <stddef.h>\n#include <stdio.h>\n#include "cuda.h"\nint main(void) {\n'
+        + "".join(f'printf("%zu\\n", {line});\n' for line in lines)
+        + "return 0; }\n"
+    )
     program = tmp_path / "offsets"
     subprocess.run([shutil.which("cc"), "-I", str(path.parent), str(source), "-o", str(program)], check=True)
-    return [int(line) for line in subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split()]
+    return [
+        int(line) for line in subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split()
+    ]
 
 
 @with_headers
@@ -159,6 +193,7 @@ def test_structures_are_as_a_compiler_lays_them_out(path, tmp_path):
 
 def test_structures_agree_with_the_clients_table():
     import ctypes
+
     for name, (c_name, _) in LAYOUTS.items():
         assert getattr(thunks, name).size == ctypes.sizeof(getattr(cuda_h, c_name)), c_name
 

@@ -1,4 +1,5 @@
 """Streams and events: what comes after what, in each of the three modes, and what a call waits for."""
+
 from __future__ import annotations
 
 import ctypes
@@ -43,6 +44,7 @@ class Log:
 
 # -- order
 
+
 def test_a_stream_is_in_order(client):
     log, stream = Log(client), client.stream()
     for digit in range(1, 8):
@@ -66,9 +68,9 @@ def test_a_wait_is_for_the_record_before_it(client):
     log.append(1, first)
     client.do("cuEventRecord", event, first)
     client.do("cuStreamWaitEvent", second, event, 0)
-    client.do("cuEventRecord", event, second)            # a later record does not change what was waited for
+    client.do("cuEventRecord", event, second)  # a later record does not change what was waited for
     log.append(2, second)
-    client.do("cuEventDestroy_v2", event)                # nor does destroying the event
+    client.do("cuEventDestroy_v2", event)  # nor does destroying the event
     assert log.read() == 12
 
 
@@ -118,7 +120,7 @@ def test_a_non_blocking_stream_does_not_join():
     log, stream = Log(client), client.stream(1)
     log.append(1, 0)
     log.append(2, stream)
-    client.do("cuStreamSynchronize", stream)             # does only what this stream needs
+    client.do("cuStreamSynchronize", stream)  # does only what this stream needs
     log.append(3, stream)
     assert log.read() in (213, 231)
 
@@ -134,7 +136,7 @@ def test_random_mode_tries_different_orders_and_repeats_a_seed():
     seen = {orders(seed) for seed in range(12)}
     assert len(seen) > 4
     assert orders(5) == orders(5)
-    for number in seen:                                  # 1 before 4, 2 before 5, 3 before 6, each in its stream
+    for number in seen:  # 1 before 4, 2 before 5, 3 before 6, each in its stream
         text = str(number)
         assert all(text.index(before) < text.index(after) for before, after in ("14", "25", "36"))
 
@@ -146,12 +148,13 @@ def test_lazy_mode_does_as_little_as_is_allowed():
     for at, stream in ((memory, first), (memory + 4, second)):
         client.do("cuMemcpyHtoDAsync_v2", at, pinned, 4, stream)
     client.do("cuStreamSynchronize", first)
-    ctypes.memmove(pinned, b"2222", 4)                   # too early for the second copy
+    ctypes.memmove(pinned, b"2222", 4)  # too early for the second copy
     client.do("cuCtxSynchronize")
     assert client.download(memory, 8) == b"11112222"
 
 
 # -- asking and waiting
+
 
 def test_queries_come_to_an_end(client):
     stream, event, memory = client.stream(), client.event(), client.allocate(64)
@@ -215,6 +218,7 @@ def test_unloading_waits_for_the_kernels(client):
 
 # -- time
 
+
 def test_elapsed_time_is_a_clock(client):
     stream, start, end = client.stream(), client.event(), client.event()
     slept = HostFunction(lambda data: time.sleep(0.03))
@@ -241,6 +245,7 @@ def test_elapsed_time_needs_two_recorded_events_with_timing(client):
 
 
 # -- host functions
+
 
 def test_a_host_function_has_its_place_in_the_stream(client):
     stream, seen = client.stream(), []
@@ -284,6 +289,7 @@ def test_two_threads_wait_for_each_other_s_streams(client):
 
 
 # -- facts
+
 
 def test_facts_of_a_stream(client):
     stream = client.get("cuStreamCreateWithPriority", 1, -2)

@@ -1,4 +1,5 @@
 """The seam between C and Python: each trap that a libcuda made of Python callbacks can fall into."""
+
 from __future__ import annotations
 
 import ctypes
@@ -35,11 +36,22 @@ def _served(client, function, *, free=False):
 
 # -- 1: whatever leaves an entry point, a code arrives
 
+
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("answer, code, kept", [
-    (None, 0, None), (0, 0, None), (600, 600, None), (ZeroDivisionError("oops"), 999, ZeroDivisionError),
-    (SystemExit(3), 999, SystemExit), (MemoryError(), 2, None), (1 << 40, 999, ValueError), (-1, 999, ValueError), ("0", 999, ValueError),
-])
+@pytest.mark.parametrize(
+    "answer, code, kept",
+    [
+        (None, 0, None),
+        (0, 0, None),
+        (600, 600, None),
+        (ZeroDivisionError("oops"), 999, ZeroDivisionError),
+        (SystemExit(3), 999, SystemExit),
+        (MemoryError(), 2, None),
+        (1 << 40, 999, ValueError),
+        (-1, 999, ValueError),
+        ("0", 999, ValueError),
+    ],
+)
 def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
     def function(machine, x):
         if isinstance(answer, BaseException):
@@ -52,10 +64,11 @@ def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
     assert left == ([kept] if kept else [])
     if kept:
         assert "cuTried" in client.emulator.explain(999)
-    assert client.code("cuCtxSynchronize") == 0          # and the lock is open again
+    assert client.code("cuCtxSynchronize") == 0  # and the lock is open again
 
 
 # -- 2: Ctrl-C
+
 
 def test_an_interrupt_comes_again_after_the_return(client):
     codes = []
@@ -73,7 +86,7 @@ def test_an_interrupt_comes_at_once_to_who_asks_for_an_explanation(client):
     assert function(1) == 999
     with pytest.raises(KeyboardInterrupt):
         client.emulator.explain(999)
-    time.sleep(0.15)                                     # and not a second time
+    time.sleep(0.15)  # and not a second time
     assert client.emulator.explain(999) is None
 
 
@@ -90,17 +103,18 @@ def test_an_endless_kernel_can_be_interrupted(mode):
         client.code("cuCtxSynchronize")
         for _ in range(500):
             time.sleep(0.01)
-    assert client.code("cuCtxSynchronize") == 0          # the kernel is gone, and all works again
+    assert client.code("cuCtxSynchronize") == 0  # the kernel is gone, and all works again
     client.do("cuMemFreeHost", flag)
 
 
 # -- 3: addresses stay good
 
+
 def test_an_address_outlives_its_emulator():
     address = Client().emulator.address("cuDriverGetVersion")
     gc.collect()
     for _ in range(50):
-        ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 77)       # might take the place of a collected thunk
+        ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 77)  # might take the place of a collected thunk
     version = ctypes.c_int()
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.addressof(version)) == 0
     assert version.value == 13000
@@ -136,35 +150,53 @@ def test_an_address_is_always_the_same(client):
 
 # -- 4: NULL, and text
 
+
 def test_null_is_refused_and_never_followed(client):
     entries = module("emulator").Emulator()._entries
     survived = []
     for name, served in sorted(entries.items()):
         parameters = thunks.parse(served.line)[1]
-        if any(c_type.endswith("*") for c_type, _ in parameters) and not any("Handle " in c_type for c_type, _ in parameters):
+        if any(c_type.endswith("*") for c_type, _ in parameters) and not any(
+            "Handle " in c_type for c_type, _ in parameters
+        ):
             client.code(name, *[0] * len(parameters))
-            client.code("cuCtxSetCurrent", client.context)       # some of them pop it
+            client.code("cuCtxSetCurrent", client.context)  # some of them pop it
             survived.append(name)
     assert len(survived) > 100
     assert not client.emulator.kept_exceptions, client.emulator.reports[-3:]
 
 
-@pytest.mark.parametrize("name, arguments", [
-    ("cuMemAlloc_v2", (0, 16)), ("cuDeviceGetCount", (0,)), ("cuDriverGetVersion", (0,)), ("cuStreamCreate", (0, 0)),
-    ("cuEventCreate", (0, 0)), ("cuCtxGetDevice", (0,)), ("cuMemHostAlloc", (0, 16, 0)), ("cuMemAllocAsync", (0, 16, 0)),
-    ("cuMemGetInfo_v2", (0, 0)), ("cuDevicePrimaryCtxRetain", (0, 0)), ("cuModuleLoadData", (0, 0)), ("cuGetErrorName", (1, 0)),
-    ("cuMemAllocManaged", (0, 16, 1)), ("cuDeviceGetAttribute", (0, 1, 0)), ("cuDeviceGetName", (0, 10, 0)),
-])
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("cuMemAlloc_v2", (0, 16)),
+        ("cuDeviceGetCount", (0,)),
+        ("cuDriverGetVersion", (0,)),
+        ("cuStreamCreate", (0, 0)),
+        ("cuEventCreate", (0, 0)),
+        ("cuCtxGetDevice", (0,)),
+        ("cuMemHostAlloc", (0, 16, 0)),
+        ("cuMemAllocAsync", (0, 16, 0)),
+        ("cuMemGetInfo_v2", (0, 0)),
+        ("cuDevicePrimaryCtxRetain", (0, 0)),
+        ("cuModuleLoadData", (0, 0)),
+        ("cuGetErrorName", (1, 0)),
+        ("cuMemAllocManaged", (0, 16, 1)),
+        ("cuDeviceGetAttribute", (0, 1, 0)),
+        ("cuDeviceGetName", (0, 10, 0)),
+    ],
+)
 def test_a_null_out_pointer_is_1(client, name, arguments):
     assert client.code(name, *arguments) == 1
 
 
 # -- 5 and 6: device addresses
 
+
 def test_a_device_address_is_no_host_address(client):
     address = client.allocate(64)
     assert address >= 2**49
-    assert client.code("cuMemFree_v2", address & 0xFFFFFFFF) == 1         # as a client without argument types would pass it
+    assert client.code("cuMemFree_v2", address & 0xFFFFFFFF) == 1  # as a client without argument types would pass it
     client.do("cuMemFree_v2", address)
 
 
@@ -205,6 +237,7 @@ def test_a_handle_is_no_address(python):
 
 # -- 7: threads
 
+
 def test_each_python_thread_has_its_own_stack_of_contexts(client):
     seen = []
 
@@ -214,7 +247,7 @@ def test_each_python_thread_has_its_own_stack_of_contexts(client):
         client.do("cuCtxPushCurrent_v2", client.context)
         seen.append(client.get("cuCtxGetCurrent"))
 
-    for _ in range(3):                                   # a later thread may get the number of an earlier one
+    for _ in range(3):  # a later thread may get the number of an earlier one
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
@@ -238,8 +271,18 @@ def test_a_thread_that_c_started_keeps_its_context_between_calls(client, tmp_pat
             return codes[0] | codes[1] ? (void *)1 : found;
         }
     """)
-    subprocess.run([shutil.which("cc"), "-shared", "-fPIC", "-pthread", str(tmp_path / "thread.c"), "-o", str(tmp_path / "thread.so")],
-                   check=True)
+    subprocess.run(
+        [
+            shutil.which("cc"),
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            str(tmp_path / "thread.c"),
+            "-o",
+            str(tmp_path / "thread.so"),
+        ],
+        check=True,
+    )
     run = ctypes.CDLL(str(tmp_path / "thread.so")).run
     run.restype, run.argtypes = ctypes.c_void_p, [ctypes.c_void_p] * 3
     address = client.emulator.address
@@ -311,7 +354,7 @@ def test_an_asynchronous_call_does_not_wait_for_a_kernel_of_another_thread(clien
     thread = threading.Thread(target=launch)
     thread.start()
     time.sleep(0.05)
-    client.do("cuMemsetD32Async", done, 7, 1, stream)    # behind the kernel, which waits for us
+    client.do("cuMemsetD32Async", done, 7, 1, stream)  # behind the kernel, which waits for us
     assert client.code("cuStreamQuery", stream) == 600
     ctypes.memmove(flag, b"\x01\0\0\0", 4)
     client.do("cuStreamSynchronize", stream)
@@ -324,9 +367,12 @@ def test_a_call_inside_a_call_is_answered(client):
     kernel, memory = client.kernels()("nothing"), client.allocate(16)
     codes = []
     shared_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(
-        lambda threads: codes.extend([client.code("cuMemsetD8_v2", memory, 0, 16), client.launch(kernel, [])]) or 0)
+        lambda threads: codes.extend([client.code("cuMemsetD8_v2", memory, 0, 16), client.launch(kernel, [])]) or 0
+    )
     grid, block = ctypes.c_int(), ctypes.c_int()
-    client.do("cuOccupancyMaxPotentialBlockSize", grid, block, kernel, ctypes.cast(shared_of, ctypes.c_void_p).value, 0, 0)
+    client.do(
+        "cuOccupancyMaxPotentialBlockSize", grid, block, kernel, ctypes.cast(shared_of, ctypes.c_void_p).value, 0, 0
+    )
     assert codes and not any(codes)
 
 
@@ -375,13 +421,15 @@ def test_many_threads_in_random_mode():
 
 # -- 8: structures by value
 
+
 def test_a_location_arrives_by_value(client):
     class Location(ctypes.Structure):
         _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
     managed = client.get("cuMemAllocManaged", 64, 1)
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t, Location, ctypes.c_uint, ctypes.c_void_p)(
-        client.emulator.address("cuMemPrefetchAsync_v2"))
+        client.emulator.address("cuMemPrefetchAsync_v2")
+    )
     where = ctypes.c_int(-9)
     for location, expected in ((Location(1, 0), 0), (Location(2, 0), -1)):
         assert call(managed, 64, location, 0, None) == 0
@@ -391,6 +439,7 @@ def test_a_location_arrives_by_value(client):
 
 
 # -- 9: host functions
+
 
 @pytest.mark.parametrize("mode", ["eager", "lazy", "random"])
 def test_a_host_function_may_not_call_the_driver(mode):
@@ -429,6 +478,7 @@ def test_a_host_function_may_take_what_its_launcher_holds(client):
 
 # -- 10: fork
 
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_is_told_3_even_if_the_lock_was_held(python):
     result = python("""
@@ -455,12 +505,14 @@ def test_a_forked_child_is_told_3_even_if_the_lock_was_held(python):
 
 # -- 11: types that differ between systems
 
+
 def test_no_signature_has_a_c_long():
     source = (FOLDER / "emulator" / "thunks.py").read_text(encoding="utf-8")
     assert "ctypes.c_long" not in source and "ctypes.c_ulong" not in source
 
 
 # -- speed: the seam must not be what a program waits for
+
 
 def test_a_call_costs_little(client):
     """Generous, for a busy machine: what is looked for is a slip such as an import or a scan in every call."""

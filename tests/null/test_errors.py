@@ -1,4 +1,5 @@
 """The error tree: one class a remedy, caught by the built-in that a stranger would catch, picklable."""
+
 import pickle
 
 import pytest
@@ -8,9 +9,18 @@ from tests.subject import module
 errors = module("errors")
 
 BASES = {
-    "DriverNotFound": OSError, "SymbolNotFound": NotImplementedError, "CudaError": RuntimeError, "OutOfMemory": MemoryError,
-    "InvalidUse": ValueError, "NotFound": KeyError, "Unsupported": NotImplementedError, "CompileFailed": RuntimeError,
-    "ContextLost": RuntimeError, "ForkedAfterInit": RuntimeError, "Closed": ValueError, "ProtocolError": BufferError,
+    "DriverNotFound": OSError,
+    "SymbolNotFound": NotImplementedError,
+    "CudaError": RuntimeError,
+    "OutOfMemory": MemoryError,
+    "InvalidUse": ValueError,
+    "NotFound": KeyError,
+    "Unsupported": NotImplementedError,
+    "CompileFailed": RuntimeError,
+    "ContextLost": RuntimeError,
+    "ForkedAfterInit": RuntimeError,
+    "Closed": ValueError,
+    "ProtocolError": BufferError,
     "PtxError": SyntaxError,
 }
 
@@ -26,10 +36,29 @@ def test_no_error_is_left_out():
     assert classes == {*BASES, "RawCudaError"}
 
 
-@pytest.mark.parametrize("code, kind", [
-    (1, "InvalidUse"), (2, "OutOfMemory"), (100, "Unsupported"), (201, "InvalidUse"), (209, "Unsupported"), (218, "CompileFailed"),
-    (222, "Unsupported"), (400, "InvalidUse"), (500, "NotFound"), (600, "InvalidUse"), (905, "InvalidUse"), (907, "InvalidUse"), (700, "ContextLost"), (716, "ContextLost"), (719, "ContextLost"),
-    (801, "Unsupported"), (999, "CudaError"), (12345, "CudaError")])
+@pytest.mark.parametrize(
+    "code, kind",
+    [
+        (1, "InvalidUse"),
+        (2, "OutOfMemory"),
+        (100, "Unsupported"),
+        (201, "InvalidUse"),
+        (209, "Unsupported"),
+        (218, "CompileFailed"),
+        (222, "Unsupported"),
+        (400, "InvalidUse"),
+        (500, "NotFound"),
+        (600, "InvalidUse"),
+        (905, "InvalidUse"),
+        (907, "InvalidUse"),
+        (700, "ContextLost"),
+        (716, "ContextLost"),
+        (719, "ContextLost"),
+        (801, "Unsupported"),
+        (999, "CudaError"),
+        (12345, "CudaError"),
+    ],
+)
 def test_a_code_becomes_the_class_of_its_remedy(code, kind):
     error = errors.from_code(code, "CUDA_ERROR_X", "some text.", "cuX", ["a=1", "b=&2"])
     assert type(error) is getattr(errors, kind)
@@ -39,8 +68,9 @@ def test_a_code_becomes_the_class_of_its_remedy(code, kind):
 
 def test_the_form_of_the_message():
     error = errors.from_code(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory", "cuMemAlloc_v2", ["bytesize=1073741824"])
-    assert str(error) == ("cuMemAlloc_v2(bytesize=1073741824): CUDA_ERROR_OUT_OF_MEMORY (2): out of memory. "
-                          "Free memory or use a pool.")
+    assert str(error) == (
+        "cuMemAlloc_v2(bytesize=1073741824): CUDA_ERROR_OUT_OF_MEMORY (2): out of memory. Free memory or use a pool."
+    )
 
 
 def test_detail_stands_below():
@@ -52,7 +82,12 @@ def test_pickle_keeps_everything(code):
     error = errors.from_code(code, "CUDA_ERROR_X", "t", "cuX", ["a=1"])
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and str(again) == str(error)
-    assert (again.code, again.name, again.call, again.arguments) == (error.code, error.name, error.call, error.arguments)
+    assert (again.code, again.name, again.call, again.arguments) == (
+        error.code,
+        error.name,
+        error.call,
+        error.arguments,
+    )
 
 
 def test_pickle_of_the_others():
@@ -71,8 +106,20 @@ class EvilRepr(int):
         raise RuntimeError
 
 
-@pytest.mark.parametrize("value, words", [
-    (5, "5"), (None, "None"), ("abc", "'abc'"), (10**5000, "an int of 16610 bits"), (-10**5000, "an int of 16610 bits"),
-    (EvilRepr(5), "an EvilRepr"), (b"x" * 100, "a bytes"), ([0] * 100, "a list"), (2**256 - 1, "an int")], ids=map(str, range(9)))
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (5, "5"),
+        (None, "None"),
+        ("abc", "'abc'"),
+        (10**5000, "an int of 16610 bits"),
+        (-(10**5000), "an int of 16610 bits"),
+        (EvilRepr(5), "an EvilRepr"),
+        (b"x" * 100, "a bytes"),
+        ([0] * 100, "a list"),
+        (2**256 - 1, "an int"),
+    ],
+    ids=map(str, range(9)),
+)
 def test_any_value_can_be_worded(value, words):
     assert errors.worded(value) == words

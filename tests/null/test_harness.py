@@ -1,4 +1,5 @@
 """The harness itself: its marks, its leak check, its command line; each is shown a fault that it must find."""
+
 from __future__ import annotations
 
 import os
@@ -21,17 +22,40 @@ Suite = Callable[..., "tuple[int, str]"]
 @pytest.fixture
 def suite(python: Python, tmp_path: Path) -> Suite:
     """Run a test file of its own under this harness; return exit status and output."""
-    def run(code: str, *options: str, plugins: "tuple[str, ...]" = ("tests.conftest", "tests.driver.conftest"),
-            env: "dict[str, str] | None" = None) -> "tuple[int, str]":
-        (tmp_path / "test_it.py").write_text("import ctypes, pytest\nfrom tests.subject import rawcuda, module\n" + textwrap.dedent(code))
+
+    def run(
+        code: str,
+        *options: str,
+        plugins: tuple[str, ...] = ("tests.conftest", "tests.driver.conftest"),
+        env: dict[str, str] | None = None,
+    ) -> tuple[int, str]:
+        (tmp_path / "test_it.py").write_text(
+            "import ctypes, pytest\nfrom tests.subject import rawcuda, module\n" + textwrap.dedent(code)
+        )
         loaded = [word for plugin in plugins for word in ("-p", plugin)]
-        result = python(["-m", "pytest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider", *loaded, "test_it.py", *options], env=env)
+        result = python(
+            [
+                "-m",
+                "pytest",
+                "-c",
+                os.devnull,
+                "--rootdir",
+                ".",
+                "-p",
+                "no:cacheprovider",
+                *loaded,
+                "test_it.py",
+                *options,
+            ],
+            env=env,
+        )
         return result.returncode, result.stdout + result.stderr
 
     return run
 
 
 # -- what a test leaves behind
+
 
 def test_a_clean_test_passes(suite: Suite) -> None:
     status, output = suite("""
@@ -45,20 +69,27 @@ def test_a_clean_test_passes(suite: Suite) -> None:
     assert status == 0, output
 
 
-@pytest.mark.parametrize("fault, said", [
-    ("kept.append(device.stream())", "handles leaked: {'stream': '0 before, 1 after'}"),
-    ("kept.append(device.allocate(10))", "handles leaked: {'memory': '0 before, 1 after'}"),
-    ("driver.cuEventCreate(ctypes.byref(event()), 0)", "No context|INVALID_CONTEXT"),
-    ("device.current().__enter__()", "another context is current than before"),
-    ("library.kept_exceptions.append(ZeroDivisionError('x'))", "ZeroDivisionError('x')"),
-    ("import warnings; warnings.warn('x')", ""),
-])
+@pytest.mark.parametrize(
+    "fault, said",
+    [
+        ("kept.append(device.stream())", "handles leaked: {'stream': '0 before, 1 after'}"),
+        ("kept.append(device.allocate(10))", "handles leaked: {'memory': '0 before, 1 after'}"),
+        ("driver.cuEventCreate(ctypes.byref(event()), 0)", "No context|INVALID_CONTEXT"),
+        ("device.current().__enter__()", "another context is current than before"),
+        ("library.kept_exceptions.append(ZeroDivisionError('x'))", "ZeroDivisionError('x')"),
+        ("import warnings; warnings.warn('x')", ""),
+    ],
+)
 def test_a_test_that_leaves_something_behind_fails(suite: Suite, fault: str, said: str) -> None:
-    status, output = suite(f"""
+    status, output = suite(
+        f"""
         kept, event = [], module("cuda_h").CUevent
         def test_faulty(device, driver, library):
             {fault}
-    """, "-W", "error")
+    """,
+        "-W",
+        "error",
+    )
     assert status == 1 and any(words in output for words in said.split("|")), output
 
 
@@ -73,69 +104,101 @@ def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite)
 
 # -- the marks
 
-@pytest.mark.parametrize("driver, ran, skipped", [("emulator", "emulator_only", "gpu_only"), ("nvidia", "gpu_only", "emulator_only")])
+
+@pytest.mark.parametrize(
+    "driver, ran, skipped", [("emulator", "emulator_only", "gpu_only"), ("nvidia", "gpu_only", "emulator_only")]
+)
 def test_a_mark_skips_on_the_other_side(suite: Suite, driver: str, ran: str, skipped: str) -> None:
-    status, output = suite("""
+    status, output = suite(
+        """
         @pytest.mark.emulator_only("only there")
         def test_emulator_only():
             pass
         @pytest.mark.gpu_only("only there")
         def test_gpu_only():
             pass
-    """, "--driver", driver, "-v", plugins=("tests.conftest",))
-    assert status == 0 and f"test_{ran} PASSED" in output and f"test_{skipped} SKIPPED ({skipped}: only there)" in output, output
+    """,
+        "--driver",
+        driver,
+        "-v",
+        plugins=("tests.conftest",),
+    )
+    assert (
+        status == 0 and f"test_{ran} PASSED" in output and f"test_{skipped} SKIPPED ({skipped}: only there)" in output
+    ), output
 
 
 @pytest.mark.parametrize("mark", ["emulator_only", "gpu_only(7)", "gpu_only('')"])
 def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
-    status, output = suite(f"""
+    status, output = suite(
+        f"""
         @pytest.mark.{mark}
         def test_it():
             pass
-    """, plugins=("tests.conftest",))
+    """,
+        plugins=("tests.conftest",),
+    )
     assert status == pytest.ExitCode.USAGE_ERROR and "needs its reason" in output, output
 
 
 @pytest.mark.parametrize("mark", CEILINGS)
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
-    status, output = suite(f"""
+    status, output = suite(
+        f"""
         for number in range({CEILINGS[mark] + above}):
             @pytest.mark.{mark}("why")
             @pytest.mark.parametrize("counted_once", [1, 2])
             def each(counted_once):
                 pass
             globals()[f"test_{{number}}"] = each
-    """, "-q", plugins=("tests.conftest",))
-    assert status == (pytest.ExitCode.USAGE_ERROR if above else 0) and ("above the ceiling" in output) == bool(above), output
+    """,
+        "-q",
+        plugins=("tests.conftest",),
+    )
+    assert status == (pytest.ExitCode.USAGE_ERROR if above else 0) and ("above the ceiling" in output) == bool(above), (
+        output
+    )
 
 
 @pytest.mark.parametrize("options, ran", [((), "light"), (("--heavy",), "heavy")])
-def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: "tuple[str, ...]", ran: str) -> None:
-    status, output = suite("""
+def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: tuple[str, ...], ran: str) -> None:
+    status, output = suite(
+        """
         def test_light(): print("ran light")
         @pytest.mark.heavy
         def test_heavy(): print("ran heavy")
-    """, "-s", *options, plugins=("tests.conftest",))
+    """,
+        "-s",
+        *options,
+        plugins=("tests.conftest",),
+    )
     assert status == 0 and f"ran {ran}" in output and "1 passed, 1 deselected" in output, output
 
 
 def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> None:
     (tmp_path / "renamed.py").touch()
-    status, output = suite("import rawcuda\ndef test_it(): pass", plugins=("tests.conftest",),
-                           env={"TESTED_PACKAGE": "renamed", "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"})
+    status, output = suite(
+        "import rawcuda\ndef test_it(): pass",
+        plugins=("tests.conftest",),
+        env={"TESTED_PACKAGE": "renamed", "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"},
+    )
     assert status == 1 and "these were imported, too: ['rawcuda" in output, output
 
 
 # -- python3 -m tests
 
-@pytest.mark.parametrize("arguments, said", [
-    (["nowhere"], "there is no folder tests/nowhere"),
-    (["--driver", "nvidia", "--heavy"], "modes are the emulator's"),
-    (["--here", "--heavy"], "every Python needs an environment of its own"),
-    (["--driver", "cuda"], "invalid choice"),
-])
-def test_a_wrong_command_line_is_refused(python: Python, arguments: "list[str]", said: str) -> None:
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["nowhere"], "there is no folder tests/nowhere"),
+        (["--driver", "nvidia", "--heavy"], "modes are the emulator's"),
+        (["--here", "--heavy"], "every Python needs an environment of its own"),
+        (["--driver", "cuda"], "invalid choice"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(python: Python, arguments: list[str], said: str) -> None:
     result = python(["-m", "tests", *arguments])
     assert result.returncode == 2 and said in result.stderr, result.stdout + result.stderr
 
@@ -168,17 +231,22 @@ def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) ->
 
 
 def test_without_ensurepip_it_says_what_to_do(python: Python, checkout: Path) -> None:
-    result = python("""
+    result = python(
+        """
         import importlib.util, sys
         find_spec = importlib.util.find_spec
         importlib.util.find_spec = lambda name: None if name == "ensurepip" else find_spec(name)
         from tests.__main__ import environment
         environment()
-    """, env={"PYTHONPATH": str(checkout)})
+    """,
+        env={"PYTHONPATH": str(checkout)},
+    )
     assert result.returncode == 1 and "install its ensurepip" in result.stderr, result.stderr
 
 
 def test_the_ci_runs_the_newcomers_command_first() -> None:
-    commands = [line for line in (CHECKOUT / ".ci/run").read_text("utf-8").splitlines() if line.startswith("python3 -m tests")]
+    commands = [
+        line for line in (CHECKOUT / ".ci/run").read_text("utf-8").splitlines() if line.startswith("python3 -m tests")
+    ]
     assert commands[0] == "python3 -m tests" and len(commands) > 1
     assert os.access(CHECKOUT / ".ci/run", os.X_OK) or sys.platform == "win32"

@@ -1,4 +1,5 @@
 """Code images are seen to be whole before the driver, which is given no length, reads them."""
+
 import struct
 
 import pytest
@@ -17,8 +18,13 @@ def elf(sections):
         data = names if data is None else data
         headers.append(struct.pack("<IIQQQQIIQQ", at, 1, 0, 0, 64 + len(body), len(data), 0, 0, 1, 0))
         body += data
-    head = b"\x7fELF\2\1\1" + b"\0" * 9 + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64,
-                                                     len(headers), len(headers) - 1)
+    head = (
+        b"\x7fELF\2\1\1"
+        + b"\0" * 9
+        + struct.pack(
+            "<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, len(headers), len(headers) - 1
+        )
+    )
     return head + body + b"".join(headers)
 
 
@@ -50,6 +56,7 @@ def test_a_cubin_without_all_of_its_segments_is_refused():
 
 def test_no_damage_makes_it_read_outside():
     from random import Random
+
     chance = Random(1)
     for _ in range(2000):
         damaged = bytearray(CUBIN)
@@ -84,9 +91,18 @@ def test_ptx(code):
     assert image.prepare(code) == ("ptx", b".version 7.0\n\0")
 
 
-@pytest.mark.parametrize("code, why", [
-    ("", "empty"), (b"\0", "empty"), ("  \n", "empty"), ("kernel.ptx", "pathlib.Path"), ("__global__ void f() {\n}", "nvcc -ptx"),
-    (b".version 7\0\x01", "NUL stands at byte 10"), (b"PK\3\4\n....", "not PTX")])
+@pytest.mark.parametrize(
+    "code, why",
+    [
+        ("", "empty"),
+        (b"\0", "empty"),
+        ("  \n", "empty"),
+        ("kernel.ptx", "pathlib.Path"),
+        ("__global__ void f() {\n}", "nvcc -ptx"),
+        (b".version 7\0\x01", "NUL stands at byte 10"),
+        (b"PK\3\4\n....", "not PTX"),
+    ],
+)
 def test_what_is_no_code_says_why(code, why):
     with pytest.raises(ValueError, match=why):
         image.prepare(code)

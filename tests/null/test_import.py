@@ -1,4 +1,5 @@
 """Importing has no effect: no library, no NumPy, no environment read, nothing changed, nothing registered; and it is quick."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -67,7 +68,9 @@ WATCH = """
 
 
 def test_importing_the_package_changes_nothing(python: Python) -> None:
-    result = python(WATCH + """
+    result = python(
+        WATCH
+        + """
     importlib.import_module(NAME)
     seen, read, added = list(events), list(reads), sorted(set(sys.modules) - modules)
     after = state()
@@ -75,7 +78,10 @@ def test_importing_the_package_changes_nothing(python: Python) -> None:
     assert after == before, {key: (before[key], after[key]) for key in before if before[key] != after[key]}
     parents = NAME.count(".")                        # a vendored copy brings in the packages that it lies in
     print(len(added) - parents, *added)
-    """, str(ROOT), NAME)
+    """,
+        str(ROOT),
+        NAME,
+    )
     assert result.returncode == 0, result.stderr
     assert int(result.stdout.split()[0]) <= 12, result.stdout
 
@@ -83,7 +89,9 @@ def test_importing_the_package_changes_nothing(python: Python) -> None:
 def test_importing_every_module_loads_no_library(python: Python) -> None:
     """What every module may bring in is the standard library's own compiled modules, and nothing else."""
     names = [name for name in PATHS if not name.endswith("__main__")]
-    result = python(WATCH + """
+    result = python(
+        WATCH
+        + """
     for name in sys.argv[3:]:
         importlib.import_module(NAME + "." + name)
     seen, read = list(events), list(reads)
@@ -95,7 +103,11 @@ def test_importing_every_module_loads_no_library(python: Python) -> None:
     assert not strangers, strangers
     print(*sorted(libraries))
     assert after == before, {key: (before[key], after[key]) for key in before if before[key] != after[key]}
-    """, str(ROOT), NAME, *filter(None, names))
+    """,
+        str(ROOT),
+        NAME,
+        *filter(None, names),
+    )
     assert result.returncode == 0, result.stderr
     assert all(is_of_the_standard_library(path) for path in result.stdout.split()), result.stdout
 
@@ -118,7 +130,8 @@ def test_the_facade_loads_a_module_only_when_a_name_of_it_is_used(python: Python
 
 
 def test_dir_and_all_are_complete(python: Python) -> None:
-    result = python("""
+    result = python(
+        """
         from tests.subject import rawcuda
         public = set(rawcuda.__all__)
         assert len(public) == len(rawcuda.__all__), "a name twice"
@@ -128,7 +141,9 @@ def test_dir_and_all_are_complete(python: Python) -> None:
         namespace = {}
         exec(f"from {rawcuda.__name__} import *", namespace)
         assert public <= set(namespace), public - set(namespace)
-    """, env={"RAWCUDA_DRIVER": "emulator"})
+    """,
+        env={"RAWCUDA_DRIVER": "emulator"},
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -140,7 +155,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_how_long_an_import_takes(python: Python, record_property: Callable[[str, object], None]) -> None:
     """Told, not asserted: machines differ."""
-    result = python("""
+    result = python(
+        """
         import subprocess, sys, time
         from tests.subject import NAME, ROOT
         def best(statement):
@@ -149,13 +165,21 @@ def test_how_long_an_import_takes(python: Python, record_property: Callable[[str
             return min(run() for _ in range(7))
         alone, both = best("import ctypes"), best(f"import ctypes, {NAME}")
         print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {(both - alone) * 1e3:.1f} ms more, {both / alone:.2f} times")
-    """, check=True)
+    """,
+        check=True,
+    )
     record_property("told", result.stdout.strip())
 
 
 def test_types_are_strictly_right() -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
-    result = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", NAME], cwd=ROOT, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "-p", NAME],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert result.returncode == 0, result.stdout

@@ -1,4 +1,5 @@
 """explain() and the command `inspect`: every field told, nothing taken, and no exporter so broken that it could harm."""
+
 from __future__ import annotations
 
 import ctypes
@@ -15,7 +16,14 @@ from tests.null.producers import Exporter, Shows, Tensor, capsule, name_of
 from tests.subject import NAME, module, rawcuda
 
 explain = rawcuda.explain
-CAI = {"shape": (2, 3), "typestr": "<f4", "data": (0x7F0000000000, False), "version": 3, "strides": None, "stream": None}
+CAI = {
+    "shape": (2, 3),
+    "typestr": "<f4",
+    "data": (0x7F0000000000, False),
+    "version": 3,
+    "strides": None,
+    "stream": None,
+}
 
 
 def sections(obj):
@@ -27,26 +35,36 @@ def quirks(obj):
     return sections(obj).get("Known quirks that show here", "").replace("\n  ", " ")
 
 
-needs_versions = pytest.mark.skipif(numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0", reason="this NumPy's DLPack has no versions yet; "
-                                    "other Pythons run this with a newer one")
+needs_versions = pytest.mark.skipif(
+    numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0",
+    reason="this NumPy's DLPack has no versions yet; other Pythons run this with a newer one",
+)
 
 
 # -- what is said
+
 
 @needs_versions
 def test_an_array_is_explained_by_every_protocol():
     a = numpy.arange(12, dtype="f4").reshape(3, 4).T
     said = sections(a)
-    assert "__dlpack__                  yes\n" in said["What it offers"] and "__cuda_array_interface__    -\n" in said["What it offers"]
+    assert (
+        "__dlpack__                  yes\n" in said["What it offers"]
+        and "__cuda_array_interface__    -\n" in said["What it offers"]
+    )
     dlpack = said["__dlpack__"]
     assert "__dlpack_device__() -> (1, 0)   kDLCPU" in dlpack and f" data                  {a.ctypes.data:#x}" in dlpack
     assert "shape at 0x" in dlpack and "(4, 3) elements" in dlpack and "(1, 4) elements, not bytes" in dlpack
     described = f"= float32 (4, 3), byte strides (4, 16), on cpu 0, at {a.ctypes.data:#x}, writable"
-    assert all(said[heading].endswith(described) for heading in ("__dlpack__", "__array_interface__",
-                                                                 "the buffer protocol"))
-    assert said["The layout"] == "Fortran order (the first index runs fastest), without gaps\nthe first element: 00 00 00 00 = 0.0"
+    assert all(
+        said[heading].endswith(described) for heading in ("__dlpack__", "__array_interface__", "the buffer protocol")
+    )
+    assert (
+        said["The layout"]
+        == "Fortran order (the first index runs fastest), without gaps\nthe first element: 00 00 00 00 = 0.0"
+    )
     assert said["Where they disagree"] == "- nowhere: all describe the same memory alike"
-    assert f"<StridedView float32 (4, 3) strides (4, 16) on cpu, by dlpack>" in said["What view() makes of it"]
+    assert "<StridedView float32 (4, 3) strides (4, 16) on cpu, by dlpack>" in said["What view() makes of it"]
 
 
 def test_a_struct_is_told_field_by_field_beside_its_bytes():
@@ -57,8 +75,16 @@ def test_a_struct_is_told_field_by_field_beside_its_bytes():
     rows = [line for line in lines if line[:6].strip().isdigit()]
     assert bytes.fromhex("".join(line[8:35] for line in rows)) == bytes(tensor.struct)
     fields = {line[36:].split()[0]: line[36:].split(maxsplit=2)[1:] for line in rows}
-    assert fields["version.minor"][0] == "3" and fields["flags"] == ["1", "READ_ONLY"] and fields["byte_offset"] == ["8", "to be added to data"]
-    assert fields["dtype.code"] == ["2", "kDLFloat"] and fields["data"][0] == hex(ctypes.addressof(tensor.values)) and fields["ndim"] == ["2"]
+    assert (
+        fields["version.minor"][0] == "3"
+        and fields["flags"] == ["1", "READ_ONLY"]
+        and fields["byte_offset"] == ["8", "to be added to data"]
+    )
+    assert (
+        fields["dtype.code"] == ["2", "kDLFloat"]
+        and fields["data"][0] == hex(ctypes.addressof(tensor.values))
+        and fields["ndim"] == ["2"]
+    )
     offsets = [int(line[:6]) for line in rows]
     assert offsets == [0, 4, 8, 16, 24, 32, 40, 44, 48, 52, 53, 54, 56, 64, 72]
     assert "Warp ignores it" in str(explain(made))
@@ -74,12 +100,18 @@ def test_the_legacy_struct_too():
 
 def test_what_is_asked_is_told():
     said = sections(Exporter(Tensor(version=None), knows=("stream",)))["__dlpack__"]
-    assert "__dlpack__(max_version=(1, 3)) raises TypeError" in said and "__dlpack__() -> a capsule named b'dltensor'" in said
+    assert (
+        "__dlpack__(max_version=(1, 3)) raises TypeError" in said
+        and "__dlpack__() -> a capsule named b'dltensor'" in said
+    )
     exporter = Exporter(Tensor(device=(2, 0)))
     assert "stream=-1" in sections(exporter)["__dlpack__"] and all(asked["stream"] == -1 for asked in exporter.asked)
     exporter = Exporter(Tensor())
     explain(exporter)
-    assert exporter.asked[:2] == [{"max_version": (1, 3)}, {}]       # as it is, and as an older consumer asks; then view() does
+    assert exporter.asked[:2] == [
+        {"max_version": (1, 3)},
+        {},
+    ]  # as it is, and as an older consumer asks; then view() does
 
 
 def test_a_legacy_capsule_contradicts_nobody():
@@ -99,16 +131,29 @@ def test_a_legacy_capsule_contradicts_nobody():
 
 def test_what_no_protocol_describes():
     said = sections(3)
-    assert set(said) == {"What it offers", "What view() makes of it"} and "it raises TypeError: int is no exporter" in said["What view() makes of it"]
-    assert explain(3).made is None and explain(3)._repr_svg_() is None and explain(3)._repr_html_().startswith("<pre>int   3\n")
-    assert "yes" not in sections(numpy.ndarray)["What it offers"]    # a class has the methods, but no memory
+    assert (
+        set(said) == {"What it offers", "What view() makes of it"}
+        and "it raises TypeError: int is no exporter" in said["What view() makes of it"]
+    )
+    assert (
+        explain(3).made is None
+        and explain(3)._repr_svg_() is None
+        and explain(3)._repr_html_().startswith("<pre>int   3\n")
+    )
+    assert "yes" not in sections(numpy.ndarray)["What it offers"]  # a class has the methods, but no memory
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: b"hello", "uint8 (5,), byte strides (1,), on cpu 0, at 0x"), (lambda: array("d", [1, 2]), "float64 (2,)"),
-    (lambda: (ctypes.c_int * 4)(), "int32 (4,)"), (lambda: memoryview(b"abcd")[::2], "= uint8 (2,), byte strides (2,)"), (lambda: numpy.float64(2.5), "float64 ()"),
-    (lambda: rawcuda.view(bytearray(8)), "uint8 (8,)"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: b"hello", "uint8 (5,), byte strides (1,), on cpu 0, at 0x"),
+        (lambda: array("d", [1, 2]), "float64 (2,)"),
+        (lambda: (ctypes.c_int * 4)(), "int32 (4,)"),
+        (lambda: memoryview(b"abcd")[::2], "= uint8 (2,), byte strides (2,)"),
+        (lambda: numpy.float64(2.5), "float64 ()"),
+        (lambda: rawcuda.view(bytearray(8)), "uint8 (8,)"),
+    ],
+)
 def test_other_exporters(make, words):
     assert words in str(explain(make()))
 
@@ -117,11 +162,13 @@ def test_a_class_with_a_foreign_repr_is_not_asked_for_it():
     class Remote:
         def __repr__(self):
             raise AssertionError("this would fetch it from the device")
+
     assert "Remote" in str(explain(Remote()))
 
 
 def test_memory_of_a_device_is_explained_without_a_driver(python):
-    result = python("""
+    result = python(
+        """
         from tests.subject import NAME, module, rawcuda
         from tests.null.producers import Exporter, Shows, Tensor
         host = str(rawcuda.explain(bytearray(5)))
@@ -129,7 +176,9 @@ def test_memory_of_a_device_is_explained_without_a_driver(python):
         assert "on a device that the driver must be asked for, at 0x7f0000000000, read-only" in device and "(missing)" in device
         assert "the driver" in str(rawcuda.explain(Exporter(Tensor(device=(2, 0)))))
         assert not module("driver").is_loaded()
-    """, env={"RAWCUDA_DRIVER": "/nowhere/libcuda.so"})
+    """,
+        env={"RAWCUDA_DRIVER": "/nowhere/libcuda.so"},
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -146,10 +195,14 @@ def test_protocols_that_disagree():
 
     said = sections(Two())["Where they disagree"]
     assert f"address: dlpack says {Two.x.ctypes.data:#x}, array_interface says {Two.y.ctypes.data:#x}" in said
-    assert "shape: dlpack says (4,), array_interface says (2, 2)" in said and "dtype: dlpack says float32, array_interface says float64" in said
+    assert (
+        "shape: dlpack says (4,), array_interface says (2, 2)" in said
+        and "dtype: dlpack says float32, array_interface says float64" in said
+    )
 
 
 # -- nothing is taken
+
 
 def test_a_capsule_stays_as_it_is():
     tensor = Tensor()
@@ -164,19 +217,29 @@ def test_a_capsule_stays_as_it_is():
     assert tensor.freed == 1
 
 
-@pytest.mark.parametrize("make", [lambda: numpy.zeros((3, 4)), lambda: bytearray(9), lambda: array("i", [1]), lambda: rawcuda.view(bytearray(3)),
-                                  lambda: Shows(cuda=dict(CAI)), lambda: Exporter(Tensor(version=None), knows=()), lambda: Exporter(Tensor(shape=16, ndim=2))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numpy.zeros((3, 4)),
+        lambda: bytearray(9),
+        lambda: array("i", [1]),
+        lambda: rawcuda.view(bytearray(3)),
+        lambda: Shows(cuda=dict(CAI)),
+        lambda: Exporter(Tensor(version=None), knows=()),
+        lambda: Exporter(Tensor(shape=16, ndim=2)),
+    ],
+)
 def test_refcounts_stay_flat(make):
     obj = make()
-    kept = [explain(obj) for _ in range(3)]              # the caches of dtypes and layouts are filled
+    kept = [explain(obj) for _ in range(3)]  # the caches of dtypes and layouts are filled
     before = sys.getrefcount(obj)
     kept += [explain(obj) for _ in range(20)]
     assert sys.getrefcount(obj) == before and len(kept) == 23
     if isinstance(obj, bytearray):
-        obj.append(1)                                    # no buffer is held
+        obj.append(1)  # no buffer is held
     if isinstance(obj, Exporter):
         gc.collect()
-        assert obj.tensor.freed >= 20                    # every capsule was dropped
+        assert obj.tensor.freed >= 20  # every capsule was dropped
 
 
 def test_nothing_grows():
@@ -189,6 +252,7 @@ def test_nothing_grows():
 
 
 # -- broken exporters
+
 
 class Raises:
     """Raise from every attribute that begins with two underscores and is a protocol's."""
@@ -217,18 +281,33 @@ class Unprintable(Exception):
         raise ValueError("not even this")
 
 
-@pytest.mark.parametrize("make, words", [
-    (Raises, "RuntimeError: no __"), (lambda: Lies(device="x"), "no pair of ints"), (lambda: Lies(device=(1,)), "no pair of ints"),
-    (lambda: Lies(answer=5), "no PyCapsule; the exporter is at fault"), (lambda: Lies(answer=Unprintable()), "Unprintable: (its text raises, too)"),
-    (lambda: Lies(answer=RuntimeError("x" * 10_000)), "RuntimeError: xxx"), (lambda: capsule(0x1000, b"something_else"), "is no name that DLPack has"),
-    (lambda: capsule(0x1000, b"used_dltensor"), "was consumed already"), (lambda: capsule(0x1000, None), "is no name that DLPack has"),
-    (lambda: Lies(cai=5), "is a dict"), (lambda: Lies(cai={}), "(missing)"), (lambda: Lies(cai={1: 2, "shape": "no"}), "is a tuple of ints"),
-    (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0: is disallowed"), (lambda: Shows(cuda={**CAI, "data": 5}), "is (address, read-only)"),
-    (lambda: Shows(cuda={**CAI, "shape": (2**62, 4)}), "larger than 2**63"), (lambda: Shows(host=RuntimeError("gone")), "RuntimeError: gone"),
-    (lambda: Exporter(Tensor(version=(2, 0))), "another layout"), (lambda: Exporter(Tensor(ndim=-1)), "ndim -1"), (lambda: Exporter(Tensor(ndim=1000)), "ndim 1000"),
-    (lambda: Exporter(Tensor(dtype=(99, 7, 1))), "unknown to DLPack 1.3"), (lambda: Exporter(Tensor(device=(99, 1))), "unknown to DLPack 1.3"),
-    (lambda: type("Stream", (), {"__cuda_stream__": lambda self: "no"})(), "gives (version, handle)"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (Raises, "RuntimeError: no __"),
+        (lambda: Lies(device="x"), "no pair of ints"),
+        (lambda: Lies(device=(1,)), "no pair of ints"),
+        (lambda: Lies(answer=5), "no PyCapsule; the exporter is at fault"),
+        (lambda: Lies(answer=Unprintable()), "Unprintable: (its text raises, too)"),
+        (lambda: Lies(answer=RuntimeError("x" * 10_000)), "RuntimeError: xxx"),
+        (lambda: capsule(0x1000, b"something_else"), "is no name that DLPack has"),
+        (lambda: capsule(0x1000, b"used_dltensor"), "was consumed already"),
+        (lambda: capsule(0x1000, None), "is no name that DLPack has"),
+        (lambda: Lies(cai=5), "is a dict"),
+        (lambda: Lies(cai={}), "(missing)"),
+        (lambda: Lies(cai={1: 2, "shape": "no"}), "is a tuple of ints"),
+        (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0: is disallowed"),
+        (lambda: Shows(cuda={**CAI, "data": 5}), "is (address, read-only)"),
+        (lambda: Shows(cuda={**CAI, "shape": (2**62, 4)}), "larger than 2**63"),
+        (lambda: Shows(host=RuntimeError("gone")), "RuntimeError: gone"),
+        (lambda: Exporter(Tensor(version=(2, 0))), "another layout"),
+        (lambda: Exporter(Tensor(ndim=-1)), "ndim -1"),
+        (lambda: Exporter(Tensor(ndim=1000)), "ndim 1000"),
+        (lambda: Exporter(Tensor(dtype=(99, 7, 1))), "unknown to DLPack 1.3"),
+        (lambda: Exporter(Tensor(device=(99, 1))), "unknown to DLPack 1.3"),
+        (lambda: type("Stream", (), {"__cuda_stream__": lambda self: "no"})(), "gives (version, handle)"),
+    ],
+)
 def test_a_broken_exporter_gets_clear_text(make, words):
     obj = make()
     said = str(explain(obj))
@@ -237,7 +316,11 @@ def test_a_broken_exporter_gets_clear_text(make, words):
 
 
 def test_only_a_stream_that_can_be_read_is_called_one():
-    for pair, words in (((0, 5), "as stream= it takes this"), ((1, 5), "only version 0 is known"), ("no", "gives (version, handle)")):
+    for pair, words in (
+        ((0, 5), "as stream= it takes this"),
+        ((1, 5), "only version 0 is known"),
+        ("no", "gives (version, handle)"),
+    ):
         said = str(explain(type("Stream", (), {"__cuda_stream__": lambda self, pair=pair: pair})()))
         assert words in said and ("as stream=" in said) == (pair == (0, 5))
 
@@ -270,11 +353,20 @@ def test_peek():
     peek = module("explaining.offers").peek
     data = ctypes.create_string_buffer(b"0123456789", 5000)
     assert peek(ctypes.addressof(data), 10) == b"0123456789" and len(peek(ctypes.addressof(data), 4096)) == 4096
-    for address, count in ((0, 8), (1, 8), (-5, 8), (2**64, 8), (ctypes.addressof(data), 0), (ctypes.addressof(data), 4097), (2**47 - 4, 8)):
+    for address, count in (
+        (0, 8),
+        (1, 8),
+        (-5, 8),
+        (2**64, 8),
+        (ctypes.addressof(data), 0),
+        (ctypes.addressof(data), 4097),
+        (2**47 - 4, 8),
+    ):
         assert peek(address, count) is None
 
 
 # -- quirks
+
 
 def like(module_name, **attributes):
     """Make an object whose class says that it is of a library."""
@@ -292,28 +384,37 @@ class Launders(Exporter):
         return (self.tensor if keywords else self.legacy).capsule()
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: Exporter(Tensor(version=None), knows=("stream",)), "max_version is unknown to NumPy before 2.1"),
-    (lambda: Exporter(Tensor(version=None)), "A legacy capsule, though max_version was given"),
-    (lambda: Exporter(Tensor(version=None)), "A legacy capsule cannot say read-only"),
-    (lambda: Exporter(Tensor(flags=1)), "READ_ONLY: PyTorch and CuPy ignore it"), (Launders, "The legacy capsule loses READ_ONLY"),
-    (lambda: Exporter(Tensor(flags=1), raises={False: BufferError("it is read-only")}), "No legacy capsule, rightly"),
-    (lambda: Exporter(Tensor()), "forbidden since DLPack 1.2"),
-    (lambda: Exporter(Tensor(byte_offset=8)), "byte_offset is not 0"),
-    (lambda: Exporter(Tensor(shape=(0,), strides=(1,))), "No elements, but a pointer"),
-    (lambda: Exporter(Tensor(shape=(1, 3), strides=(77, 1))), "An extent of 1 has an odd stride"),
-    (lambda: Exporter(Tensor(shape=(3,), strides=(-1,))), "ends the process in PyTorch"),
-    (lambda: Exporter(Tensor(), says=(3, 0)), "contradicts the capsule"),
-    (lambda: Exporter(Tensor(device=(13, 0))), "Pinned or managed memory"), (lambda: capsule(0x1000, b"used_dltensor"), "The capsule was consumed"),
-    (lambda: numpy.zeros(2, "M8[s]"), "NumPy refuses what DLPack cannot say"),
-    (lambda: like("torch", is_neg=lambda self: True)(Tensor()), "The negative bit"),
-    (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0 is forbidden"),
-    (lambda: Shows(cuda=CAI), "PyCUDA says that"), (lambda: Shows(cuda={**CAI, "version": 2}), "Before version 3 nothing is said of streams"),
-    (lambda: Shows(cuda={**CAI, "typestr": "<V2"}), "never float16"),
-    (lambda: (ctypes.c_int * 3)(), "strides is null though strides were asked for"),
-    (lambda: type("S", (), {"__cuda_stream__": lambda self: (0, 0)})(), "Handle 0 is the legacy default stream"),
-    (lambda: numpy.zeros(3)[1:], "data is not aligned to 256 bytes"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: Exporter(Tensor(version=None), knows=("stream",)), "max_version is unknown to NumPy before 2.1"),
+        (lambda: Exporter(Tensor(version=None)), "A legacy capsule, though max_version was given"),
+        (lambda: Exporter(Tensor(version=None)), "A legacy capsule cannot say read-only"),
+        (lambda: Exporter(Tensor(flags=1)), "READ_ONLY: PyTorch and CuPy ignore it"),
+        (Launders, "The legacy capsule loses READ_ONLY"),
+        (
+            lambda: Exporter(Tensor(flags=1), raises={False: BufferError("it is read-only")}),
+            "No legacy capsule, rightly",
+        ),
+        (lambda: Exporter(Tensor()), "forbidden since DLPack 1.2"),
+        (lambda: Exporter(Tensor(byte_offset=8)), "byte_offset is not 0"),
+        (lambda: Exporter(Tensor(shape=(0,), strides=(1,))), "No elements, but a pointer"),
+        (lambda: Exporter(Tensor(shape=(1, 3), strides=(77, 1))), "An extent of 1 has an odd stride"),
+        (lambda: Exporter(Tensor(shape=(3,), strides=(-1,))), "ends the process in PyTorch"),
+        (lambda: Exporter(Tensor(), says=(3, 0)), "contradicts the capsule"),
+        (lambda: Exporter(Tensor(device=(13, 0))), "Pinned or managed memory"),
+        (lambda: capsule(0x1000, b"used_dltensor"), "The capsule was consumed"),
+        (lambda: numpy.zeros(2, "M8[s]"), "NumPy refuses what DLPack cannot say"),
+        (lambda: like("torch", is_neg=lambda self: True)(Tensor()), "The negative bit"),
+        (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0 is forbidden"),
+        (lambda: Shows(cuda=CAI), "PyCUDA says that"),
+        (lambda: Shows(cuda={**CAI, "version": 2}), "Before version 3 nothing is said of streams"),
+        (lambda: Shows(cuda={**CAI, "typestr": "<V2"}), "never float16"),
+        (lambda: (ctypes.c_int * 3)(), "strides is null though strides were asked for"),
+        (lambda: type("S", (), {"__cuda_stream__": lambda self: (0, 0)})(), "Handle 0 is the legacy default stream"),
+        (lambda: numpy.zeros(3)[1:], "data is not aligned to 256 bytes"),
+    ],
+)
 def test_a_quirk_shows(make, words):
     assert words in quirks(make())
 
@@ -333,6 +434,7 @@ def test_a_plain_array_shows_none():
 
 # -- the command
 
+
 @pytest.fixture
 def cli(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -342,14 +444,23 @@ def cli(capsys, tmp_path, monkeypatch):
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, err
+
     return run
 
 
-@pytest.mark.parametrize("expression, words", [
-    ("numpy.arange(6, dtype='f4').reshape(2, 3)", "= float32 (2, 3)"), (" b'abc' ", "= uint8 (3,)"), ("memoryview(b'abc')[1:]", "= uint8 (2,)"),
-    ("xml.etree.ElementTree.tostring(xml.etree.ElementTree.Element('a'))", "= uint8 (5,)"), ("[ctypes.c_int(n) for n in range(3)][2]", "= int32 ()"),
-    ("(lambda math: math)(b'12')", "= uint8 (2,)"), (f"{NAME.partition('.')[0]}", "What view() makes of it"), ("-1", "int   -1"),
-])
+@pytest.mark.parametrize(
+    "expression, words",
+    [
+        ("numpy.arange(6, dtype='f4').reshape(2, 3)", "= float32 (2, 3)"),
+        (" b'abc' ", "= uint8 (3,)"),
+        ("memoryview(b'abc')[1:]", "= uint8 (2,)"),
+        ("xml.etree.ElementTree.tostring(xml.etree.ElementTree.Element('a'))", "= uint8 (5,)"),
+        ("[ctypes.c_int(n) for n in range(3)][2]", "= int32 ()"),
+        ("(lambda math: math)(b'12')", "= uint8 (2,)"),
+        (f"{NAME.partition('.')[0]}", "What view() makes of it"),
+        ("-1", "int   -1"),
+    ],
+)
 def test_an_expression_is_explained(cli, expression, words):
     status, out, err = cli(expression)
     assert (status, err) == (0, "") and words in out and "\033" not in out
@@ -358,17 +469,31 @@ def test_an_expression_is_explained(cli, expression, words):
 def test_a_npy_file_is_explained(cli):
     numpy.save("a.npy", numpy.asfortranarray(numpy.arange(6, dtype="i2").reshape(2, 3)))
     status, out, _ = cli("a.npy", "--svg", "a.svg")
-    assert status == 0 and "= int16 (2, 3), byte strides (2, 4)" in out and out.endswith("The layout is drawn in a.svg\n")
+    assert (
+        status == 0 and "= int16 (2, 3), byte strides (2, 4)" in out and out.endswith("The layout is drawn in a.svg\n")
+    )
     assert ElementTree.parse("a.svg").getroot().tag.endswith("svg")
 
 
-@pytest.mark.parametrize("words, status, finding", [
-    (("nowhere.npy",), 1, "nowhere.npy"), (("3 +",), 2, "is no Python expression"), (("x = 3",), 2, "is no Python expression"), (("a\0b",), 2, "is no Python expression"),
-    (("(" * 5000,), 2, "is no Python expression"), (("np.zeros(3)",), 2, "neither a built-in nor an installed module: write numpy"),
-    (("nothing_of_this_name",), 2, "'nothing_of_this_name' in the expression is neither"), (("1 / 0",), 1, "the expression raised ZeroDivisionError: division by zero"),
-    (("numpy.no_such_thing",), 1, "raised AttributeError"), (("3", "--svg", "x.svg"), 1, "there is no layout to draw"), ((), 2, "see python3 -m"),
-    (("b'1'", "--svg", "nowhere/x.svg"), 1, "nowhere/x.svg"), (("b'1'", "b'2'"), 2, "unrecognized arguments"), (("b'1'", "--driver", "odd"), 2, "--driver odd"),
-])
+@pytest.mark.parametrize(
+    "words, status, finding",
+    [
+        (("nowhere.npy",), 1, "nowhere.npy"),
+        (("3 +",), 2, "is no Python expression"),
+        (("x = 3",), 2, "is no Python expression"),
+        (("a\0b",), 2, "is no Python expression"),
+        (("(" * 5000,), 2, "is no Python expression"),
+        (("np.zeros(3)",), 2, "neither a built-in nor an installed module: write numpy"),
+        (("nothing_of_this_name",), 2, "'nothing_of_this_name' in the expression is neither"),
+        (("1 / 0",), 1, "the expression raised ZeroDivisionError: division by zero"),
+        (("numpy.no_such_thing",), 1, "raised AttributeError"),
+        (("3", "--svg", "x.svg"), 1, "there is no layout to draw"),
+        ((), 2, "see python3 -m"),
+        (("b'1'", "--svg", "nowhere/x.svg"), 1, "nowhere/x.svg"),
+        (("b'1'", "b'2'"), 2, "unrecognized arguments"),
+        (("b'1'", "--driver", "odd"), 2, "--driver odd"),
+    ],
+)
 def test_what_cannot_be_explained_is_refused_in_one_line(cli, words, status, finding):
     got, out, err = cli(*words)
     assert got == status and finding in err and err.startswith("error: ") and err.count("\n") == 1

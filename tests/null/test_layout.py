@@ -1,4 +1,5 @@
 """Shapes and strides: NumPy is the oracle, over random layouts of every kind."""
+
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +15,10 @@ layout = module("layout")
 def random_array(numpy, seed):
     """Make an array of a random layout: 0 to 5 dimensions, gaps, reversals, broadcasts, transposes, empty and single extents."""
     choose = random.Random(seed)
-    shape = [choose.choice((0, 1, 1, 2, 3, 4, 5) if choose.random() < 0.3 else (1, 2, 3, 4)) for _ in range(choose.randrange(6))]
+    shape = [
+        choose.choice((0, 1, 1, 2, 3, 4, 5) if choose.random() < 0.3 else (1, 2, 3, 4))
+        for _ in range(choose.randrange(6))
+    ]
     array = numpy.arange(int(numpy.prod(shape)), dtype=choose.choice(("u1", "i2", "f4", "f8", "c16"))).reshape(shape)
     for _ in range(choose.randrange(4)):
         step = choose.randrange(5)
@@ -25,7 +29,7 @@ def random_array(numpy, seed):
         elif step == 2 and array.ndim < 5:
             array = numpy.broadcast_to(array, (choose.choice((0, 1, 3)), *array.shape))
         elif step == 3 and array.ndim:
-            array = array[..., choose.randrange(3):]
+            array = array[..., choose.randrange(3) :]
         else:
             array = numpy.expand_dims(array, choose.randrange(array.ndim + 1))
     return array, choose
@@ -93,14 +97,20 @@ def test_indexing_as_numpy_does_it(seed):
         except IndexError as error:
             with pytest.raises(IndexError) as mine:
                 layout.select(a.shape, a.strides, key)
-            assert "too many" in str(error) and "too many" in str(mine.value) or str(error).rstrip(")") in str(mine.value), (error, mine.value)
+            assert (
+                "too many" in str(error) and "too many" in str(mine.value) or str(error).rstrip(")") in str(mine.value)
+            ), (error, mine.value)
             continue
         offset, shape, strides = layout.select(a.shape, a.strides, key)
         assert shape == numpy.shape(theirs), (a.shape, key)
         if numpy.size(theirs):
             low, high = layout.extent(a.shape, a.strides, a.itemsize)
             memory = (ctypes.c_char * (high - low)).from_address(a.__array_interface__["data"][0] + low)
-            assert numpy.array_equal(numpy.ndarray(shape, a.dtype, memory, offset - low, strides), theirs), (a.shape, a.strides, key)
+            assert numpy.array_equal(numpy.ndarray(shape, a.dtype, memory, offset - low, strides), theirs), (
+                a.shape,
+                a.strides,
+                key,
+            )
 
 
 def random_key(choose, ndim):
@@ -114,14 +124,28 @@ def random_key(choose, ndim):
         elif kind <= 3:
             parts.append(choose.randrange(-5, 5))
         else:
-            parts.append(slice(*(choose.choice((None, -7, -2, -1, 0, 1, 2, 7)) for _ in range(2)), choose.choice((None, -2, -1, 1, 2, 3))))
+            parts.append(
+                slice(
+                    *(choose.choice((None, -7, -2, -1, 0, 1, 2, 7)) for _ in range(2)),
+                    choose.choice((None, -2, -1, 1, 2, 3)),
+                )
+            )
     return parts[0] if len(parts) == 1 and choose.random() < 0.5 else tuple(parts)
 
 
-@pytest.mark.parametrize("key, words", [
-    (1.0, "only integers"), ("a", "only integers"), ([0, 1], "only integers"), (True, "mask"), ((..., ...), "single ellipsis"),
-    ((0, 0, 0), "too many indices"), (3, "index 3 is out of bounds for axis 0 with size 3"), ((0, -5), "out of bounds for axis 1"),
-])
+@pytest.mark.parametrize(
+    "key, words",
+    [
+        (1.0, "only integers"),
+        ("a", "only integers"),
+        ([0, 1], "only integers"),
+        (True, "mask"),
+        ((..., ...), "single ellipsis"),
+        ((0, 0, 0), "too many indices"),
+        (3, "index 3 is out of bounds for axis 0 with size 3"),
+        ((0, -5), "out of bounds for axis 1"),
+    ],
+)
 def test_indices_that_a_view_has_not(key, words):
     with pytest.raises(IndexError, match=words):
         layout.select((3, 4), (16, 4), key)
@@ -138,7 +162,9 @@ def test_broadcast_as_numpy_does_it(seed):
     numpy = pytest.importorskip("numpy")
     for n in range(ROUNDS):
         a, choose = random_array(numpy, (seed, n, 3).__hash__())
-        wanted = tuple(choose.choice((k, k, 2, 3, 0) if k != 1 else (1, 2, 0)) for k in (1,) * choose.randrange(3) + a.shape)
+        wanted = tuple(
+            choose.choice((k, k, 2, 3, 0) if k != 1 else (1, 2, 0)) for k in (1,) * choose.randrange(3) + a.shape
+        )
         try:
             theirs = numpy.broadcast_to(a, wanted)
         except ValueError:
@@ -165,7 +191,11 @@ def test_coalescing_pairs_the_same_elements(seed):
         a, choose = random_array(numpy, (seed, n, 5).__hash__())
         b = numpy.empty(a.shape, "f8")
         if b.ndim:
-            b = b.transpose(choose.sample(range(b.ndim), b.ndim)).copy().transpose(numpy.argsort(choose.sample(range(b.ndim), b.ndim)))
+            b = (
+                b.transpose(choose.sample(range(b.ndim), b.ndim))
+                .copy()
+                .transpose(numpy.argsort(choose.sample(range(b.ndim), b.ndim)))
+            )
             if b.shape != a.shape:
                 b = numpy.empty(a.shape, "f8", order=choose.choice("CF"))
         shape, (to, of), (to_offset, of_offset) = layout.coalesce(b.shape, b.strides, a.strides)
@@ -201,8 +231,14 @@ def test_repeats_never_misses_a_shared_byte(seed):
         seen = sorted(at for at, _ in [(x, 0) for x in offsets(a.shape, strides)])
         shared = any(later - earlier < a.itemsize for earlier, later in zip(seen, seen[1:]))
         assert not shared or layout.repeats(a.shape, strides, a.itemsize), (a.shape, strides, a.itemsize)
-    assert not layout.repeats((3, 4), (16, 4), 4) and not layout.repeats((3, 4), (-16, 4), 4) and not layout.repeats((0, 3), (0, 0), 4)
-    assert not layout.repeats((3, 2), (4, 6), 2) and layout.repeats((3, 2), (4, 8), 2)      # interleaved, without and with a shared byte
+    assert (
+        not layout.repeats((3, 4), (16, 4), 4)
+        and not layout.repeats((3, 4), (-16, 4), 4)
+        and not layout.repeats((0, 3), (0, 0), 4)
+    )
+    assert not layout.repeats((3, 2), (4, 6), 2) and layout.repeats(
+        (3, 2), (4, 8), 2
+    )  # interleaved, without and with a shared byte
     assert layout.repeats((3,), (0,), 4) and layout.repeats((3, 4), (4, 4), 4) and layout.repeats((2,), (2,), 4)
 
 
@@ -220,6 +256,7 @@ def test_overlaps():
 
 # -- sizes are 64-bit
 
+
 def test_nothing_wraps_past_32_bits():
     assert layout.size((2**20, 2**20)) == 2**40
     assert layout.c_strides((2**20, 2**20, 3), 8) == (24 * 2**20, 24, 8)
@@ -235,13 +272,26 @@ def test_1_26_what_no_memory_could_hold():
             layout.checked_size(shape, 4)
 
 
-@pytest.mark.parametrize("shape, result", [(3, (3,)), ((), ()), ([2, 3], (2, 3)), (range(3), (0, 1, 2)), ((True,), (1,))])
+@pytest.mark.parametrize(
+    "shape, result", [(3, (3,)), ((), ()), ([2, 3], (2, 3)), (range(3), (0, 1, 2)), ((True,), (1,))]
+)
 def test_as_shape(shape, result):
     assert layout.as_shape(shape) == result and all(type(n) is int for n in layout.as_shape(shape))
 
 
-@pytest.mark.parametrize("shape, error", [("33", TypeError), (None, TypeError), (2.0, TypeError), ((2.0,), TypeError), ((-1,), ValueError),
-                                          (-1, ValueError), ((1,) * 65, ValueError), (("a",), TypeError)])
+@pytest.mark.parametrize(
+    "shape, error",
+    [
+        ("33", TypeError),
+        (None, TypeError),
+        (2.0, TypeError),
+        ((2.0,), TypeError),
+        ((-1,), ValueError),
+        (-1, ValueError),
+        ((1,) * 65, ValueError),
+        (("a",), TypeError),
+    ],
+)
 def test_as_shape_refuses(shape, error):
     with pytest.raises(error):
         layout.as_shape(shape)
@@ -249,19 +299,29 @@ def test_as_shape_refuses(shape, error):
 
 # -- axes
 
+
 def test_axes_as_numpy_names_them():
-    assert layout.move_axes(3, None) == (2, 1, 0) and layout.move_axes(3, (0, -1, 1)) == (0, 2, 1) and layout.move_axes(0, ()) == ()
+    assert (
+        layout.move_axes(3, None) == (2, 1, 0)
+        and layout.move_axes(3, (0, -1, 1)) == (0, 2, 1)
+        and layout.move_axes(0, ()) == ()
+    )
     for axes, error in (((0, 0), ValueError), ((0,), ValueError), ((0, 2), IndexError), ((0, -3), IndexError)):
         with pytest.raises(error):
             layout.move_axes(2, axes)
-    assert layout.squeeze((1, 3, 1), (7, 4, 9)) == ((3,), (4,)) and layout.squeeze((1, 3, 1), (7, 4, 9), -1) == ((1, 3), (7, 4))
+    assert layout.squeeze((1, 3, 1), (7, 4, 9)) == ((3,), (4,)) and layout.squeeze((1, 3, 1), (7, 4, 9), -1) == (
+        (1, 3),
+        (7, 4),
+    )
     assert layout.squeeze((1, 3, 1), (7, 4, 9), (0, 2)) == ((3,), (4,)) and layout.squeeze((), ()) == ((), ())
     for axis, error in ((1, ValueError), (3, IndexError)):
         with pytest.raises(error):
             layout.squeeze((1, 3, 1), (7, 4, 9), axis)
 
 
-@pytest.mark.parametrize("shape, wanted", [((4,), (-1, -1)), ((4,), (3,)), ((4,), (-1, 3)), ((0,), (-1, 0)), ((4,), (-2, 2)), ((0, 3), (1,))])
+@pytest.mark.parametrize(
+    "shape, wanted", [((4,), (-1, -1)), ((4,), (3,)), ((4,), (-1, 3)), ((0,), (-1, 0)), ((4,), (-2, 2)), ((0, 3), (1,))]
+)
 def test_reshape_refuses(shape, wanted):
     with pytest.raises(ValueError):
         layout.reshape(shape, layout.c_strides(shape, 4), wanted, 4)

@@ -1,4 +1,5 @@
 """Where a driver is looked for: never in the current directory, each place with a reason."""
+
 import os
 import sys
 

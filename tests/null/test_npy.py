@@ -1,4 +1,5 @@
 """The .npy reader and writer, with NumPy as the oracle, and every refusal with its file, finding and remedy."""
+
 from __future__ import annotations
 
 import array
@@ -16,8 +17,22 @@ from tests.subject import module
 
 npy = module("npy")
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-          "complex64", "complex128"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (2, 3), (3, 1, 4), (1,) * 12, (2,) * 8]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and links")
 
@@ -31,7 +46,7 @@ def sample(dtype: str, shape: tuple) -> numpy.ndarray:
     return (values * (1 + 2j) if dtype.startswith("complex") else values).astype(dtype).reshape(shape)
 
 
-def npy_bytes(header: str, data: bytes = b"", version: tuple = (1, 0), length: "int | None" = None) -> bytes:
+def npy_bytes(header: str, data: bytes = b"", version: tuple = (1, 0), length: int | None = None) -> bytes:
     """Make a file by hand, of whatever header."""
     raw = header.encode("utf-8")
     width = "<H" if version == (1, 0) else "<I"
@@ -45,13 +60,16 @@ def header(descr: object = "<f4", shape: object = (3,), fortran_order: object = 
 @pytest.fixture
 def put(tmp_path):
     """Return a function that writes bytes into a file and returns its path."""
+
     def write(content: bytes, name: str = "given.npy") -> str:
         (tmp_path / name).write_bytes(content)
         return str(tmp_path / name)
+
     return write
 
 
 # -- reading what NumPy wrote
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", "CF")
@@ -62,7 +80,7 @@ def test_reads_what_numpy_saved(tmp_path, dtype, order):
         found = npy.read(tmp_path / "a.npy")
         assert str(found.dtype) == dtype and found.shape == shape and found.nbytes == wanted.nbytes
         assert found.fortran_order == (wanted.flags.f_contiguous and not wanted.flags.c_contiguous)
-        seen = numpy.asarray(found)                      # through the array interface
+        seen = numpy.asarray(found)  # through the array interface
         assert seen.dtype == wanted.dtype and seen.shape == wanted.shape
         assert (seen == wanted).all()
 
@@ -79,7 +97,7 @@ def test_reads_what_has_no_file_order_and_native_order(put):
     data = struct.pack("=3f", 1, 2, 3)
     for descr in ("f4", "=f4", "<f4"):
         assert numpy.asarray(npy.read(put(npy_bytes(header(descr), data)))).tolist() == [1, 2, 3]
-    assert bytes(npy.read(put(npy_bytes(header(">u1"), b"abc"))).data) == b"abc"         # one byte has no order
+    assert bytes(npy.read(put(npy_bytes(header(">u1"), b"abc"))).data) == b"abc"  # one byte has no order
 
 
 def test_the_exported_memory_is_the_arrays_own(put):
@@ -87,7 +105,7 @@ def test_the_exported_memory_is_the_arrays_own(put):
     numpy.asarray(found)[1] = ord("x")
     assert found.data == b"axc"
     with pytest.raises(BufferError):
-        found.data.append(0)                             # would move the bytes away from under the consumer
+        found.data.append(0)  # would move the bytes away from under the consumer
     assert found.__array_interface__ == found.__array_interface__
 
 
@@ -123,7 +141,11 @@ REFUSED = {
     "overflow": (npy_bytes(header(shape=(2**31, 2**31, 2))), "2**63", "save the array again"),
     "overflow to 0": (npy_bytes(header(shape=(2**62, 0, 4))), "2**63", "save the array again"),
     "past 2**64": (npy_bytes(header(shape=(2**80,))), "2**63", "save the array again"),
-    "truncated": (npy_bytes(header(), bytes(11)), "truncated, float32 (3,) needs 12 bytes of data and 11", "save it again"),
+    "truncated": (
+        npy_bytes(header(), bytes(11)),
+        "truncated, float32 (3,) needs 12 bytes of data and 11",
+        "save it again",
+    ),
     "no data": (npy_bytes(header()), "and 0 are there", "save it again"),
     "claims much": (npy_bytes(header(shape=(2**50,))), "truncated", "save it again"),
     "too long": (npy_bytes(header(), bytes(13)), "too long", "several arrays"),
@@ -188,17 +210,23 @@ def test_refuses_what_has_no_size():
 
 # -- writing
 
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numpy_reads_what_was_written(tmp_path, dtype):
     for shape, fortran_order in itertools.product(SHAPES, (False, True)):
         wanted = sample(dtype, shape)
-        npy.write(tmp_path / "a.npy", wanted.tobytes("F" if fortran_order else "C"), dtype=dtype, shape=shape,
-                  fortran_order=fortran_order)
+        npy.write(
+            tmp_path / "a.npy",
+            wanted.tobytes("F" if fortran_order else "C"),
+            dtype=dtype,
+            shape=shape,
+            fortran_order=fortran_order,
+        )
         found = numpy.load(tmp_path / "a.npy", allow_pickle=False)
         assert found.dtype == wanted.dtype and found.shape == shape and (found == wanted).all()
         again = npy.read(tmp_path / "a.npy")
         assert again.shape == shape and again.fortran_order == fortran_order
-        assert (tmp_path / "a.npy").stat().st_size % 64 == wanted.nbytes % 64            # the data are aligned
+        assert (tmp_path / "a.npy").stat().st_size % 64 == wanted.nbytes % 64  # the data are aligned
     assert os.listdir(tmp_path) == ["a.npy"]
 
 
@@ -212,18 +240,21 @@ def test_takes_any_buffer(tmp_path):
     assert numpy.load(path).shape == (3, 0)
 
 
-@pytest.mark.parametrize("data, dtype, shape, finding", [
-    (b"1234567", "float32", (2,), "8 bytes side by side, not 7"),
-    (b"", "float32", (), "4 bytes side by side, not 0"),
-    (numpy.zeros((4, 4), "f4")[:, 0], "float32", (4,), "with gaps"),
-    (numpy.zeros((2, 3), "f4").T, "float32", (3, 2), "with gaps"),
-    (b"12", "bfloat16", (1,), "no dtype bfloat16"),
-    (b"1", "float8_e5m2", (1,), "no dtype float8_e5m2"),
-    (bytes(8), "<M8[s]", (1,), "no dtype datetime64"),
-    (bytes(16), "float128", (1,), "no dtype float128"),
-    (bytes(4), "float32", (2**62, 4), "2**63"),
-    (bytes(4), "float32", (-1,), "negative"),
-])
+@pytest.mark.parametrize(
+    "data, dtype, shape, finding",
+    [
+        (b"1234567", "float32", (2,), "8 bytes side by side, not 7"),
+        (b"", "float32", (), "4 bytes side by side, not 0"),
+        (numpy.zeros((4, 4), "f4")[:, 0], "float32", (4,), "with gaps"),
+        (numpy.zeros((2, 3), "f4").T, "float32", (3, 2), "with gaps"),
+        (b"12", "bfloat16", (1,), "no dtype bfloat16"),
+        (b"1", "float8_e5m2", (1,), "no dtype float8_e5m2"),
+        (bytes(8), "<M8[s]", (1,), "no dtype datetime64"),
+        (bytes(16), "float128", (1,), "no dtype float128"),
+        (bytes(4), "float32", (2**62, 4), "2**63"),
+        (bytes(4), "float32", (-1,), "negative"),
+    ],
+)
 def test_refuses_to_write(tmp_path, data, dtype, shape, finding):
     with pytest.raises(ValueError) as caught:
         npy.write(tmp_path / "a.npy", data, dtype=dtype, shape=shape)
@@ -258,7 +289,9 @@ def test_the_old_file_is_whole_until_the_new_one_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", look)
     write(path)
-    assert seen == [(b"old", os.path.realpath(tmp_path), 128 + 3)] or seen == [(b"old", os.path.realpath(tmp_path), 64 + 3)]
+    assert seen == [(b"old", os.path.realpath(tmp_path), 128 + 3)] or seen == [
+        (b"old", os.path.realpath(tmp_path), 64 + 3)
+    ]
     assert numpy.load(path).tobytes() == b"new"
 
 
@@ -268,10 +301,10 @@ def test_permissions(tmp_path):
     old = os.umask(0o027)
     try:
         write(path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640        # as open() would
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640  # as open() would
         path.chmod(0o604)
         write(path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o604        # as it was
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604  # as it was
     finally:
         os.umask(old)
 

@@ -1,4 +1,5 @@
 """Owned: released exactly once, whoever does it, and never inside a collection."""
+
 import gc
 import os
 import threading

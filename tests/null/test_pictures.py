@@ -1,4 +1,5 @@
 """Pictures: well-formed, safe, true to the layout or the trace that they show; and looked at by a browser, where there is one."""
+
 from __future__ import annotations
 
 import base64
@@ -20,12 +21,29 @@ Call, Step = tracing.Call, tracing.Step
 SVG = "{http://www.w3.org/2000/svg}"
 
 LAYOUTS = {
-    "c": ((3, 4), (16, 4), 4), "fortran": ((3, 4), (4, 12), 4), "gaps": ((4, 5), (64, 8), 8), "negative": ((3, 3), (80, -16), 8),
-    "all negative": ((2, 3), (-24, -8), 8), "broadcast": ((4, 3), (0, 8), 8), "one element, many indices": ((3, 3), (0, 0), 2),
-    "sliding": ((5, 4), (4, 4), 4), "overlapping": ((6,), (4,), 8), "closely overlapping": ((6,), (1,), 8), "three": ((2, 3, 4), (48, 16, 4), 4),
-    "four": ((2, 3, 4, 5), (4, 8, 24, 96), 4), "six": ((2, 2, 2, 2, 2, 2), (32, 16, 8, 4, 2, 1), 1), "large": ((1000, 1000), (4000, 4), 4),
-    "far apart": ((2, 2), (10**15, 1), 1), "bytes": ((100,), (1,), 1), "structs": ((3,), (5000,), 4096), "odd": ((3,), (12,), 8), "ones": ((1, 1), (77, 5), 4),
-    "scalar": ((), (), 8), "empty": ((0, 3), (12, 4), 4), "64 dimensions": ((1,) * 64, (8,) * 64, 8), "no size": ((2,), (0,), 0),
+    "c": ((3, 4), (16, 4), 4),
+    "fortran": ((3, 4), (4, 12), 4),
+    "gaps": ((4, 5), (64, 8), 8),
+    "negative": ((3, 3), (80, -16), 8),
+    "all negative": ((2, 3), (-24, -8), 8),
+    "broadcast": ((4, 3), (0, 8), 8),
+    "one element, many indices": ((3, 3), (0, 0), 2),
+    "sliding": ((5, 4), (4, 4), 4),
+    "overlapping": ((6,), (4,), 8),
+    "closely overlapping": ((6,), (1,), 8),
+    "three": ((2, 3, 4), (48, 16, 4), 4),
+    "four": ((2, 3, 4, 5), (4, 8, 24, 96), 4),
+    "six": ((2, 2, 2, 2, 2, 2), (32, 16, 8, 4, 2, 1), 1),
+    "large": ((1000, 1000), (4000, 4), 4),
+    "far apart": ((2, 2), (10**15, 1), 1),
+    "bytes": ((100,), (1,), 1),
+    "structs": ((3,), (5000,), 4096),
+    "odd": ((3,), (12,), 8),
+    "ones": ((1, 1), (77, 5), 4),
+    "scalar": ((), (), 8),
+    "empty": ((0, 3), (12, 4), 4),
+    "64 dimensions": ((1,) * 64, (8,) * 64, 8),
+    "no size": ((2,), (0,), 0),
 }
 
 
@@ -38,7 +56,11 @@ def parsed(text):
     for name in re.findall(r"url\(#([^)]+)\)", text):
         assert f'id="{name}"' in text
     width, height = map(float, root.get("viewBox").split()[2:])
-    assert 100 < width < 4000 and 50 < height < 6000 and (root.get("width"), root.get("height")) == (f"{width:.0f}", f"{height:.0f}")
+    assert (
+        100 < width < 4000
+        and 50 < height < 6000
+        and (root.get("width"), root.get("height")) == (f"{width:.0f}", f"{height:.0f}")
+    )
     for rect in root.iter(SVG + "rect"):
         if rect.get("x"):
             assert float(rect.get("x")) >= 0 and float(rect.get("x")) + float(rect.get("width")) <= width - 35
@@ -72,8 +94,8 @@ def test_a_layout_is_drawn_as_it_is(name):
         assert not told and "no elements" in words
         return
     corner = tuple(max(i[axis] for i in told) + 1 for axis in range(len(shape)))
-    assert set(told) == set(product(*map(range, corner)))            # a whole corner, and everything in it
-    assert min(count.values()) >= 2                      # as it is indexed, and as it lies in memory
+    assert set(told) == set(product(*map(range, corner)))  # a whole corner, and everything in it
+    assert min(count.values()) >= 2  # as it is indexed, and as it lies in memory
     assert corner == shape or f"the first {' × '.join(map(str, corner))} of {' × '.join(map(str, shape))}" in words
     assert "0x1234" in words
     for index in told:
@@ -90,41 +112,68 @@ def test_random_layouts_are_drawn():
         assert all(offset == sum(i * step for i, step in zip(index, strides)) for index, offset in told.items())
 
 
-@pytest.mark.parametrize("name, words", [
-    ("c", "C order"), ("fortran", "Fortran order"), ("gaps", "160 bytes of elements in a range of 232: 72 are gaps"), ("negative", "not at the lowest address"),
-    ("broadcast", "one element in memory has many indices"), ("sliding", "elements overlap"), ("odd", "which DLPack cannot say"), ("ones", "one element"),
-    ("bytes", "one axis, a step of 1 bytes"), ("structs", "12288 bytes of elements in a range of 14096: 1808 are gaps"),
-    ("one element, many indices", "no axis moves"), ("three", "C order"), ("all negative", "neither C nor Fortran"),
-])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("c", "C order"),
+        ("fortran", "Fortran order"),
+        ("gaps", "160 bytes of elements in a range of 232: 72 are gaps"),
+        ("negative", "not at the lowest address"),
+        ("broadcast", "one element in memory has many indices"),
+        ("sliding", "elements overlap"),
+        ("odd", "which DLPack cannot say"),
+        ("ones", "one element"),
+        ("bytes", "one axis, a step of 1 bytes"),
+        ("structs", "12288 bytes of elements in a range of 14096: 1808 are gaps"),
+        ("one element, many indices", "no axis moves"),
+        ("three", "C order"),
+        ("all negative", "neither C nor Fortran"),
+    ],
+)
 def test_a_layout_in_words(name, words):
     said = "; ".join(module("pictures").worded_layout(*LAYOUTS[name]))
     assert words in said
     assert ("are gaps" in said) == (name in ("gaps", "negative", "odd", "structs"))
 
 
-@pytest.mark.parametrize("name, used", [("c", ""), ("gaps", "gap"), ("broadcast", "shared"), ("sliding", "shared"), ("negative", "gap"), ("large", "")])
+@pytest.mark.parametrize(
+    "name, used",
+    [("c", ""), ("gaps", "gap"), ("broadcast", "shared"), ("sliding", "shared"), ("negative", "gap"), ("large", "")],
+)
 def test_what_colour_says_a_pattern_says_too(name, used):
     text = pictures.layout_picture(*LAYOUTS[name])
     assert set(re.findall(r'fill="url\(#p[0-9a-f]+-(\w+)\)"', text)) == ({used} if used else set())
     assert ("Hatched: bytes of no element" in text, "Crossed: one element" in text) == (used == "gap", used == "shared")
-    assert ("that are not drawn" in text) == (name == "large")           # elements that are left out are no gaps
+    assert ("that are not drawn" in text) == (name == "large")  # elements that are left out are no gaps
 
 
 def test_shades_show_the_order_in_grey_too():
     def luminance(colour):
-        red, green, blue = (int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5))
-        return 0.2126 * red ** 2.2 + 0.7152 * green ** 2.2 + 0.0722 * blue ** 2.2
+        red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
     grey = [luminance(svg.shade(part / 20)) for part in range(21)]
     assert grey == sorted(grey, reverse=True) and grey[0] - grey[-1] > 0.4
-    assert all((one + 0.05) / (luminance(svg.INK) + 0.05) > 4.5 for one in grey)         # WCAG: text on every one can be read
+    assert all((one + 0.05) / (luminance(svg.INK) + 0.05) > 4.5 for one in grey)  # WCAG: text on every one can be read
 
 
-@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "a & b \"quoted\" 'too'", "nul \0 bell \7 escape \x1b[31m", "turned \u202e round", "lone \ud800 surrogate",
-                                  "]]> <!-- -->", "\ufffe \uffff", "emoji \U0001F600"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "a & b \"quoted\" 'too'",
+        "nul \0 bell \7 escape \x1b[31m",
+        "turned \u202e round",
+        "lone \ud800 surrogate",
+        "]]> <!-- -->",
+        "\ufffe \uffff",
+        "emoji \U0001f600",
+    ],
+)
 def test_text_is_escaped(text):
     root = parsed(pictures.layout_picture((2,), (4,), 4, text, note=text))
     assert [each for each in root.iter() if each.tag.endswith("script")] == []
-    plain = re.sub("[^\\x20-\\x7e\U0001F600]", "?", text)
+    plain = re.sub("[^\\x20-\\x7e\U0001f600]", "?", text)
     assert plain in [each.text for each in root.iter(SVG + "text")]
     call = Call("cuLaunchKernelEx", {"f": f"<Kernel {text}>", "hStream": "CUstream(0x5)"}, "CUDA_SUCCESS", 1)
     parsed(pictures.trace_picture([call, Step("dlpack", text, text, 7)]))
@@ -137,6 +186,7 @@ def test_pictures_on_one_page_do_not_share_names():
 
 
 # -- in a notebook
+
 
 def test_a_view_shows_itself():
     view = rawcuda.view(bytearray(48)).reinterpret("float32").reshape(3, 4)[:, ::2]
@@ -162,6 +212,7 @@ def test_a_copy_without_pictures_shows_text(python):
 
 # -- traces
 
+
 def texts(root):
     return [each.text for each in root.iter(SVG + "text")]
 
@@ -174,11 +225,21 @@ def test_the_life_of_a_capsule_that_we_consume():
         del capsule, taken
         gc.collect()
     said = texts(parsed(trace._repr_svg_()))
-    assert [text for text in said if text in ("1", "2", "3", "4")] == ["1", "1", "2", "2", "3", "3"]         # a dot and a line of words each
-    assert [text for text in said if text.startswith(("a new capsule", "we take the tensor", "the consumer is done"))] == [
+    assert [text for text in said if text in ("1", "2", "3", "4")] == [
+        "1",
+        "1",
+        "2",
+        "2",
+        "3",
+        "3",
+    ]  # a dot and a line of words each
+    assert [
+        text for text in said if text.startswith(("a new capsule", "we take the tensor", "the consumer is done"))
+    ] == [
         'a new capsule, "dltensor_versioned", leads to a new struct, which keeps the memory alive',
         'we take the tensor: the capsule is renamed "used_dltensor_versioned", so that its destructor leaves the tensor alone',
-        "the consumer is done, and calls the struct's deleter, once: struct and memory are the producer's again"]
+        "the consumer is done, and calls the struct's deleter, once: struct and memory are the producer's again",
+    ]
     assert 'fill="url(#p' in trace._repr_svg_() and "1 capsule" not in said
     assert "events</summary><pre>" in trace._repr_html_()
 
@@ -193,22 +254,31 @@ def test_the_life_of_a_capsule_that_another_consumes():
     steps = [step.what.partition("(")[0] for step in trace.events]
     assert steps == ["export", "capsule dropped", "deleter"] and len({step.tensor for step in trace.events}) == 1
     said = "\n".join(texts(parsed(trace._repr_svg_())))
-    assert 'the capsule goes, and is named "used_dltensor' in said and "the consumer is done, and calls the struct's deleter" in said
+    assert (
+        'the capsule goes, and is named "used_dltensor' in said
+        and "the consumer is done, and calls the struct's deleter" in said
+    )
 
 
 def test_lives_that_end_otherwise():
     view = rawcuda.view(bytearray(16))
     with rawcuda.trace([]) as trace:
-        view.__dlpack__()                                # dropped at once
+        view.__dlpack__()  # dropped at once
         gc.collect()
         kept = view.__dlpack__()
     said = "\n".join(texts(parsed(trace._repr_svg_())))
-    assert "the capsule goes, unused: its destructor calls the deleter" in said and "… and lives on where the trace ends" in said
+    assert (
+        "the capsule goes, unused: its destructor calls the deleter" in said
+        and "… and lives on where the trace ends" in said
+    )
     assert said.count("\nproducer\n") == 2 and kept
 
 
 def test_an_address_may_serve_again():
-    steps = [Step("dlpack", what, "dltensor, x", 0x5000) for what in ("export", "capsule freed", "export", "consume", "deleter(0x5000)", "deleter(0x5000)")]
+    steps = [
+        Step("dlpack", what, "dltensor, x", 0x5000)
+        for what in ("export", "capsule freed", "export", "consume", "deleter(0x5000)", "deleter(0x5000)")
+    ]
     said = texts(parsed(pictures.trace_picture(steps)))
     assert said.count("producer") == 2 and sum(text.startswith("the consumer is done") for text in said) == 1
 
@@ -219,31 +289,51 @@ def call(name, **arguments):
 
 def test_streams_are_lanes():
     a, b = "CUstream(0x5a00)", "CUstream(0x5b00)"
-    events = [call("cuLaunchKernelEx", f="<Kernel first>", hStream=a), call("cuEventRecord", hEvent="CUevent(0x7)", hStream=a),
-              call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0x7)"), call("cuLaunchKernelEx", f="<Kernel second>", hStream=b),
-              call("cuStreamSynchronize", hStream=b), call("cuEventSynchronize", hEvent="CUevent(0x7)"), call("cuCtxSynchronize"),
-              call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0xbad)")]
+    events = [
+        call("cuLaunchKernelEx", f="<Kernel first>", hStream=a),
+        call("cuEventRecord", hEvent="CUevent(0x7)", hStream=a),
+        call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0x7)"),
+        call("cuLaunchKernelEx", f="<Kernel second>", hStream=b),
+        call("cuStreamSynchronize", hStream=b),
+        call("cuEventSynchronize", hEvent="CUevent(0x7)"),
+        call("cuCtxSynchronize"),
+        call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0xbad)"),
+    ]
     root = parsed(pictures.trace_picture(events))
     said = texts(root)
-    assert {"this program", "stream 0x5a00", "stream 0x5b00", "first", "second", "waits", "waits for all", "–"} <= set(said)
-    assert said.count("1") == 2                          # the record, and the wait for it
+    assert {"this program", "stream 0x5a00", "stream 0x5b00", "first", "second", "waits", "waits for all", "–"} <= set(
+        said
+    )
+    assert said.count("1") == 2  # the record, and the wait for it
     arrows = [path for path in root.iter(SVG + "path") if path.get("marker-end")]
-    assert len(arrows) == 3                              # record to wait, stream to host, event to host: none for what was never recorded
+    assert len(arrows) == 3  # record to wait, stream to host, event to host: none for what was never recorded
     height = {text.text: float(text.get("y")) for text in root.iter(SVG + "text")}
-    assert height["first"] == height["stream 0x5a00"] and height["second"] == height["stream 0x5b00"] and height["waits"] == height["this program"]
+    assert (
+        height["first"] == height["stream 0x5a00"]
+        and height["second"] == height["stream 0x5b00"]
+        and height["waits"] == height["this program"]
+    )
     place = {text.text: float(text.get("x")) for text in root.iter(SVG + "text")}
     assert place["first"] < place["second"] < place["waits for all"]
 
 
 def test_a_long_trace_is_cut():
-    said = texts(parsed(pictures.trace_picture([call("cuMemsetD8Async", N="1", hStream="CUstream(0x1)")] * 500 +
-                                               [Step("dlpack", "export", "dltensor, x", number) for number in range(1, 100)])))
+    said = texts(
+        parsed(
+            pictures.trace_picture(
+                [call("cuMemsetD8Async", N="1", hStream="CUstream(0x1)")] * 500
+                + [Step("dlpack", "export", "dltensor, x", number) for number in range(1, 100)]
+            )
+        )
+    )
     assert "and 460 more calls, not drawn" in said and "and 91 more, not drawn" in said
 
 
 def test_an_empty_trace_says_so():
     assert texts(parsed(pictures.trace_picture([])))[0].startswith("Nothing to draw")
-    assert texts(parsed(pictures.trace_picture([Step("buffer", "memoryview"), Call("cuInit", {}, "CUDA_SUCCESS", 1)])))[0].startswith("Nothing to draw")
+    assert texts(parsed(pictures.trace_picture([Step("buffer", "memoryview"), Call("cuInit", {}, "CUDA_SUCCESS", 1)])))[
+        0
+    ].startswith("Nothing to draw")
 
 
 # -- a browser
@@ -268,9 +358,21 @@ addEventListener("load", () => {
 
 def browser(tmp_path, page, *options):
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-               "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", *options, (tmp_path / "page.html").as_uri()]
-    return subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=True)
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        *options,
+        (tmp_path / "page.html").as_uri(),
+    ]
+    return subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
 
 
 @pytest.mark.heavy
@@ -283,17 +385,27 @@ def test_a_browser_shows_every_picture_whole(tmp_path, background):
         kept = [rawcuda.view(capsule), view.__dlpack__()]
         view.__dlpack__()
         a, b = "CUstream(0x5a00)", "CUstream(0x5b00)"
-        for each in (call("cuLaunchKernelEx", f="<Kernel a_kernel_of_a_long_name>", hStream=a), call("cuEventRecord", hEvent="CUevent(0x7)", hStream=a),
-                     call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0x7)"), call("cuStreamSynchronize", hStream=b), call("cuCtxSynchronize")):
+        for each in (
+            call("cuLaunchKernelEx", f="<Kernel a_kernel_of_a_long_name>", hStream=a),
+            call("cuEventRecord", hEvent="CUevent(0x7)", hStream=a),
+            call("cuStreamWaitEvent", hStream=b, hEvent="CUevent(0x7)"),
+            call("cuStreamSynchronize", hStream=b),
+            call("cuCtxSynchronize"),
+        ):
             tracing.emit(each)
-    drawn = {name: pictures.layout_picture(*LAYOUTS[name], "float32", address=2**47 - 8, note="numpy.ndarray") for name in LAYOUTS}
+    drawn = {
+        name: pictures.layout_picture(*LAYOUTS[name], "float32", address=2**47 - 8, note="numpy.ndarray")
+        for name in LAYOUTS
+    }
     drawn["trace"] = trace._repr_svg_()
-    parts = "".join(f'<div id="{name}">{text}<img src="data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"></div>'
-                    for name, text in drawn.items())
+    parts = "".join(
+        f'<div id="{name}">{text}<img src="data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"></div>'
+        for name, text in drawn.items()
+    )
     page = f'<!doctype html><meta charset="utf-8"><body style="background:{background};color:#0f0;font:40px serif">{parts}{LOOK}'
     dom = browser(tmp_path, page, "--dump-dom", "--virtual-time-budget=20000").stdout.decode()
     found = re.search("<title>looked (.*?)</title>", dom)
     assert found and json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")) == []
     browser(tmp_path, page, f"--screenshot={tmp_path / 'shot.png'}", "--window-size=1000,4000", "--hide-scrollbars")
     shot = (tmp_path / "shot.png").read_bytes()
-    assert shot.startswith(b"\x89PNG") and len(shot) > 50_000 and kept       # an empty page of this size has some 10,000
+    assert shot.startswith(b"\x89PNG") and len(shot) > 50_000 and kept  # an empty page of this size has some 10,000

@@ -1,4 +1,5 @@
 """Both array interfaces as dicts: section 5, and section 6 up to 6.5, of docs/protocols.md; what needs no driver."""
+
 from __future__ import annotations
 
 import array
@@ -29,24 +30,36 @@ def device(**changes):
     return cuda.describe(Shows(cuda={**GOOD, **changes}))
 
 
-BOTH = pytest.mark.parametrize("read, name", [(host, "array_interface"), (device, "cuda_array_interface")], ids=["array", "cuda"])
+BOTH = pytest.mark.parametrize(
+    "read, name", [(host, "array_interface"), (device, "cuda_array_interface")], ids=["array", "cuda"]
+)
 
 
 def refused(name, field, value, read, **changes):
     with pytest.raises(ProtocolError) as caught:
         read(**changes)
     error = caught.value
-    assert (error.protocol, error.field) == (name, field) and str(error).startswith(f"{name}: {field} ") and str(value) in str(error), error
+    assert (
+        (error.protocol, error.field) == (name, field)
+        and str(error).startswith(f"{name}: {field} ")
+        and str(value) in str(error)
+    ), error
 
 
 @BOTH
 def test_5_1_5_3_6_1_what_is_read(read, name):
     d = read()
     assert (d.ptr, d.shape, d.strides, str(d.dtype)) == (ADDRESS, (2, 3), (12, 4), "float32")
-    d = read(data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None)     # what may be there, and says nothing new
+    d = read(
+        data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None
+    )  # what may be there, and says nothing new
     assert d.place.readonly and d.strides == (12, 4)
     d = read()
-    assert (d.place.readonly, d.place.protocol, d.place.device) == (False, name, ("cpu", 0) if name == "array_interface" else None)
+    assert (d.place.readonly, d.place.protocol, d.place.device) == (
+        False,
+        name,
+        ("cpu", 0) if name == "array_interface" else None,
+    )
 
 
 @BOTH
@@ -56,10 +69,10 @@ def test_5_1_only_an_attribute_error_means_not_offered(read, name):
     for error in (RuntimeError("requires grad"), KeyError("float8"), ValueError("x"), TypeError("y")):
         with pytest.raises(type(error)) as caught:
             describe(Shows(error, error))
-        assert caught.value is error                     # its own, unchanged
+        assert caught.value is error  # its own, unchanged
     shows = Shows(GOOD, GOOD)
     describe(shows)
-    assert shows.reads == 1                              # each read may enqueue an event
+    assert shows.reads == 1  # each read may enqueue an event
     for wrong in (3, [("shape", 1)], "x"):
         with pytest.raises(ProtocolError, match="is a dict"):
             describe(Shows(wrong, wrong))
@@ -73,7 +86,7 @@ def test_5_2_6_1_a_key_missing(read, name, key):
     del changes[key]
     describe = (array_interface if name == "array_interface" else cuda).describe
     if key == "version" and name == "cuda_array_interface":
-        assert describe(Shows(cuda=changes)).stream == cuda.UNORDERED            # users' dicts leave it out
+        assert describe(Shows(cuda=changes)).stream == cuda.UNORDERED  # users' dicts leave it out
         return
     with pytest.raises(ProtocolError) as caught:
         describe(Shows(changes, changes))
@@ -85,15 +98,17 @@ def test_5_2_lenient_where_others_are_sloppy(read, name):
     d = read(shape=[2, 3], strides=[12, 4], data=[ADDRESS, False])
     assert d.shape == (2, 3) and d.strides == (12, 4) and all(type(n) is int for n in d.shape + d.strides)
     assert read(shape=(0, 3), data=(None, False)).ptr == 0 and read(shape=(0, 3), data=(0, True)).place.readonly
-    assert read(version=7).shape == (2, 3)               # 6.5: future versions must not be refused
+    assert read(version=7).shape == (2, 3)  # 6.5: future versions must not be refused
     numpy = pytest.importorskip("numpy")
     d = read(shape=(numpy.int64(2), numpy.uint8(3)), data=(numpy.uint64(ADDRESS), numpy.bool_(True)))
     assert d.shape == (2, 3) and type(d.shape[0]) is int and type(d.ptr) is int and d.place.readonly is True
 
 
 @BOTH
-@pytest.mark.parametrize("strides, expected", [(None, (12, 4)), ((12, 4), (12, 4)), ((4, 8), (4, 8)), ((-12, -4), (-12, -4)), ((0, 4), (0, 4)),
-                                               ((5, 1), (5, 1))])
+@pytest.mark.parametrize(
+    "strides, expected",
+    [(None, (12, 4)), ((12, 4), (12, 4)), ((4, 8), (4, 8)), ((-12, -4), (-12, -4)), ((0, 4), (0, 4)), ((5, 1), (5, 1))],
+)
 def test_5_4_6_4_strides_are_bytes(read, name, strides, expected):
     shift = 20 if strides == (-12, -4) else 0
     assert read(strides=strides, data=(ADDRESS + shift, False)).strides == expected
@@ -106,18 +121,55 @@ def test_5_4_default_strides_come_from_the_typestr_alone(read, name):
 
 
 @BOTH
-@pytest.mark.parametrize("field, value", [
-    ("shape", (-1, 3)), ("shape", 6), ("shape", "ab"), ("shape", None), ("shape", (2.0, 3)), ("shape", (1,) * 65), ("shape", (2**62, 4)), ("shape", (0, 2**63)),
-    ("strides", (4,)), ("strides", (4, 4, 4)), ("strides", (1.0, 4)), ("strides", 4), ("strides", (2**62, 2**62)), ("strides", (-2**62, 4)),
-    ("typestr", ">f4"), ("typestr", "|O8"), ("typestr", 4), ("typestr", "<f3"), pytest.param("data", ADDRESS, id="data-address"), ("data", (ADDRESS,)), ("data", ("x", False)),
-    ("data", (True, False)), ("data", (1.5, False)), ("data", (-1, False)), ("data", (2**64, False)), ("data", (ADDRESS, "no")), ("data", (0, False)),
-    ("version", True), ("version", "3"), ("version", -1), ("mask", [1]), ("descr", 5), ("descr", [("a", "<f8")]),
-])
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("shape", (-1, 3)),
+        ("shape", 6),
+        ("shape", "ab"),
+        ("shape", None),
+        ("shape", (2.0, 3)),
+        ("shape", (1,) * 65),
+        ("shape", (2**62, 4)),
+        ("shape", (0, 2**63)),
+        ("strides", (4,)),
+        ("strides", (4, 4, 4)),
+        ("strides", (1.0, 4)),
+        ("strides", 4),
+        ("strides", (2**62, 2**62)),
+        ("strides", (-(2**62), 4)),
+        ("typestr", ">f4"),
+        ("typestr", "|O8"),
+        ("typestr", 4),
+        ("typestr", "<f3"),
+        pytest.param("data", ADDRESS, id="data-address"),
+        ("data", (ADDRESS,)),
+        ("data", ("x", False)),
+        ("data", (True, False)),
+        ("data", (1.5, False)),
+        ("data", (-1, False)),
+        ("data", (2**64, False)),
+        ("data", (ADDRESS, "no")),
+        ("data", (0, False)),
+        ("version", True),
+        ("version", "3"),
+        ("version", -1),
+        ("mask", [1]),
+        ("descr", 5),
+        ("descr", [("a", "<f8")]),
+    ],
+)
 def test_bad_input(read, name, field, value):
     if name == "array_interface" and field == "data" and not isinstance(value, tuple):
         refused(name, field, type(value).__name__, read, **{field: value})
     else:
-        refused(name, field, "" if field in ("mask", "data") or value == "ab" else value if field != "typestr" else repr(value), read, **{field: value})
+        refused(
+            name,
+            field,
+            "" if field in ("mask", "data") or value == "ab" else value if field != "typestr" else repr(value),
+            read,
+            **{field: value},
+        )
 
 
 def test_5_7_6_5_a_mask_is_refused():
@@ -126,9 +178,21 @@ def test_5_7_6_5_a_mask_is_refused():
     assert device(mask=None).shape == (2, 3)
 
 
-@pytest.mark.parametrize("version, stream, pending", [
-    (3, None, None), (3, 1, 1), (3, 2, 2), (3, 2**40, 2**40), (3, 2**64 - 1, 2**64 - 1), (2, None, 0), (0, None, 0), (2, 1, 1), (4, None, None), (4, 2, 2),
-])
+@pytest.mark.parametrize(
+    "version, stream, pending",
+    [
+        (3, None, None),
+        (3, 1, 1),
+        (3, 2, 2),
+        (3, 2**40, 2**40),
+        (3, 2**64 - 1, 2**64 - 1),
+        (2, None, 0),
+        (0, None, 0),
+        (2, 1, 1),
+        (4, None, None),
+        (4, 2, 2),
+    ],
+)
 def test_5_9_5_14_5_15_the_stream(version, stream, pending):
     assert device(version=version, stream=stream).stream == pending
 
@@ -139,12 +203,15 @@ def test_5_9_streams_that_are_refused(stream):
         device(stream=stream)
     assert caught.value.field == "stream"
     if stream == 0 and stream is not False:
-        assert "disallowed" in str(caught.value) and "ambiguous" in str(caught.value)    # the specification's words
+        assert "disallowed" in str(caught.value) and "ambiguous" in str(caught.value)  # the specification's words
 
 
 def test_5_6_read_only_is_carried():
     for readonly in (True, False):
-        assert device(data=(ADDRESS, readonly)).place.readonly is readonly and host(data=(ADDRESS, readonly)).place.readonly is readonly
+        assert (
+            device(data=(ADDRESS, readonly)).place.readonly is readonly
+            and host(data=(ADDRESS, readonly)).place.readonly is readonly
+        )
 
 
 def test_5_12_synchronisation_is_never_switched_off_from_outside(monkeypatch):
@@ -181,6 +248,7 @@ def test_5_16_bfloat16_has_no_typestr():
 
 # -- the array interface's other forms of data
 
+
 def test_6_2_a_pointer_ignores_the_offset():
     assert host(offset=8).ptr == ADDRESS
 
@@ -207,8 +275,19 @@ def test_6_2_data_in_the_exporter_itself():
     assert caught.value.field == "data"
 
 
-@pytest.mark.parametrize("changes", [dict(offset=25), dict(offset=-1), dict(shape=(7,)), dict(strides=(-12, 4)), dict(offset=1), dict(strides=(13, 4)),
-                                     dict(offset="x"), dict(shape=(2**60,))])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(offset=25),
+        dict(offset=-1),
+        dict(shape=(7,)),
+        dict(strides=(-12, 4)),
+        dict(offset=1),
+        dict(strides=(13, 4)),
+        dict(offset="x"),
+        dict(shape=(2**60,)),
+    ],
+)
 def test_6_2_a_buffer_too_small(changes):
     with pytest.raises(ProtocolError):
         host(**{"data": bytearray(24), **changes})
@@ -228,13 +307,24 @@ def test_5_8_6_4_structures_keep_their_descr():
 
 # -- out
 
+
 def test_what_a_view_of_host_memory_says():
     v = view(VALUES).reshape(2, 3, 4)
     said = v.__array_interface__
-    assert said == {"version": 3, "shape": (2, 3, 4), "typestr": "<f4", "data": (ADDRESS, False), "strides": None, "descr": [("", "<f4")]}
-    assert v.__array_interface__ is not said             # a fresh one each time
-    assert v.T.__array_interface__["strides"] == v.T.strides and v[:, ::-1].__array_interface__["data"] == (ADDRESS + 32, False)
-    assert not hasattr(v, "__cuda_array_interface__")    # host memory, out of the device's reach
+    assert said == {
+        "version": 3,
+        "shape": (2, 3, 4),
+        "typestr": "<f4",
+        "data": (ADDRESS, False),
+        "strides": None,
+        "descr": [("", "<f4")],
+    }
+    assert v.__array_interface__ is not said  # a fresh one each time
+    assert v.T.__array_interface__["strides"] == v.T.strides and v[:, ::-1].__array_interface__["data"] == (
+        ADDRESS + 32,
+        False,
+    )
+    assert not hasattr(v, "__cuda_array_interface__")  # host memory, out of the device's reach
     assert view(b"abc").__array_interface__["data"][1] is True
     assert view(view(b"abc"), protocol="array_interface").readonly
     empty = v[:0].__array_interface__
@@ -244,12 +334,22 @@ def test_what_a_view_of_host_memory_says():
 def test_numpy_reads_what_a_view_says():
     numpy = pytest.importorskip("numpy")
     v = view(VALUES).reshape(2, 3, 4)
-    for w in (v, v.T, v[:, ::-1, ::2], v[0, 0, 0], v[:0], v[None], v.broadcast_to((2, 2, 3, 4)), v.reinterpret("|V4"), v.reinterpret("complex64")):
+    for w in (
+        v,
+        v.T,
+        v[:, ::-1, ::2],
+        v[0, 0, 0],
+        v[:0],
+        v[None],
+        v.broadcast_to((2, 2, 3, 4)),
+        v.reinterpret("|V4"),
+        v.reinterpret("complex64"),
+    ):
         a = numpy.asarray(w)
-        assert a.shape == w.shape and a.tobytes() == w.download().memoryview().tobytes() 
+        assert a.shape == w.shape and a.tobytes() == w.download().memoryview().tobytes()
         assert not a.size or all(mine == its for n, mine, its in zip(a.shape, w.strides, a.strides) if n > 1)
         assert a.flags.writeable == (not w.readonly) and (numpy.shares_memory(a, numpy.asarray(v)) or not a.size)
     lanes = v.reinterpret("float32x4")
     assert lanes.__array_interface__["typestr"] == "|V16"
-    a = numpy.asarray(lanes)                             # by the buffer protocol, since Python 3.12, NumPy makes lanes a dimension
+    a = numpy.asarray(lanes)  # by the buffer protocol, since Python 3.12, NumPy makes lanes a dimension
     assert (a if a.dtype == "f4" else a["f0"]).shape == (2, 3, 1, 4)

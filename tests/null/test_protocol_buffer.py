@@ -1,4 +1,5 @@
 """The buffer protocol, in and out: section 6 of docs/protocols.md from 6.6 on; named after its rules."""
+
 from __future__ import annotations
 
 import array
@@ -13,7 +14,12 @@ import pytest
 from tests.null.test_dtypes import refused
 from tests.subject import module, rawcuda
 
-buffer, pep3118, errors, dtypes = module("protocols.buffer"), module("protocols.pep3118"), module("errors"), module("dtypes")
+buffer, pep3118, errors, dtypes = (
+    module("protocols.buffer"),
+    module("protocols.pep3118"),
+    module("errors"),
+    module("dtypes"),
+)
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 LITTLE = sys.byteorder == "little"
 try:
@@ -34,34 +40,58 @@ class Packed(ctypes.Structure):
 
 # -- in
 
-@pytest.mark.parametrize("make, dtype, shape, readonly", [
-    (lambda: b"abc", "uint8", (3,), True), (lambda: bytearray(b"abc"), "uint8", (3,), False), (lambda: array.array("d", [1, 2]), "float64", (2,), False),
-    (lambda: array.array("l", [1]), f"int{8 * struct.calcsize('l')}", (1,), False), (lambda: array.array("Q", [1]), "uint64", (1,), False),
-    (lambda: memoryview(b"abcd").cast("H"), "uint16", (2,), True), (lambda: memoryview(bytearray(12)).cast("f", (3, 1)), "float32", (3, 1), False),
-    (lambda: mmap.mmap(-1, 100), "uint8", (100,), False), (lambda: (ctypes.c_int * 3)(1, 2, 3), "int32", (3,), False),
-    (lambda: ((ctypes.c_double * 3) * 2)(), "float64", (2, 3), False), (lambda: ctypes.c_int64(5), "int64", (), False),
-    (lambda: (ctypes.c_bool * 2)(), "bool", (2,), False), (lambda: (ctypes.c_char * 4)(), "|S1", (4,), False),
-    (lambda: array.array("u", "ab") if sys.version_info < (3, 13) else array.array("w", "ab"), "<U1", (2,), False), (lambda: b"", "uint8", (0,), True),
-])
+
+@pytest.mark.parametrize(
+    "make, dtype, shape, readonly",
+    [
+        (lambda: b"abc", "uint8", (3,), True),
+        (lambda: bytearray(b"abc"), "uint8", (3,), False),
+        (lambda: array.array("d", [1, 2]), "float64", (2,), False),
+        (lambda: array.array("l", [1]), f"int{8 * struct.calcsize('l')}", (1,), False),
+        (lambda: array.array("Q", [1]), "uint64", (1,), False),
+        (lambda: memoryview(b"abcd").cast("H"), "uint16", (2,), True),
+        (lambda: memoryview(bytearray(12)).cast("f", (3, 1)), "float32", (3, 1), False),
+        (lambda: mmap.mmap(-1, 100), "uint8", (100,), False),
+        (lambda: (ctypes.c_int * 3)(1, 2, 3), "int32", (3,), False),
+        (lambda: ((ctypes.c_double * 3) * 2)(), "float64", (2, 3), False),
+        (lambda: ctypes.c_int64(5), "int64", (), False),
+        (lambda: (ctypes.c_bool * 2)(), "bool", (2,), False),
+        (lambda: (ctypes.c_char * 4)(), "|S1", (4,), False),
+        (lambda: array.array("u", "ab") if sys.version_info < (3, 13) else array.array("w", "ab"), "<U1", (2,), False),
+        (lambda: b"", "uint8", (0,), True),
+    ],
+)
 def test_exporters_of_the_standard_library(make, dtype, shape, readonly):
     thing = make()
     v = view(thing)
     assert (str(v.dtype), v.shape, v.readonly, v.protocol, v.device) == (dtype, shape, readonly, "buffer", ("cpu", 0))
     assert v.ptr == address(thing) and v.is_c_contiguous and v.owner.obj is thing or isinstance(thing, memoryview)
     if dtype not in ("|S1", "<U1") and v.size:
-        assert v.tolist() == memoryview(thing).cast("B").cast(memoryview(thing).format.lstrip("<"), shape).tolist() if shape else True
+        assert (
+            v.tolist() == memoryview(thing).cast("B").cast(memoryview(thing).format.lstrip("<"), shape).tolist()
+            if shape
+            else True
+        )
     del v
     if hasattr(thing, "close"):
-        thing.close()                                    # nothing holds it any more
+        thing.close()  # nothing holds it any more
 
 
 def address(thing):
     kept = ctypes.create_string_buffer(80)
-    get = ctypes.PyDLL(None)["PyObject_GetBuffer"] if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)["PyObject_GetBuffer"]
+    get = (
+        ctypes.PyDLL(None)["PyObject_GetBuffer"]
+        if sys.platform != "win32"
+        else ctypes.PyDLL("", handle=sys.dllhandle)["PyObject_GetBuffer"]
+    )
     get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
     get(thing, ctypes.addressof(kept), 0x11C)
     found = ctypes.c_uint64.from_buffer(kept).value
-    release = ctypes.PyDLL(None)["PyBuffer_Release"] if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)["PyBuffer_Release"]
+    release = (
+        ctypes.PyDLL(None)["PyBuffer_Release"]
+        if sys.platform != "win32"
+        else ctypes.PyDLL("", handle=sys.dllhandle)["PyBuffer_Release"]
+    )
     release.argtypes, release.restype = [ctypes.c_void_p], None
     release(ctypes.addressof(kept))
     return found
@@ -75,7 +105,7 @@ def test_6_6_a_buffer_is_held_while_it_is_viewed_and_released_once():
     with pytest.raises(BufferError, match="exports|existing"):
         data.append(1)
     del w
-    data.append(1)                                       # released
+    data.append(1)  # released
     before = sys.getrefcount(data)
     for _ in range(1000):
         view(data)
@@ -87,7 +117,7 @@ def test_6_7_an_exporters_own_errors():
     dates = numpy.array(["2026-01-01"], "M8[s]")
     with pytest.raises(ValueError, match="buffer"):
         view(dates, protocol="buffer")
-    v = view(dates)                                      # NumPy's DLPack refuses; the array interface can say it
+    v = view(dates)  # NumPy's DLPack refuses; the array interface can say it
     assert v.protocol == "array_interface" and str(v.dtype) == "datetime64[s]" and v.tolist() == [dates.tobytes()]
 
 
@@ -112,7 +142,9 @@ def test_6_9_the_address_is_the_first_elements():
     assert v.strides == (-2,) and v.tolist() == [5, 3, 1] and v.ptr == address(m)
     numpy = pytest.importorskip("numpy")
     a = numpy.arange(3)[::-1]
-    assert view(a, protocol="buffer").ptr == a.__array_interface__["data"][0] and view(a, protocol="buffer").strides == (-8,)
+    assert view(a, protocol="buffer").ptr == a.__array_interface__["data"][0] and view(
+        a, protocol="buffer"
+    ).strides == (-8,)
 
 
 def test_6_10_the_itemsize_is_trusted_over_the_format():
@@ -120,31 +152,89 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
     assert v.itemsize == 16 and v.shape == (2,) and v.dtype.kind == "opaque"
     w = view((Packed * 2)())
     assert w.itemsize == 5 and w.dtype.kind == "opaque"
-    assert str(pep3118.dtype_of("T{<i:a:<d:b:}", 16)) == "|V16"          # ctypes before gh-76961: 12 bytes told, 16 there
+    assert str(pep3118.dtype_of("T{<i:a:<d:b:}", 16)) == "|V16"  # ctypes before gh-76961: 12 bytes told, 16 there
     assert pep3118.dtype_of("T{<i:a:<d:b:}", 16).format == "T{<i:a:<d:b:}"
     assert pep3118.dtype_of("<l", 8).kind == "opaque" and pep3118.dtype_of("f", 8).kind == "opaque"
     assert pep3118.dtype_of(None, 1) is dtypes.of("uint8") and pep3118.dtype_of("", 4).kind == "opaque"
 
 
-@pytest.mark.parametrize("format, itemsize, name", [
-    ("?", 1, "bool"), ("b", 1, "int8"), ("B", 1, "uint8"), ("h", 2, "int16"), ("H", 2, "uint16"), ("i", 4, "int32"), ("I", 4, "uint32"),
-    ("q", 8, "int64"), ("Q", 8, "uint64"), ("e", 2, "float16"), ("f", 4, "float32"), ("d", 8, "float64"), ("g", 16, "float128"),
-    ("l", struct.calcsize("l"), f"int{8 * struct.calcsize('l')}"), ("L", struct.calcsize("l"), f"uint{8 * struct.calcsize('l')}"),
-    ("n", 8, "int64"), ("N", 8, "uint64"), ("<l", 4, "int32"), ("=L", 4, "uint32"), ("^l", struct.calcsize("l"), f"int{8 * struct.calcsize('l')}"),
-    ("@i", 4, "int32"), ("=i", 4, "int32"), ("<i", 4, "int32"), ("|B", 1, "uint8"), (">B", 1, "uint8"), ("!?", 1, "bool"), (">s", 1, "|S1"),
-    ("Ze", 4, "complex32"), ("Zf", 8, "complex64"), ("Zd", 16, "complex128"), ("Zg", 32, "complex256"), ("<Zd", 16, "complex128"),
-    ("F", 8, "complex64"), ("<D", 16, "complex128"), ("G", 32, "complex256"),
-    ("c", 1, "|S1"), ("s", 1, "|S1"), ("3s", 3, "|S3"), ("p", 1, "|V1"), ("4x", 4, "|V4"), ("P", 8, "|V8"), ("w", 4, "<U1"), ("2w", 8, "<U2"),
-    ("u", 4, "<U1"), ("<u", 4, "<U1"), ("<2w", 8, "<U2"), ("u", 2, "|V2"),
-    ("3i", 12, "|V12"), ("(2,3)f", 24, "|V24"), ("(2)<h", 4, "|V4"), ("t", 1, "|V1"), ("&i", 8, None), ("O", 8, None), ("X{}", 8, None),
-    ("T{i:a:d:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"),
-    ("T{i:a:=d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"), ("T{=i:a:d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
-    ("T{B:a:xxxf:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
-    ("T{(2)i:a:T{B:x:(3)^f:y:}:b:}", 21, "[('a', '<i4', (2,)), ('b', [('x', 'u1'), ('y', '<f4', (3,))])]"),
-    ("T{3s:name:2w:text:}", 12, None), ("^T{3s:name:2w:text:}", 11, "[('name', 'S3'), ('text', '<U2')]"), ("T{>i:a:}", 4, "|V4"),
-    ("T{i:a:", 4, "|V4"), ("(2i", 8, "|V8"), ("(a)i", 8, "|V8"), ("99999999999999999999i", 4, "|V4"), ("i:a", 4, "|V4"), ("T{" * 30, 1, "|V1"),
-    ("ii", 8, "|V8"), ("i:a: i:b:", 8, "[('a', '<i4'), ('b', '<i4')]"), ("Zx", 4, "|V4"), ("k", 4, "|V4"),
-])
+@pytest.mark.parametrize(
+    "format, itemsize, name",
+    [
+        ("?", 1, "bool"),
+        ("b", 1, "int8"),
+        ("B", 1, "uint8"),
+        ("h", 2, "int16"),
+        ("H", 2, "uint16"),
+        ("i", 4, "int32"),
+        ("I", 4, "uint32"),
+        ("q", 8, "int64"),
+        ("Q", 8, "uint64"),
+        ("e", 2, "float16"),
+        ("f", 4, "float32"),
+        ("d", 8, "float64"),
+        ("g", 16, "float128"),
+        ("l", struct.calcsize("l"), f"int{8 * struct.calcsize('l')}"),
+        ("L", struct.calcsize("l"), f"uint{8 * struct.calcsize('l')}"),
+        ("n", 8, "int64"),
+        ("N", 8, "uint64"),
+        ("<l", 4, "int32"),
+        ("=L", 4, "uint32"),
+        ("^l", struct.calcsize("l"), f"int{8 * struct.calcsize('l')}"),
+        ("@i", 4, "int32"),
+        ("=i", 4, "int32"),
+        ("<i", 4, "int32"),
+        ("|B", 1, "uint8"),
+        (">B", 1, "uint8"),
+        ("!?", 1, "bool"),
+        (">s", 1, "|S1"),
+        ("Ze", 4, "complex32"),
+        ("Zf", 8, "complex64"),
+        ("Zd", 16, "complex128"),
+        ("Zg", 32, "complex256"),
+        ("<Zd", 16, "complex128"),
+        ("F", 8, "complex64"),
+        ("<D", 16, "complex128"),
+        ("G", 32, "complex256"),
+        ("c", 1, "|S1"),
+        ("s", 1, "|S1"),
+        ("3s", 3, "|S3"),
+        ("p", 1, "|V1"),
+        ("4x", 4, "|V4"),
+        ("P", 8, "|V8"),
+        ("w", 4, "<U1"),
+        ("2w", 8, "<U2"),
+        ("u", 4, "<U1"),
+        ("<u", 4, "<U1"),
+        ("<2w", 8, "<U2"),
+        ("u", 2, "|V2"),
+        ("3i", 12, "|V12"),
+        ("(2,3)f", 24, "|V24"),
+        ("(2)<h", 4, "|V4"),
+        ("t", 1, "|V1"),
+        ("&i", 8, None),
+        ("O", 8, None),
+        ("X{}", 8, None),
+        ("T{i:a:d:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"),
+        ("T{i:a:=d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
+        ("T{=i:a:d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
+        ("T{B:a:xxxf:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
+        ("T{(2)i:a:T{B:x:(3)^f:y:}:b:}", 21, "[('a', '<i4', (2,)), ('b', [('x', 'u1'), ('y', '<f4', (3,))])]"),
+        ("T{3s:name:2w:text:}", 12, None),
+        ("^T{3s:name:2w:text:}", 11, "[('name', 'S3'), ('text', '<U2')]"),
+        ("T{>i:a:}", 4, "|V4"),
+        ("T{i:a:", 4, "|V4"),
+        ("(2i", 8, "|V8"),
+        ("(a)i", 8, "|V8"),
+        ("99999999999999999999i", 4, "|V4"),
+        ("i:a", 4, "|V4"),
+        ("T{" * 30, 1, "|V1"),
+        ("ii", 8, "|V8"),
+        ("i:a: i:b:", 8, "[('a', '<i4'), ('b', '<i4')]"),
+        ("Zx", 4, "|V4"),
+        ("k", 4, "|V4"),
+    ],
+)
 @pytest.mark.skipif(not LITTLE, reason="the names are those of a little-endian machine")
 def test_6_11_6_12_6_13_the_format_language(format, itemsize, name):
     if name is None and format[0] in "&OX":
@@ -158,21 +248,47 @@ def test_6_11_6_12_6_13_the_format_language(format, itemsize, name):
         assert dtype.kind == "opaque"
 
 
-@pytest.mark.parametrize("format, itemsize", [(">i", 4), ("!d", 8), (">Zf", 8), (">w", 4)] if LITTLE else [("<i", 4), ("<d", 8)])
+@pytest.mark.parametrize(
+    "format, itemsize", [(">i", 4), ("!d", 8), (">Zf", 8), (">w", 4)] if LITTLE else [("<i", 4), ("<d", 8)]
+)
 def test_6_14_other_byte_order(format, itemsize):
     refused(pep3118.dtype_of, format, itemsize, protocol="buffer", field="format", value=repr(format))
 
 
 def test_6_11_what_numpy_writes():
     numpy = pytest.importorskip("numpy")
-    for what in ("?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d", "g", "F", "D", "G", "S3", "U2", "V4",
-                 [("a", "<i4"), ("b", "<f8")], [("a", "<i4", (2,)), ("b", [("x", "u1"), ("y", "<f4", (3,))])],
-                 {"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [0, 8], "itemsize": 16}, numpy.dtype([("a", "i1"), ("b", "f8")], align=True)):
+    for what in (
+        "?",
+        "b",
+        "B",
+        "h",
+        "H",
+        "i",
+        "I",
+        "l",
+        "L",
+        "q",
+        "Q",
+        "e",
+        "f",
+        "d",
+        "g",
+        "F",
+        "D",
+        "G",
+        "S3",
+        "U2",
+        "V4",
+        [("a", "<i4"), ("b", "<f8")],
+        [("a", "<i4", (2,)), ("b", [("x", "u1"), ("y", "<f4", (3,))])],
+        {"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [0, 8], "itemsize": 16},
+        numpy.dtype([("a", "i1"), ("b", "f8")], align=True),
+    ):
         a = numpy.zeros((2, 3), what)
         v, w = view(a, protocol="buffer"), view(a, protocol="array_interface")
         assert v.itemsize == w.itemsize == a.itemsize and v.shape == a.shape and v.strides == a.strides
         assert str(v.dtype) == str(w.dtype) or a.dtype.isalignedstruct, (str(v.dtype), str(w.dtype))
-        b = numpy.asarray(v.memoryview())                # and back by the same protocol
+        b = numpy.asarray(v.memoryview())  # and back by the same protocol
         assert b.dtype == numpy.asarray(memoryview(a)).dtype and b.shape == a.shape and numpy.shares_memory(a, b)
 
 
@@ -184,6 +300,7 @@ def test_6_15_read_only():
 
 # -- out
 
+
 def test_6_17_memoryview_of_a_view():
     data = bytearray(range(24))
     v = view(data).reshape(2, 3, 4)[:, ::-1, ::2].T
@@ -193,7 +310,7 @@ def test_6_17_memoryview_of_a_view():
     before = sys.getrefcount(data)
     del v
     gc.collect()
-    assert m.tolist()[0][0] == [8, 20]                   # it keeps the memory
+    assert m.tolist()[0][0] == [8, 20]  # it keeps the memory
     m[0, 0, 0] = 99
     assert data[8] == 99
     with pytest.raises(BufferError):
@@ -209,7 +326,9 @@ def test_6_17_read_only_and_empty_and_single():
     assert m.readonly and bytes(m) == b"abc"
     with pytest.raises(TypeError):
         m[0] = 1
-    assert view(bytearray(0)).memoryview().tolist() == [] and view(bytearray(12)).reinterpret("float32")[:0].memoryview().shape == (0,)
+    assert view(bytearray(0)).memoryview().tolist() == [] and view(bytearray(12)).reinterpret("float32")[
+        :0
+    ].memoryview().shape == (0,)
     single = view(array.array("d", [2.5]))[0].memoryview()
     assert single.ndim == 0 and single[()] == 2.5 and single.shape == ()
     assert view(bytearray(16)).reinterpret("complex64").memoryview().format == "Zf"
@@ -233,7 +352,7 @@ def test_6_17_python_3_12_asks_for_the_buffer_itself():
     assert struct.unpack_from("3B", v, 2) == (2, 3, 4)
     file = open(__file__, "rb")
     with file:
-        assert file.readinto(v) == 6                     # a writable buffer is asked for
+        assert file.readinto(v) == 6  # a writable buffer is asked for
     with pytest.raises((BufferError, TypeError)), open(__file__, "rb") as file:
         file.readinto(view(b"abcdef"))
 

@@ -1,4 +1,5 @@
 """Anything at all in the fields of every protocol: a ProtocolError, or the plain error of Python's own, and never a crash."""
+
 from __future__ import annotations
 
 import ctypes
@@ -10,7 +11,12 @@ import pytest
 from tests.null.producers import Exporter, Shows, Tensor
 from tests.subject import module, rawcuda
 
-errors, pep3118, cuda, cuda_stream = module("errors"), module("protocols.pep3118"), module("protocols.cuda_array_interface"), module("protocols.cuda_stream")
+errors, pep3118, cuda, cuda_stream = (
+    module("errors"),
+    module("protocols.pep3118"),
+    module("protocols.cuda_array_interface"),
+    module("protocols.cuda_stream"),
+)
 view = rawcuda.view
 MEMORY = (ctypes.c_char * 4096)()
 ADDRESS = ctypes.addressof(MEMORY)
@@ -26,10 +32,63 @@ class Broken:
     __hash__ = object.__hash__
 
 
-JUNK = (None, 0, 1, -1, 2, 3, 8, 2**31, 2**32, 2**63, 2**64, -2**63, 10**5000, True, False, 0.0, 1.5, float("nan"), "", "a", "<f4", "|O8", ">i2", "\0", "é" * 50,
-        b"", b"abc", (), [], {}, (1,), (2, 3), (1, 2, 3), (-1, 2), (0,), (2**62, 4), ("a", "b"), [1, [2]], (True, True), (1.0,), (None,), ((),),
-        object(), int, type, Broken(), Ellipsis, range(3), {1: 2}, lambda: 1, [("a", "<f4")], [("", "<i4"), ("b", "|u1", (3,))], bytearray(24), 1j)
-ALLOWED = (errors.ProtocolError, ZeroDivisionError)      # the second is an exporter's own
+JUNK = (
+    None,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    8,
+    2**31,
+    2**32,
+    2**63,
+    2**64,
+    -(2**63),
+    10**5000,
+    True,
+    False,
+    0.0,
+    1.5,
+    float("nan"),
+    "",
+    "a",
+    "<f4",
+    "|O8",
+    ">i2",
+    "\0",
+    "é" * 50,
+    b"",
+    b"abc",
+    (),
+    [],
+    {},
+    (1,),
+    (2, 3),
+    (1, 2, 3),
+    (-1, 2),
+    (0,),
+    (2**62, 4),
+    ("a", "b"),
+    [1, [2]],
+    (True, True),
+    (1.0,),
+    (None,),
+    ((),),
+    object(),
+    int,
+    type,
+    Broken(),
+    Ellipsis,
+    range(3),
+    {1: 2},
+    lambda: 1,
+    [("a", "<f4")],
+    [("", "<i4"), ("b", "|u1", (3,))],
+    bytearray(24),
+    1j,
+)
+ALLOWED = (errors.ProtocolError, ZeroDivisionError)  # the second is an exporter's own
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -45,28 +104,59 @@ def test_array_interfaces(seed):
                 said[key] = (choose.choice(JUNK), choose.choice(JUNK))
             if choose.random() < 0.1:
                 del said[key]
-        for describe in (lambda: view(Shows(host=said), protocol="array_interface"), lambda: cuda.describe(Shows(cuda=said))):
+        for describe in (
+            lambda: view(Shows(host=said), protocol="array_interface"),
+            lambda: cuda.describe(Shows(cuda=said)),
+        ):
             try:
                 described = describe()
                 made += 1
             except ALLOWED:
                 pass
             else:
-                assert all(type(n) is int for n in described.shape + described.strides) and len(described.shape) == len(described.strides)
+                assert all(type(n) is int for n in described.shape + described.strides) and len(described.shape) == len(
+                    described.strides
+                )
                 assert type(described.ptr) is int and 0 <= described.ptr < 2**64
             read += 1
     assert 0 < made < read
 
 
-@pytest.mark.parametrize("field, value", [
-    ("shape", itertools.count()), ("shape", (n for n in (2, 3))), ("shape", range(10**12)), ("shape", {}), ("shape", {2: 0}), ("shape", {2, 3}), ("shape", ""),
-    ("shape", b"\2\3"), ("shape", (True, 3)), ("strides", (True, False)), ("strides", (2**63, 4)), ("strides", (4, -2**63)), ("strides", itertools.repeat(4)),
-    ("descr", [3]), ("descr", [None]), ("descr", [("a", "<f4", (2**61,) * 2000)]),
-], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("shape", itertools.count()),
+        ("shape", (n for n in (2, 3))),
+        ("shape", range(10**12)),
+        ("shape", {}),
+        ("shape", {2: 0}),
+        ("shape", {2, 3}),
+        ("shape", ""),
+        ("shape", b"\2\3"),
+        ("shape", (True, 3)),
+        ("strides", (True, False)),
+        ("strides", (2**63, 4)),
+        ("strides", (4, -(2**63))),
+        ("strides", itertools.repeat(4)),
+        ("descr", [3]),
+        ("descr", [None]),
+        ("descr", [("a", "<f4", (2**61,) * 2000)]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_is_no_tuple_of_ints(field, value):
     """Endless, unordered, or a bool, which NumPy takes for no int, either."""
-    said = {"shape": (1, 3), "typestr": "<f4" if field != "descr" else "|V4", "data": (ADDRESS, False), "version": 3, field: value}
-    for describe in (lambda: view(Shows(host=said), protocol="array_interface"), lambda: cuda.describe(Shows(cuda=said))):
+    said = {
+        "shape": (1, 3),
+        "typestr": "<f4" if field != "descr" else "|V4",
+        "data": (ADDRESS, False),
+        "version": 3,
+        field: value,
+    }
+    for describe in (
+        lambda: view(Shows(host=said), protocol="array_interface"),
+        lambda: cuda.describe(Shows(cuda=said)),
+    ):
         with pytest.raises(errors.ProtocolError) as caught:
             describe()
         assert caught.value.field == field
@@ -77,7 +167,10 @@ def test_layouts_that_only_look_alike_as_bytes():
     numpy = pytest.importorskip("numpy")
     for dtype, expected in (("int64", (2, 3)), ("int32", (2, 0, 3, 0)), ("int64", (2, 3))):
         shape = numpy.frombuffer(b"\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", dtype)
-        assert cuda.describe(Shows(cuda={"shape": shape, "typestr": "<f4", "data": (ADDRESS, False), "version": 3})).shape == expected
+        assert (
+            cuda.describe(Shows(cuda={"shape": shape, "typestr": "<f4", "data": (ADDRESS, False), "version": 3})).shape
+            == expected
+        )
 
 
 def test_anything_as_the_dict_itself():
@@ -96,13 +189,22 @@ def test_tensors(seed):
     for _ in range(1500):
         # Addresses are the one thing that nobody can check: they are right, null, or too small or large to be any.
         ndim = choose.choice((0, 1, 2, 3, 5))
-        edge = (0, 1, 2, 3, -1, 2**31, 2**62, -2**62, 2**63 - 1, -2**63)
-        tensor = Tensor(choose.choice((ADDRESS, ADDRESS, 0)), shape=[choose.choice(edge[:4] if choose.random() < 0.7 else edge) for _ in range(ndim)],
-                        strides=choose.choice((None, [choose.choice(edge) for _ in range(ndim)])),
-                        dtype=(choose.choice((2, choose.randrange(256))), choose.choice((32, choose.randrange(256))), choose.choice((1, choose.randrange(2**16)))),
-                        device=choose.choice(((1, 0), (1, 0), (choose.randrange(-3, 20), choose.randrange(-3, 5)))),
-                        version=choose.choice(((1, 3), None, (choose.randrange(3), choose.randrange(9)))), flags=choose.choice((0, 1, 7, 2**63, choose.randrange(2**64))),
-                        byte_offset=choose.choice((0, 0, 8, 2**63, 2**64 - 1)), ndim=choose.choice((None, None, None, -1, 65, 2**31 - 1)))
+        edge = (0, 1, 2, 3, -1, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
+        tensor = Tensor(
+            choose.choice((ADDRESS, ADDRESS, 0)),
+            shape=[choose.choice(edge[:4] if choose.random() < 0.7 else edge) for _ in range(ndim)],
+            strides=choose.choice((None, [choose.choice(edge) for _ in range(ndim)])),
+            dtype=(
+                choose.choice((2, choose.randrange(256))),
+                choose.choice((32, choose.randrange(256))),
+                choose.choice((1, choose.randrange(2**16))),
+            ),
+            device=choose.choice(((1, 0), (1, 0), (choose.randrange(-3, 20), choose.randrange(-3, 5)))),
+            version=choose.choice(((1, 3), None, (choose.randrange(3), choose.randrange(9)))),
+            flags=choose.choice((0, 1, 7, 2**63, choose.randrange(2**64))),
+            byte_offset=choose.choice((0, 0, 8, 2**63, 2**64 - 1)),
+            ndim=choose.choice((None, None, None, -1, 65, 2**31 - 1)),
+        )
         try:
             v = view(Exporter(tensor))
             repr(v), v.nbytes, v.is_c_contiguous, v.T, v[..., None]
@@ -125,12 +227,28 @@ def test_formats(seed):
         except errors.ProtocolError:
             continue
         assert dtype.itemsize >= 0 and isinstance(str(dtype), str)
-    for text in ("(" * 10000, "T{" * 10000, "T{i:a:" * 1000, "9" * 10000 + "i", ":" * 1000, "(" + "9," * 5000 + ")i", "Z", "T", "T{", "(", ":", "1", "(1)", "@"):
+    for text in (
+        "(" * 10000,
+        "T{" * 10000,
+        "T{i:a:" * 1000,
+        "9" * 10000 + "i",
+        ":" * 1000,
+        "(" + "9," * 5000 + ")i",
+        "Z",
+        "T",
+        "T{",
+        "(",
+        ":",
+        "1",
+        "(1)",
+        "@",
+    ):
         assert pep3118.dtype_of(text, 4).kind == "opaque"
 
 
 def test_streams():
     for junk in JUNK:
+
         class Offers:
             __cuda_stream__ = junk
 
@@ -143,13 +261,29 @@ def test_streams():
                 view(b"", stream=thing)
 
 
-@pytest.mark.parametrize("method", ["__dlpack__", "reshape", "transpose", "broadcast_to", "squeeze", "reinterpret", "fill", "__getitem__", "copy_from"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "__dlpack__",
+        "reshape",
+        "transpose",
+        "broadcast_to",
+        "squeeze",
+        "reinterpret",
+        "fill",
+        "__getitem__",
+        "copy_from",
+    ],
+)
 def test_our_own_methods(method):
     v = view(bytearray(24)).reshape(2, 3, 4)
     for junk in JUNK:
         calls = [lambda: getattr(v, method)(junk)]
         if method == "__dlpack__":
-            calls = [lambda word=word: v.__dlpack__(**{word: junk}) for word in ("stream", "max_version", "dl_device", "copy")]
+            calls = [
+                lambda word=word: v.__dlpack__(**{word: junk})
+                for word in ("stream", "max_version", "dl_device", "copy")
+            ]
         for call in calls:
             try:
                 call()

@@ -1,7 +1,8 @@
 """docs/protocols.md and the tests hold each other: no row without a test or a reason, no numbered test without a row."""
+
 from __future__ import annotations
 
-from tests.protocol_table import TABLE, filled, rows, rules_of, numbered_tests
+from tests.protocol_table import TABLE, filled, numbered_tests, rows, rules_of
 
 
 def test_every_row_has_a_test_or_a_reason():
@@ -22,4 +23,8 @@ def test_the_table_names_the_tests_that_there_are():
 
 def test_names_lead_to_rows():
     assert rules_of("test_2_10_2_13_never_a_type_error") == ["2.10", "2.13"] and rules_of("test_0_1_x") == ["0.1"]
-    assert rules_of("test_1_1_to_1_3_layouts") == ["1.1", "1.2", "1.3"] and rules_of("test_anything") == [] and rules_of("test_x", "2.16") == ["2.16"]
+    assert (
+        rules_of("test_1_1_to_1_3_layouts") == ["1.1", "1.2", "1.3"]
+        and rules_of("test_anything") == []
+        and rules_of("test_x", "2.16") == ["2.16"]
+    )

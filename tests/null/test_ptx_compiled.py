@@ -1,4 +1,5 @@
 """What nvcc makes of CUDA C runs with right results: threads alone. test_ptx_together.py has those that meet."""
+
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +13,7 @@ import pytest
 
 from tests.null.ptx_client import DATA, Fault, Machine
 
-MACHINES: "dict[str, Machine]" = {}
+MACHINES: dict[str, Machine] = {}
 
 
 def machine(build: str) -> Machine:
@@ -52,27 +53,54 @@ def rest(a: int, b: int) -> int:
 
 
 # name -> (bits, signed, f(x, y, z))
-INTEGERS: "dict[str, tuple[int, bool, Callable[[int, int, int], int]]]" = {
+INTEGERS: dict[str, tuple[int, bool, Callable[[int, int, int], int]]] = {
     "i32_mix": (32, True, lambda x, y, z: (x + y) * z - (x ^ y) + (x & z) - (~y | z)),
     "i32_divide": (32, True, lambda x, y, z: quotient(x, y | 1) + rest(x, z | 1)),
     "u32_divide": (32, False, lambda x, y, z: x // (y | 1) ^ x % (z | 1)),
     "i32_shift": (32, True, lambda x, y, z: (x << (y & 31)) ^ (x >> (z & 31))),
-    "u32_high": (32, False, lambda x, y, z: (x * y >> 32) + bin(z).count("1") + 32 - x.bit_length()
-                 + ((y & -y).bit_length()) + int(f"{z:032b}"[::-1], 2)),
+    "u32_high": (
+        32,
+        False,
+        lambda x, y, z: (
+            (x * y >> 32)
+            + bin(z).count("1")
+            + 32
+            - x.bit_length()
+            + ((y & -y).bit_length())
+            + int(f"{z:032b}"[::-1], 2)
+        ),
+    ),
     "i32_extremes": (32, True, lambda x, y, z: max(min(x, y), z) + abs(z) + abs(x - y) + 5),
     "i64_mix": (64, True, lambda x, y, z: (x + y) * z - quotient(x ^ y, z | 1) + rest(x, y | 3)),
     "u64_mix": (64, False, lambda x, y, z: (x * y) ^ (x * z >> 64) ^ (x // (y | 1)) ^ (x % (z | 1))),
-    "i64_high": (64, True, lambda x, y, z: (x * y >> 64) + bin(z & (1 << 64) - 1).count("1")
-                 + 64 - (x & (1 << 64) - 1).bit_length() + (x >> (y & 63)) + (x << (z & 63))),
-    "u32_funnel": (32, False, lambda x, y, z: (((y << 32 | x) << (z & 31)) >> 32) ^ ((x << 32 | y) >> (z & 31))
-                   ^ (((y << 32 | x) << min(z & 63, 32)) >> 32)),
+    "i64_high": (
+        64,
+        True,
+        lambda x, y, z: (
+            (x * y >> 64)
+            + bin(z & (1 << 64) - 1).count("1")
+            + 64
+            - (x & (1 << 64) - 1).bit_length()
+            + (x >> (y & 63))
+            + (x << (z & 63))
+        ),
+    ),
+    "u32_funnel": (
+        32,
+        False,
+        lambda x, y, z: (
+            (((y << 32 | x) << (z & 31)) >> 32)
+            ^ ((x << 32 | y) >> (z & 31))
+            ^ (((y << 32 | x) << min(z & 63, 32)) >> 32)
+        ),
+    ),
     "i16_mix": (16, True, lambda x, y, z: x * y + (z >> 3) - quotient(x, y | 1)),
     "u8_mix": (8, False, lambda x, y, z: x * y + (z >> 1) - x % (y | 1)),
 }
 CODES = {(8, False): "B", (16, True): "h", (32, True): "i", (32, False): "I", (64, True): "q", (64, False): "Q"}
 
 
-def triples(make: "Callable[[], Any]", count: int, *corners: Any) -> "list[list[Any]]":
+def triples(make: Callable[[], Any], count: int, *corners: Any) -> list[list[Any]]:
     """Make three operand arrays: every combination of the corners, then random ones."""
     rows = [(x, y, z) for x in corners for y in corners for z in corners]
     rows += [(make(), make(), make()) for _ in range(count - len(rows))]
@@ -86,7 +114,7 @@ def test_integers(build: str, name: str) -> None:
     rng = random.Random(name)
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     columns = triples(lambda: rng.randint(low, high) >> rng.randrange(bits), 160, low, high, 0, 1, high // 3)
-    if name == "i32_divide" or name == "i64_mix":        # INT_MIN / -1 is undefined in C
+    if name == "i32_divide" or name == "i64_mix":  # INT_MIN / -1 is undefined in C
         columns[0] = [x if x != low else low + 1 for x in columns[0]]
     here = machine(build)
     code = CODES[bits, signed]
@@ -130,7 +158,7 @@ def root(value: Fraction, mode: str) -> Fraction:
 
 
 # name -> (bits, mode, f over fractions)
-ROUNDED: "dict[str, tuple[int, str, Callable[..., Fraction]]]" = {
+ROUNDED: dict[str, tuple[int, str, Callable[..., Fraction]]] = {
     "f32_fma": (32, "rn", lambda x, y, z: x * y + z),
     "f32_add_up": (32, "rp", lambda x, y, z: x + y),
     "f32_add_down": (32, "rm", lambda x, y, z: x + y),
@@ -161,7 +189,7 @@ def test_rounding_is_exact(build: str, name: str) -> None:
         return narrow(value * 2.0 ** rng.randint(-spread, spread)) or 1.0
 
     columns = triples(make, 256, 1.0, -1.0, 1.5, narrow(1 / 3), narrow(2.0**-30))
-    for at in range(128, 256):                 # sums that nearly cancel, and products next to midpoints
+    for at in range(128, 256):  # sums that nearly cancel, and products next to midpoints
         x, y = columns[0][at], columns[1][at]
         columns[2][at] = narrow(-x * y) if at % 2 else narrow(x * y * 2.0 ** -rng.randint(22, 26)) or 1.0
     here = machine(build)
@@ -178,31 +206,68 @@ def test_rounding_is_exact(build: str, name: str) -> None:
 
 # name -> (code from, code to, f(x, y, z), operands)
 ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, 0.5, -0.5, 1.5, 2.5, -3.5, 255.5, 1e10, -1e10, 3e38]
-WIDE = [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 0.5, 2.5, 1e10, -1e19, 1e300, -1e300, 1 / 3, 16777217.0, 3.4e38]
+WIDE = [
+    math.nan,
+    math.inf,
+    -math.inf,
+    0.0,
+    -0.0,
+    5e-324,
+    0.5,
+    2.5,
+    1e10,
+    -1e19,
+    1e300,
+    -1e300,
+    1 / 3,
+    16777217.0,
+    3.4e38,
+]
 WHOLE = [0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31), 123456789, -16777219]
-LONG = [0, 1, -1, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63), 0x7FFFFF8000000001, -0x7FFFFFBFFFFFFFFF, 0x8000004000000001 - 2**64]
+LONG = [
+    0,
+    1,
+    -1,
+    2**24 + 1,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+    0x7FFFFF8000000001,
+    -0x7FFFFFBFFFFFFFFF,
+    0x8000004000000001 - 2**64,
+]
 
 
-def clamped(value: float, low: int, high: int, rounding: "Callable[[float], int]") -> int:
+def clamped(value: float, low: int, high: int, rounding: Callable[[float], int]) -> int:
     """Convert as the hardware does."""
     if value != value:
         return 0
     return high if value == math.inf else low if value == -math.inf else max(low, min(high, rounding(value)))
 
 
-CONVERSIONS: "dict[str, tuple[str, str, Callable[..., Any], list]]" = {
-    "f32_to_i32": ("f", "i", lambda x: clamped(x, -2**31, 2**31 - 1, int), ODD),
+CONVERSIONS: dict[str, tuple[str, str, Callable[..., Any], list]] = {
+    "f32_to_i32": ("f", "i", lambda x: clamped(x, -(2**31), 2**31 - 1, int), ODD),
     "f32_to_u32": ("f", "I", lambda x: clamped(x, 0, 2**32 - 1, int), ODD),
-    "f32_to_i64": ("f", "q", lambda x: clamped(x, -2**63, 2**63 - 1, int), ODD),
+    "f32_to_i64": ("f", "q", lambda x: clamped(x, -(2**63), 2**63 - 1, int), ODD),
     "i32_to_f32": ("i", "f", lambda x: single(x), WHOLE),
     "u64_to_f32": ("Q", "f", lambda x: exact(Fraction(x), 32, "rn"), [x % 2**64 for x in LONG]),
     "i64_to_f32_up": ("q", "f", lambda x: exact(Fraction(x), 32, "rp"), LONG),
     "i64_to_f64": ("q", "d", lambda x: float(x), LONG),
     "f64_to_f32": ("d", "f", lambda x: x if not math.isfinite(x) else single(x), WIDE),
-    "f64_to_f32_zero": ("d", "f", lambda x: x if not x or not math.isfinite(x) else exact(Fraction(x), 32, "rz") if abs(x) < 3.5e38
-                        else math.copysign(single(3.4028234663852886e38), x), WIDE),
+    "f64_to_f32_zero": (
+        "d",
+        "f",
+        lambda x: (
+            x
+            if not x or not math.isfinite(x)
+            else exact(Fraction(x), 32, "rz")
+            if abs(x) < 3.5e38
+            else math.copysign(single(3.4028234663852886e38), x)
+        ),
+        WIDE,
+    ),
     "f32_to_f64": ("f", "d", lambda x: x, [single(x) for x in ODD]),
-    "f64_to_i64": ("d", "q", lambda x: clamped(x, -2**63, 2**63 - 1, int), WIDE),
+    "f64_to_i64": ("d", "q", lambda x: clamped(x, -(2**63), 2**63 - 1, int), WIDE),
 }
 
 
@@ -238,7 +303,9 @@ def test_float_classes(build: str) -> None:
     x = here.buffer("f", ODD)
     out = here.buffer("i", [0] * len(ODD))
     here.run("f32_classes", out, x, x, x, len(ODD), grid=1, block=32)
-    want = [(v != v) + 2 * math.isinf(v) + 4 * math.isfinite(v) + 8 * (math.copysign(1, v) < 0) for v in map(single, ODD)]
+    want = [
+        (v != v) + 2 * math.isinf(v) + 4 * math.isfinite(v) + 8 * (math.copysign(1, v) < 0) for v in map(single, ODD)
+    ]
     assert out.values() == want
 
 
@@ -252,24 +319,39 @@ def away_from_zero(x: float) -> float:
 
 
 # name -> (f, largest operand, ulps); the bounds are those of the CUDA programming guide, plus a half for the reference
-FUNCTIONS: "dict[str, tuple[Callable[..., float], float, float]]" = {
-    "f32_sin": (lambda x, y: math.sin(x), 1e6, 2.5), "f32_cos": (lambda x, y: math.cos(x), 1e6, 2.5),
-    "f32_exp": (lambda x, y: math.exp(x), 80, 2.5), "f32_exp2": (lambda x, y: 2.0**x, 100, 2.5),
-    "f32_expm1": (lambda x, y: math.expm1(x), 80, 1.5), "f32_log": (lambda x, y: math.log(abs(x)), 1e6, 1.5),
-    "f32_log2": (lambda x, y: math.log2(abs(x)), 1e6, 1.5), "f32_log10": (lambda x, y: math.log10(abs(x)), 1e6, 2.5),
-    "f32_log1p": (lambda x, y: math.log1p(abs(x)), 1e6, 1.5), "f32_pow": (lambda x, y: abs(x)**y, 8, 4.5),
-    "f32_tanh": (lambda x, y: math.tanh(x), 8, 2.5), "f32_sinh": (lambda x, y: math.sinh(x), 8, 3.5),
-    "f32_cosh": (lambda x, y: math.cosh(x), 8, 2.5), "f32_asin": (lambda x, y: math.asin(x), 1, 2.5),
-    "f32_acos": (lambda x, y: math.acos(x), 1, 2.5), "f32_atan": (lambda x, y: math.atan(x), 1e3, 2.5),
-    "f32_atan2": (lambda x, y: math.atan2(x, y), 1e3, 3.5), "f32_hypot": (lambda x, y: math.hypot(x, y), 1e6, 3.5),
-    "f32_cbrt": (lambda x, y: math.copysign(abs(x)**(1 / 3), x), 1e6, 1.5),
-    "f32_rsqrt": (lambda x, y: 1 / math.sqrt(abs(x)), 1e6, 2.5), "f32_erf": (lambda x, y: math.erf(x), 3, 2.5),
-    "f32_erfc": (lambda x, y: math.erfc(x), 3, 4.5), "f32_fmod": (lambda x, y: math.fmod(x, y), 1e3, 0.5),
-    "f64_sin": (lambda x, y: math.sin(x), 1e6, 2.5), "f64_cos": (lambda x, y: math.cos(x), 1e6, 2.5),
-    "f64_exp": (lambda x, y: math.exp(x), 600, 1.5), "f64_log": (lambda x, y: math.log(abs(x)), 1e9, 1.5),
-    "f64_pow": (lambda x, y: abs(x)**y, 20, 2.5), "f64_tanh": (lambda x, y: math.tanh(x), 8, 1.5),
-    "f64_atan2": (lambda x, y: math.atan2(x, y), 1e3, 2.5), "f64_erf": (lambda x, y: math.erf(x), 3, 2.5),
-    "f64_cbrt": (lambda x, y: math.copysign(abs(x)**(1 / 3), x), 1e6, 2.5),
+FUNCTIONS: dict[str, tuple[Callable[..., float], float, float]] = {
+    "f32_sin": (lambda x, y: math.sin(x), 1e6, 2.5),
+    "f32_cos": (lambda x, y: math.cos(x), 1e6, 2.5),
+    "f32_exp": (lambda x, y: math.exp(x), 80, 2.5),
+    "f32_exp2": (lambda x, y: 2.0**x, 100, 2.5),
+    "f32_expm1": (lambda x, y: math.expm1(x), 80, 1.5),
+    "f32_log": (lambda x, y: math.log(abs(x)), 1e6, 1.5),
+    "f32_log2": (lambda x, y: math.log2(abs(x)), 1e6, 1.5),
+    "f32_log10": (lambda x, y: math.log10(abs(x)), 1e6, 2.5),
+    "f32_log1p": (lambda x, y: math.log1p(abs(x)), 1e6, 1.5),
+    "f32_pow": (lambda x, y: abs(x) ** y, 8, 4.5),
+    "f32_tanh": (lambda x, y: math.tanh(x), 8, 2.5),
+    "f32_sinh": (lambda x, y: math.sinh(x), 8, 3.5),
+    "f32_cosh": (lambda x, y: math.cosh(x), 8, 2.5),
+    "f32_asin": (lambda x, y: math.asin(x), 1, 2.5),
+    "f32_acos": (lambda x, y: math.acos(x), 1, 2.5),
+    "f32_atan": (lambda x, y: math.atan(x), 1e3, 2.5),
+    "f32_atan2": (lambda x, y: math.atan2(x, y), 1e3, 3.5),
+    "f32_hypot": (lambda x, y: math.hypot(x, y), 1e6, 3.5),
+    "f32_cbrt": (lambda x, y: math.copysign(abs(x) ** (1 / 3), x), 1e6, 1.5),
+    "f32_rsqrt": (lambda x, y: 1 / math.sqrt(abs(x)), 1e6, 2.5),
+    "f32_erf": (lambda x, y: math.erf(x), 3, 2.5),
+    "f32_erfc": (lambda x, y: math.erfc(x), 3, 4.5),
+    "f32_fmod": (lambda x, y: math.fmod(x, y), 1e3, 0.5),
+    "f64_sin": (lambda x, y: math.sin(x), 1e6, 2.5),
+    "f64_cos": (lambda x, y: math.cos(x), 1e6, 2.5),
+    "f64_exp": (lambda x, y: math.exp(x), 600, 1.5),
+    "f64_log": (lambda x, y: math.log(abs(x)), 1e9, 1.5),
+    "f64_pow": (lambda x, y: abs(x) ** y, 20, 2.5),
+    "f64_tanh": (lambda x, y: math.tanh(x), 8, 1.5),
+    "f64_atan2": (lambda x, y: math.atan2(x, y), 1e3, 2.5),
+    "f64_erf": (lambda x, y: math.erf(x), 3, 2.5),
+    "f64_cbrt": (lambda x, y: math.copysign(abs(x) ** (1 / 3), x), 1e6, 2.5),
 }
 
 
@@ -286,8 +368,11 @@ def ulps(got: float, want: float, bits: int) -> float:
 FAST = ("f32_sin", "f32_cos", "f32_exp", "f32_exp2", "f32_rsqrt", "f32_hypot", "f32_tanh", "f32_erf")
 
 
-@pytest.mark.parametrize("build,name", [("math.sm75", name) for name in FUNCTIONS]
-                         + [("math.sm90_fast", name) for name in FUNCTIONS if name[1] == "6" or name in FAST])
+@pytest.mark.parametrize(
+    "build,name",
+    [("math.sm75", name) for name in FUNCTIONS]
+    + [("math.sm90_fast", name) for name in FUNCTIONS if name[1] == "6" or name in FAST],
+)
 def test_library_functions(build: str, name: str) -> None:
     function, largest, bound = FUNCTIONS[name]
     bits = int(name[1:3])
@@ -307,6 +392,7 @@ def test_library_functions(build: str, name: str) -> None:
 
 # -- half precision
 
+
 def half(value: float) -> float:
     """Round to float16."""
     try:
@@ -315,13 +401,18 @@ def half(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-HALVES: "dict[str, Callable[[float, float, float], float]]" = {
-    "f16_add": lambda x, y, z: x + y, "f16_sub": lambda x, y, z: x - y, "f16_mul": lambda x, y, z: x * y,
+HALVES: dict[str, Callable[[float, float, float], float]] = {
+    "f16_add": lambda x, y, z: x + y,
+    "f16_sub": lambda x, y, z: x - y,
+    "f16_mul": lambda x, y, z: x * y,
     "f16_fma": lambda x, y, z: float(Fraction(x) * Fraction(y) + Fraction(z)),
     "f16_saturate": lambda x, y, z: max(0.0, min(1.0, x + y)),
-    "f16_extremes": lambda x, y, z: max(min(x, y), z), "f16_compare": lambda x, y, z: -z if x < y else abs(x),
-    "f16_through_f32": lambda x, y, z: x * 1.5, "f16_whole": lambda x, y, z: float(int(x)),
-    "f16_div": lambda x, y, z: x / y, "f16_sqrt": lambda x, y, z: math.sqrt(abs(x)),
+    "f16_extremes": lambda x, y, z: max(min(x, y), z),
+    "f16_compare": lambda x, y, z: -z if x < y else abs(x),
+    "f16_through_f32": lambda x, y, z: x * 1.5,
+    "f16_whole": lambda x, y, z: float(int(x)),
+    "f16_div": lambda x, y, z: x / y,
+    "f16_sqrt": lambda x, y, z: math.sqrt(abs(x)),
 }
 
 
@@ -329,7 +420,15 @@ HALVES: "dict[str, Callable[[float, float, float], float]]" = {
 @pytest.mark.parametrize("name", HALVES)
 def test_half_precision(build: str, name: str) -> None:
     rng = random.Random(name)
-    columns = triples(lambda: half(rng.uniform(-8, 8) * 2.0 ** rng.randint(-10, 6)) or 1.0, 160, 1.0, -0.5, 60000.0, 6e-8, 1.0009765625)
+    columns = triples(
+        lambda: half(rng.uniform(-8, 8) * 2.0 ** rng.randint(-10, 6)) or 1.0,
+        160,
+        1.0,
+        -0.5,
+        60000.0,
+        6e-8,
+        1.0009765625,
+    )
     here = machine(build)
     out, *operands = (here.buffer("e", [half(v) for v in values]) for values in ([0.0] * 160, *columns))
     here.run(name, out, *operands, 160, grid=5, block=32)
@@ -353,7 +452,9 @@ def brain(value: Fraction) -> int:
 def test_bfloat16(name: str) -> None:
     rng = random.Random(name)
     columns = triples(lambda: rng.randrange(1 << 16) & 0xBFFF | 0x2000, 128, 0x3F80, 0xBF81, 0x4049)
-    numbers = [[Fraction(struct.unpack("<f", struct.pack("<I", bits << 16))[0]) for bits in column] for column in columns]
+    numbers = [
+        [Fraction(struct.unpack("<f", struct.pack("<I", bits << 16))[0]) for bits in column] for column in columns
+    ]
     here = machine("half.sm90")
     out, *operands = (here.buffer("H", values) for values in ([0] * 128, *columns))
     here.run(name, out, *operands, 128, grid=4, block=32)
@@ -364,8 +465,14 @@ def test_bfloat16(name: str) -> None:
 
 # -- memory
 
+
 class Point(ctypes.Structure):
-    _fields_ = [("tag", ctypes.c_byte), ("small", ctypes.c_short), ("whole", ctypes.c_int), ("pair", ctypes.c_double * 2)]
+    _fields_ = [
+        ("tag", ctypes.c_byte),
+        ("small", ctypes.c_short),
+        ("whole", ctypes.c_int),
+        ("pair", ctypes.c_double * 2),
+    ]
 
 
 @builds("memory")
@@ -406,7 +513,9 @@ class TestMemory:
         a, b = ([float(rng.randint(-9, 9)) for _ in range(32 * 32)] for _ in range(2))
         c = here.buffer("f", 32 * 32)
         here.run("matmul_tiled", here.buffer("f", a), here.buffer("f", b), c, 32, grid=(2, 2), block=(16, 16))
-        assert c.values() == [sum(a[i * 32 + k] * b[k * 32 + j] for k in range(32)) for i in range(32) for j in range(32)]
+        assert c.values() == [
+            sum(a[i * 32 + k] * b[k * 32 + j] for k in range(32)) for i in range(32) for j in range(32)
+        ]
 
     def test_dynamic_shared(self, build: str) -> None:
         here = machine(build)
@@ -433,12 +542,18 @@ class TestMemory:
         out, constants = here.buffer("f", 8), here.buffer("d", 8)
         here.run("globals", out, constants, block=8)
         table = [1.5, -2.25, 3.0, single(1e-3)]
-        want = [single(single(t * 2) + (single(t * t) if i & 1 else t + t)) for i, t in ((i, table[i & 3]) for i in range(8))]
+        want = [
+            single(single(t * 2) + (single(t * t) if i & 1 else t + t))
+            for i, t in ((i, table[i & 3]) for i in range(8))
+        ]
         assert out.values()[1:] == want[1:] and out.values()[0] == ord("e")
         assert constants.values() == [[0.25, 0.5, 0.25][i % 3] for i in range(8)]
         variables = here.code.variables
         assert bytes(variables["counter"].data) == (12).to_bytes(4, "little")
-        assert bytes(variables["managed"].data)[:4] == (42).to_bytes(4, "little") and variables["managed"].kind == "managed"
+        assert (
+            bytes(variables["managed"].data)[:4] == (42).to_bytes(4, "little")
+            and variables["managed"].kind == "managed"
+        )
 
     def test_structures_by_value(self, build: str) -> None:
         here = machine(build)
@@ -460,12 +575,15 @@ class TestMemory:
         here = machine(build)
         here.run("printing", 3, 1.5, here.buffer("B", b"word\0"), block=3)
         assert capsys.readouterr().out.splitlines() == [
-            f"thread {t} of 3: word {1.5 * t:5.2f} {t + 250:x} {chr(97 + t)}%" for t in range(3)]
+            f"thread {t} of 3: word {1.5 * t:5.2f} {t + 250:x} {chr(97 + t)}%" for t in range(3)
+        ]
 
     def test_assert(self, build: str, capsys: pytest.CaptureFixture) -> None:
         here = machine(build)
         here.run("asserting", 2, block=2)
-        with pytest.raises(Fault, match=r"memory.cu:\d+.*thread: \[2,0,0\] Assertion `threadIdx.x < n` failed") as caught:
+        with pytest.raises(
+            Fault, match=r"memory.cu:\d+.*thread: \[2,0,0\] Assertion `threadIdx.x < n` failed"
+        ) as caught:
             here.run("asserting", 2, block=3)
         assert caught.value.code == 710 and "Assertion" in capsys.readouterr().out
 

@@ -1,4 +1,5 @@
 """Control flow of every shape: random graphs of blocks give the same path nested, numbered, and walked by hand."""
+
 from __future__ import annotations
 
 import random
@@ -10,13 +11,14 @@ from tests.null.ptx_client import Machine, kernel, module
 STEPS = 60
 
 
-def graph(seed: int) -> "list[list[int]]":
+def graph(seed: int) -> list[list[int]]:
     """Make a random graph: for each block its one, two or three targets; -1 is the end."""
     rng = random.Random(seed)
     count = rng.randint(1, 14)
     style = rng.choice(("any", "forward", "near", "loops"))
     made = []
     for number in range(count):
+
         def pick() -> int:
             if style == "forward" and rng.random() < 0.85:
                 return rng.choice([*range(number + 1, count), -1])
@@ -32,7 +34,7 @@ def graph(seed: int) -> "list[list[int]]":
     return made
 
 
-def walk(blocks: "list[list[int]]", start: int) -> "tuple[int, int]":
+def walk(blocks: list[list[int]], start: int) -> tuple[int, int]:
     """Follow the graph as the kernel does: a hash of the path decides each turn."""
     value, number, steps = start, 0, 0
     while number != -1:
@@ -46,29 +48,52 @@ def walk(blocks: "list[list[int]]", start: int) -> "tuple[int, int]":
     return value, steps
 
 
-def text(blocks: "list[list[int]]", waits: bool) -> str:
+def text(blocks: list[list[int]], waits: bool) -> str:
     """Write the graph as PTX, with labels in a shuffled order of blocks."""
     lines = ["mov.u32 %r1, %tid.x;", "mov.u32 %r2, 0;", "bra B0;"]
     order = list(range(len(blocks)))
     random.Random(len(blocks)).shuffle(order)
     for number in order:
         targets = [f"B{target}" if target >= 0 else "END" for target in blocks[number]]
-        lines += [f"B{number}:", "add.u32 %r2, %r2, 1;", f"mad.lo.u32 %r1, %r1, 31, {number + 1};",
-                  f"setp.gt.u32 %p1, %r2, {STEPS};", "@%p1 bra END;", "shr.u32 %r3, %r1, 3;"]
+        lines += [
+            f"B{number}:",
+            "add.u32 %r2, %r2, 1;",
+            f"mad.lo.u32 %r1, %r1, 31, {number + 1};",
+            f"setp.gt.u32 %p1, %r2, {STEPS};",
+            "@%p1 bra END;",
+            "shr.u32 %r3, %r1, 3;",
+        ]
         if waits and number % 3 == 0:
             lines.append("nanosleep.u32 20;")
         if len(targets) == 1:
             lines.append(f"bra.uni {targets[0]};")
         elif len(targets) == 2:
-            lines += ["and.b32 %r3, %r3, 1;", "setp.eq.u32 %p2, %r3, 1;", f"@%p2 bra {targets[1]};", f"bra {targets[0]};"]
+            lines += [
+                "and.b32 %r3, %r3, 1;",
+                "setp.eq.u32 %p2, %r3, 1;",
+                f"@%p2 bra {targets[1]};",
+                f"bra {targets[0]};",
+            ]
         else:
-            lines += ["rem.u32 %r3, %r3, 3;", f"T{number}: .branchtargets {', '.join(targets)};", f"brx.idx %r3, T{number};"]
-    lines += ["END:", "mov.u32 %r4, %tid.x;", "mul.wide.u32 %d1, %r4, 8;", "add.u64 %d1, %out, %d1;", "st.global.v2.u32 [%d1], {%r1, %r2};"]
+            lines += [
+                "rem.u32 %r3, %r3, 3;",
+                f"T{number}: .branchtargets {', '.join(targets)};",
+                f"brx.idx %r3, T{number};",
+            ]
+    lines += [
+        "END:",
+        "mov.u32 %r4, %tid.x;",
+        "mul.wide.u32 %d1, %r4, 8;",
+        "add.u64 %d1, %out, %d1;",
+        "st.global.v2.u32 [%d1], {%r1, %r2};",
+    ]
     return kernel("\n".join(lines))
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "waiting"])
-@pytest.mark.parametrize("seeds", [range(start, start + 60) for start in range(0, 360, 60)], ids=lambda seeds: str(seeds[0]))
+@pytest.mark.parametrize(
+    "seeds", [range(start, start + 60) for start in range(0, 360, 60)], ids=lambda seeds: str(seeds[0])
+)
 def test_random_graphs(seeds: range, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = module("emulator.ptx.unit")
     nested = 0
@@ -112,7 +137,7 @@ END: mov.u32 %r4, %tid.x; mul.wide.u32 %d1, %r4, 8; add.u64 %d1, %out, %d1; st.g
     out = here.buffer("I", [0] * 32)
     here.run("k", out, block=16)
 
-    def walked(r1: int) -> "tuple[int, int]":
+    def walked(r1: int) -> tuple[int, int]:
         r2, r6, at = 0, 0, "A"
         while at != "END":
             if at == "A":

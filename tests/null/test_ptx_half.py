@@ -1,4 +1,5 @@
 """Half precision bit by bit: conversions in every rounding, arithmetic against fractions, both halves of a pair."""
+
 from __future__ import annotations
 
 import math
@@ -31,10 +32,19 @@ def rounded(kind: str, value: Fraction, mode: str, zero_sign: int = 0) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if Fraction(number(kind, middle)) <= size else (low, middle)
-    step = Fraction(number(kind, low)) - Fraction(number(kind, low - 1)) if high == INFINITY[kind] else Fraction(number(kind, high)) - Fraction(number(kind, low))
+    step = (
+        Fraction(number(kind, low)) - Fraction(number(kind, low - 1))
+        if high == INFINITY[kind]
+        else Fraction(number(kind, high)) - Fraction(number(kind, low))
+    )
     below = size - Fraction(number(kind, low))
     above = step - below
-    away = {"rn": above < below or above == below and low & 1 == 1, "rz": False, "rp": below > 0 and value > 0, "rm": below > 0 and value < 0}[mode]
+    away = {
+        "rn": above < below or above == below and low & 1 == 1,
+        "rz": False,
+        "rp": below > 0 and value > 0,
+        "rm": below > 0 and value < 0,
+    }[mode]
     return (0x8000 if value < 0 or value == 0 and zero_sign else 0) | (high if away else low)
 
 
@@ -45,16 +55,47 @@ def of_float(kind: str, value: float, mode: str = "rn") -> int:
     return sign | INFINITY[kind] if math.isinf(value) else rounded(kind, Fraction(value), mode, sign)
 
 
-def samples(kind: str, count: int = 240) -> "list[int]":
+def samples(kind: str, count: int = 240) -> list[int]:
     rng = random.Random(kind)
-    corners = [0, 0x8000, 1, 0x8001, INFINITY[kind], INFINITY[kind] | 0x8000, INFINITY[kind] - 1, 0x7FFF, 1 << SHAPES[kind][0], (1 << SHAPES[kind][0]) - 1, 0x3C00, 0x3F80]
+    corners = [
+        0,
+        0x8000,
+        1,
+        0x8001,
+        INFINITY[kind],
+        INFINITY[kind] | 0x8000,
+        INFINITY[kind] - 1,
+        0x7FFF,
+        1 << SHAPES[kind][0],
+        (1 << SHAPES[kind][0]) - 1,
+        0x3C00,
+        0x3F80,
+    ]
     return corners + [rng.getrandbits(16) for _ in range(count - len(corners))]
 
 
-def floats() -> "list[int]":
+def floats() -> list[int]:
     """Make float32 on, beside and between the numbers of both formats."""
     rng = random.Random(8)
-    made = [of_f(v) for v in (0.0, -0.0, math.inf, -math.inf, math.nan, 65504.0, 65519.99, 65520.0, -65536.0, 6e-8, 2.9e-8, 2.98023224e-8, 1e-45, 3.4e38)]
+    made = [
+        of_f(v)
+        for v in (
+            0.0,
+            -0.0,
+            math.inf,
+            -math.inf,
+            math.nan,
+            65504.0,
+            65519.99,
+            65520.0,
+            -65536.0,
+            6e-8,
+            2.9e-8,
+            2.98023224e-8,
+            1e-45,
+            3.4e38,
+        )
+    ]
     for kind in SHAPES:
         for _ in range(60):
             bits = rng.getrandbits(15) % (INFINITY[kind] - 1)
@@ -69,17 +110,24 @@ def floats() -> "list[int]":
 @pytest.mark.parametrize("kind", SHAPES)
 def test_from_float32(kind: str, mode: str) -> None:
     rows = [(bits,) for bits in floats()]
-    assert run(f"cvt.{mode}.{kind}.f32 D, A", "hf", rows) == [of_float(kind, f(bits), mode) for bits, in rows]
+    assert run(f"cvt.{mode}.{kind}.f32 D, A", "hf", rows) == [of_float(kind, f(bits), mode) for (bits,) in rows]
 
 
 @pytest.mark.parametrize("mode", ["rm", "rp"])
 def test_from_float32_directed(mode: str) -> None:
     rows = [(bits,) for bits in floats()]
-    assert run(f"cvt.{mode}.f16.f32 D, A", "hf", rows) == [of_float("f16", f(bits), mode) for bits, in rows]
+    assert run(f"cvt.{mode}.f16.f32 D, A", "hf", rows) == [of_float("f16", f(bits), mode) for (bits,) in rows]
 
 
 def test_from_float64_rounds_once() -> None:
-    values = [1 + 2**-11 + 2**-30, 1 + 2**-11 - 2**-40, 1 + 2**-11, 65519.99999999, -2.0**-25 * (1 + 2**-40), 2.0**-25]
+    values = [
+        1 + 2**-11 + 2**-30,
+        1 + 2**-11 - 2**-40,
+        1 + 2**-11,
+        65519.99999999,
+        -(2.0**-25) * (1 + 2**-40),
+        2.0**-25,
+    ]
     rows = [(struct.unpack("<Q", struct.pack("<d", v))[0],) for v in values]
     assert run("cvt.rn.f16.f64 D, A", "hg", rows) == [of_float("f16", v) for v in values]
 
@@ -91,10 +139,16 @@ def test_to_float32_and_integers(kind: str) -> None:
         assert got == of_f(number(kind, bits))
     for (bits,), got in zip(rows, run(f"cvt.rni.s32.{kind} D, A", "rh", rows)):
         value = number(kind, bits)
-        want = 0 if value != value else max(-2**31, min(2**31 - 1, round(value) if math.isfinite(value) else (2**31 if value > 0 else -2**31)))
+        want = (
+            0
+            if value != value
+            else max(
+                -(2**31), min(2**31 - 1, round(value) if math.isfinite(value) else (2**31 if value > 0 else -(2**31)))
+            )
+        )
         assert got == want & 0xFFFFFFFF
     numbers = [(n,) for n in (0, 1, 2049, 2051, 65519, 65520, 2**31, 2**32 - 1, 77777)]
-    assert run(f"cvt.rn.{kind}.s32 D, A", "hr", numbers) == [of_float(kind, n - (n >> 31 << 32)) for n, in numbers]
+    assert run(f"cvt.rn.{kind}.s32 D, A", "hr", numbers) == [of_float(kind, n - (n >> 31 << 32)) for (n,) in numbers]
 
 
 def test_flags_of_conversions() -> None:
@@ -106,8 +160,11 @@ def test_flags_of_conversions() -> None:
     assert run("cvt.rz.f16x2.f32 D, A, B", "rff", [(of_f(1.0), of_f(65535.0))]) == [0x3C007BFF]
 
 
-OPERATIONS: "dict[str, tuple[int, Callable[..., Fraction]]]" = {
-    "add": (2, lambda a, b: a + b), "sub": (2, lambda a, b: a - b), "mul": (2, lambda a, b: a * b), "fma.rn": (3, lambda a, b, c: a * b + c),
+OPERATIONS: dict[str, tuple[int, Callable[..., Fraction]]] = {
+    "add": (2, lambda a, b: a + b),
+    "sub": (2, lambda a, b: a - b),
+    "mul": (2, lambda a, b: a * b),
+    "fma.rn": (3, lambda a, b, c: a * b + c),
 }
 
 
@@ -118,14 +175,16 @@ def test_arithmetic_rounds_once(kind: str, name: str, pair: bool) -> None:
     count, operation = OPERATIONS[name]
     rng = random.Random(name + kind)
     pool = [bits for bits in samples(kind) if bits & 0x7FFF < INFINITY[kind]]
-    near = [0x3C00 + rng.randrange(-300, 300) if kind == "f16" else 0x3F80 + rng.randrange(-200, 200) for _ in range(300)]
+    near = [
+        0x3C00 + rng.randrange(-300, 300) if kind == "f16" else 0x3F80 + rng.randrange(-200, 200) for _ in range(300)
+    ]
     rows = [tuple(rng.choice(rng.choice((pool, near))) for _ in range(count * (1 + pair))) for _ in range(250)]
     letters = "ABC"[:count]
     text = f"{name}.{kind}{'x2' if pair else ''} D, " + ", ".join(letters)
     packed = [tuple(row[at] | row[at + count] << 16 for at in range(count)) if pair else row for row in rows]
     for row, got in zip(rows, run(text, ("r" if pair else "h") * (count + 1), packed)):
         for part in range(1 + pair):
-            value = operation(*(Fraction(number(kind, bits)) for bits in row[part * count:(part + 1) * count]))
+            value = operation(*(Fraction(number(kind, bits)) for bits in row[part * count : (part + 1) * count]))
             bits = got >> 16 * part & 0xFFFF
             assert bits == rounded(kind, value, "rn") if value else bits & 0x7FFF == 0, [hex(v) for v in row]
 
@@ -134,13 +193,22 @@ def test_arithmetic_rounds_once(kind: str, name: str, pair: bool) -> None:
 def test_order_and_signs(kind: str) -> None:
     rng = random.Random(3)
     pool = samples(kind)
-    rows = [(rng.choice(pool), rng.choice(pool)) for _ in range(250)] + [(0, 0x8000), (0x8000, 0), (NAN, 0x3C00), (0x3C00, NAN), (NAN, NAN)]
+    rows = [(rng.choice(pool), rng.choice(pool)) for _ in range(250)] + [
+        (0, 0x8000),
+        (0x8000, 0),
+        (NAN, 0x3C00),
+        (0x3C00, NAN),
+        (NAN, NAN),
+    ]
     low, high, strict = (run(f"{op}.{kind} D, A, B", "hhh", rows) for op in ("min", "max", "max.NaN"))
     less = run(f"setp.ltu.{kind} D, A, B", "phh", rows)
     for (a, b), smaller, larger, one, answer in zip(rows, low, high, strict, less):
         x, y = number(kind, a), number(kind, b)
         unordered = x != x or y != y
-        key = sorted((bits for bits in (a, b) if number(kind, bits) == number(kind, bits)), key=lambda bits: (number(kind, bits), not bits >> 15)) or [NAN]
+        key = sorted(
+            (bits for bits in (a, b) if number(kind, bits) == number(kind, bits)),
+            key=lambda bits: (number(kind, bits), not bits >> 15),
+        ) or [NAN]
         assert (smaller, larger) == (key[0], key[-1])
         assert one == (NAN if unordered else key[-1])
         assert answer == int(unordered or x < y)
@@ -172,7 +240,9 @@ def test_modifiers() -> None:
 
 def test_approximations() -> None:
     rows = [(of_float("f16", v),) for v in (0.0, 1.0, -3.5, 0.25)]
-    for (bits,), power, curve in zip(rows, run("ex2.approx.f16 D, A", "hh", rows), run("tanh.approx.f16 D, A", "hh", rows)):
+    for (bits,), power, curve in zip(
+        rows, run("ex2.approx.f16 D, A", "hh", rows), run("tanh.approx.f16 D, A", "hh", rows)
+    ):
         assert abs(power - of_float("f16", 2.0 ** number("f16", bits))) <= 2
         assert abs(curve - of_float("f16", math.tanh(number("f16", bits)))) <= 2
 

@@ -1,4 +1,5 @@
 """Memory as kernels see it: every space and width, generic addresses, initialisers; and each way to get it wrong."""
+
 from __future__ import annotations
 
 import struct
@@ -11,36 +12,45 @@ from tests.null.ptx_client import HEAD, Fault, Machine, kernel, rejection
 BOTH = ".param .u64 out, .param .u64 in"
 
 
-def fails(body: str, code: int, words: str, parameters: str = ".param .u64 out", before: str = "", **launch: object) -> Fault:
+def fails(
+    body: str, code: int, words: str, parameters: str = ".param .u64 out", before: str = "", **launch: object
+) -> Fault:
     """Run a kernel on a 40-byte buffer of ints; return the fault that it ends in."""
     here = Machine(kernel(body, parameters, before=before))
     extra = [0] * parameters.count(",")
     with pytest.raises(Fault, match=words) as caught:
-        here.run("k", here.buffer("I", list(range(10))), *extra, **launch)     # type: ignore[arg-type]
+        here.run("k", here.buffer("I", list(range(10))), *extra, **launch)  # type: ignore[arg-type]
     assert caught.value.code == code
     assert "kernel k" in caught.value.report and "block (0, 0, 0)" in caught.value.report
     return caught.value
 
 
-def values(body: str, code: str, count: int, before: str = "", given: "tuple" = (), **launch: object) -> list:
+def values(body: str, code: str, count: int, before: str = "", given: tuple = (), **launch: object) -> list:
     """Run a kernel that fills a buffer; return what it holds."""
     here = Machine(kernel(body, BOTH if given else ".param .u64 out", before=before))
     out = here.buffer(code, [0] * count)
-    here.run("k", out, *((here.buffer(*given),) if given else ()), **launch)     # type: ignore[arg-type]
+    here.run("k", out, *((here.buffer(*given),) if given else ()), **launch)  # type: ignore[arg-type]
     return out.values()
 
 
 # -- what goes wrong
 
+
 def test_past_the_end() -> None:
-    report = fails("mov.u32 %r1, 7;\n st.global.u32 [%out+40], %r1;", 700,
-                   r"invalid write of 4 bytes of global memory: address 0x[0-9a-f]+: 0 bytes past the end of a 40-byte device allocation").report
+    report = fails(
+        "mov.u32 %r1, 7;\n st.global.u32 [%out+40], %r1;",
+        700,
+        r"invalid write of 4 bytes of global memory: address 0x[0-9a-f]+: 0 bytes past the end of a 40-byte device allocation",
+    ).report
     assert "ptx line 16" in report and "thread (0, 0, 0)" in report
 
 
 def test_the_last_bytes_past_the_end() -> None:
-    fails("ld.global.u64 %d1, [%out+32];\n ld.global.v2.u64 {%d1, %d2}, [%out+32];", 700,
-          "invalid read of 16 bytes of global memory: address 0x[0-9a-f]+: the last 8 of 16 bytes lie past the end of a 40-byte")
+    fails(
+        "ld.global.u64 %d1, [%out+32];\n ld.global.v2.u64 {%d1, %d2}, [%out+32];",
+        700,
+        "invalid read of 16 bytes of global memory: address 0x[0-9a-f]+: the last 8 of 16 bytes lie past the end of a 40-byte",
+    )
 
 
 def test_before_the_start() -> None:
@@ -83,24 +93,57 @@ L:  ld.global.u32 %r2, [%d1];
     @%p1 bra L;
 """
     before = ".extern .func (.param .b64 r) malloc (.param .b64 a);\n.extern .func free (.param .b64 a);\n"
-    fails(body, 700, "invalid read of 4 bytes of global memory: .* 0 bytes into a 16-byte device allocation 'malloc in a kernel' that was freed", before=before)
+    fails(
+        body,
+        700,
+        "invalid read of 4 bytes of global memory: .* 0 bytes into a 16-byte device allocation 'malloc in a kernel' that was freed",
+        before=before,
+    )
 
 
-@pytest.mark.parametrize("instruction,width", [("ld.global.u16 %h1, [%out+1]", 2), ("ld.global.u32 %r1, [%out+2]", 4),
-                                               ("st.global.f64 [%out+4], %g1", 8), ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%out+8]", 16),
-                                               ("ld.u32 %r1, [%out+2]", 4), ("atom.global.add.u32 %r1, [%out+2], 1", 4)])
+@pytest.mark.parametrize(
+    "instruction,width",
+    [
+        ("ld.global.u16 %h1, [%out+1]", 2),
+        ("ld.global.u32 %r1, [%out+2]", 4),
+        ("st.global.f64 [%out+4], %g1", 8),
+        ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%out+8]", 16),
+        ("ld.u32 %r1, [%out+2]", 4),
+        ("atom.global.add.u32 %r1, [%out+2], 1", 4),
+    ],
+)
 def test_misalignment(instruction: str, width: int) -> None:
-    fails(f"mov.f64 %g1, 0d0000000000000000;\n {instruction};", 716, f"of {width} bytes of .*address 0x[0-9a-f]+ is not a multiple of {width}")
+    fails(
+        f"mov.f64 %g1, 0d0000000000000000;\n {instruction};",
+        716,
+        f"of {width} bytes of .*address 0x[0-9a-f]+ is not a multiple of {width}",
+    )
 
 
 def test_shared_memory_has_exact_bounds() -> None:
     body = ".shared .align 4 .b8 kept[10];\n mov.u32 %r1, kept;\n {}"
-    fails(body.format("ld.shared.u32 %r2, [%r1+8];"), 700, "invalid read of 4 bytes of shared memory: shared address 0x8: 2 bytes past the end of the block's 10 bytes")
-    fails(body.format("st.shared.u8 [%r1+10], %r2;"), 700, "shared address 0xa: 1 bytes past the end of the block's 10 bytes")
+    fails(
+        body.format("ld.shared.u32 %r2, [%r1+8];"),
+        700,
+        "invalid read of 4 bytes of shared memory: shared address 0x8: 2 bytes past the end of the block's 10 bytes",
+    )
+    fails(
+        body.format("st.shared.u8 [%r1+10], %r2;"),
+        700,
+        "shared address 0xa: 1 bytes past the end of the block's 10 bytes",
+    )
     fails(body.format("st.shared.u16 [%r1+1], %r2;"), 716, "shared address 0x1 is not a multiple of 2")
     fails(body.format("ld.shared.u8 %r2, [%r1+-1];"), 700, "shared address")
-    fails(body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.u8 %r2, [%d1+10];"), 700, "1 bytes past the end of 10 bytes of shared memory")
-    fails(body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.global.u8 %r2, [%d1];"), 700, "a generic address of shared memory, used as a global one")
+    fails(
+        body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.u8 %r2, [%d1+10];"),
+        700,
+        "1 bytes past the end of 10 bytes of shared memory",
+    )
+    fails(
+        body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.global.u8 %r2, [%d1];"),
+        700,
+        "a generic address of shared memory, used as a global one",
+    )
 
 
 def test_shared_addresses_wrap_round() -> None:
@@ -110,8 +153,13 @@ def test_shared_addresses_wrap_round() -> None:
     fails(body.format(4, 4), 700, "invalid write of 4 bytes of shared memory: shared address 0xfffffffc")
     fails(body.format(24, 24), 700, "shared address 0x10: 4 bytes past the end")
     fails("mov.u32 %r1, -6; st.shared.u32 [%r1+8], 5;", 716, "shared address .* is not a multiple of 4", before="")
-    assert values(".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; ld.shared.u8 %r1, [2]; st.global.u32 [%out], %r1;"
-                  .replace("[2]", "[kept+2]"), "I", 1) == [7]
+    assert values(
+        ".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; ld.shared.u8 %r1, [2]; st.global.u32 [%out], %r1;".replace(
+            "[2]", "[kept+2]"
+        ),
+        "I",
+        1,
+    ) == [7]
 
 
 def test_shared_memory_of_one_kernel_does_not_hide_the_overrun_of_another() -> None:
@@ -122,15 +170,28 @@ def test_shared_memory_of_one_kernel_does_not_hide_the_overrun_of_another() -> N
 
 def test_local_memory_has_exact_bounds() -> None:
     body = ".local .align 8 .b8 kept[16];\n mov.u64 %d1, kept;\n {}"
-    fails(body.format("ld.local.u32 %r1, [%d1+16];"), 700, "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: 4 bytes past the end of a function's 16 bytes")
+    fails(
+        body.format("ld.local.u32 %r1, [%d1+16];"),
+        700,
+        "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: 4 bytes past the end of a function's 16 bytes",
+    )
     fails(body.format("ld.local.u32 %r1, [%d1+-4];"), 700, "4 bytes before a function's 16 bytes")
     fails(body.format("ld.local.u64 %d2, [%d1+4];"), 716, "is not a multiple of 8")
-    fails(body.format("cvta.local.u64 %d1, %d1; st.u8 [%d1+16], %r1;"), 700, "1 bytes past the end of a function's 16 bytes")
+    fails(
+        body.format("cvta.local.u64 %d1, %d1; st.u8 [%d1+16], %r1;"),
+        700,
+        "1 bytes past the end of a function's 16 bytes",
+    )
 
 
 def test_constants_have_exact_bounds() -> None:
     before = ".const .align 4 .u32 table[2] = {1, 2};\n"
-    fails("ld.const.u32 %r1, [table+8];", 700, "0 bytes past the end of a 8-byte variable allocation '.const table'", before=before)
+    fails(
+        "ld.const.u32 %r1, [table+8];",
+        700,
+        "0 bytes past the end of a 8-byte variable allocation '.const table'",
+        before=before,
+    )
 
 
 def test_parameters_have_exact_bounds() -> None:
@@ -169,7 +230,12 @@ def test_a_stack_that_overflows() -> None:
     ret; }
 """
     fails("{ .param .b32 a; st.param.b32 [a], 0; call f, (a); }", 719, "stack overflow", before=deep)
-    fails("{ .param .b32 a; st.param.b32 [a], 0; call f, (a); }", 719, "stack overflow", before=deep.replace(".local .align 8 .b8 kept[4096];", ".local .align 8 .b8 kept[8];"))
+    fails(
+        "{ .param .b32 a; st.param.b32 [a], 0; call f, (a); }",
+        719,
+        "stack overflow",
+        before=deep.replace(".local .align 8 .b8 kept[4096];", ".local .align 8 .b8 kept[8];"),
+    )
 
 
 def test_where_it_was_called_from_and_where_that_is_in_the_source() -> None:
@@ -201,7 +267,9 @@ def test_a_breakpoint_shows_the_registers_by_their_names(into_a_file: bool, tmp_
     import bdb
     import linecache
 
-    text = kernel("mov.u32 %r7, %tid.x;\nmul.lo.s32 %r8, %r7, 100;\ncvt.rn.f32.u32 %f3, %r7;\nadd.f32 %f3, %f3, 0f3F000000;\nst.global.u32 [%out], %r8;")
+    text = kernel(
+        "mov.u32 %r7, %tid.x;\nmul.lo.s32 %r8, %r7, 100;\ncvt.rn.f32.u32 %f3, %r7;\nadd.f32 %f3, %f3, 0f3F000000;\nst.global.u32 [%out], %r8;"
+    )
     dumped = tmp_path / "dumped.py"
 
     def dump(source: str) -> str:
@@ -250,20 +318,34 @@ def test_printf_reaches_pythons_stdout() -> None:
 
 # -- what goes right
 
-LOADS = [("u8", "B", 0x81), ("s8", "b", -127), ("u16", "H", 0x8102), ("s16", "h", -32766), ("u32", "I", 0x81020304), ("s32", "i", -2130574332)]
+LOADS = [
+    ("u8", "B", 0x81),
+    ("s8", "b", -127),
+    ("u16", "H", 0x8102),
+    ("s16", "h", -32766),
+    ("u32", "I", 0x81020304),
+    ("s32", "i", -2130574332),
+]
 
 
 @pytest.mark.parametrize("type,code,value", LOADS)
 @pytest.mark.parametrize("register,wide", [("%r1", 32), ("%d1", 64)])
 def test_narrow_loads_extend(type: str, code: str, value: int, register: str, wide: int) -> None:
-    got = values(f"ld.param.u64 %d9, [in]; ld.global.{type} {register}, [%d9]; st.global.u{wide} [%out], {register};",
-                 "Q", 1, given=(code, [value]))
+    got = values(
+        f"ld.param.u64 %d9, [in]; ld.global.{type} {register}, [%d9]; st.global.u{wide} [%out], {register};",
+        "Q",
+        1,
+        given=(code, [value]),
+    )
     assert got == [value & (1 << wide) - 1]
 
 
 def test_narrow_stores_cut() -> None:
-    assert values("mov.u32 %r1, 0x12345678; st.global.u8 [%out], %r1; st.global.u16 [%out+2], %r1; st.global.s8 [%out+4], %r1;", "B", 6) == [
-        0x78, 0, 0x78, 0x56, 0x78, 0]
+    assert values(
+        "mov.u32 %r1, 0x12345678; st.global.u8 [%out], %r1; st.global.u16 [%out+2], %r1; st.global.s8 [%out+4], %r1;",
+        "B",
+        6,
+    ) == [0x78, 0, 0x78, 0x56, 0x78, 0]
 
 
 def test_vectors_with_sinks_and_constants() -> None:
@@ -320,19 +402,41 @@ def test_several_variables_of_one_type() -> None:
     assert values(body, "I", 1, before=before) == [7]
     found = Machine(HEAD + before).code.variables
     assert {name: bytes(made.data) for name, made in found.items()} == {
-        "a": bytes(4), "b": struct.pack("<2I", 1, 2), "c": struct.pack("<I", 3), "x": struct.pack("<f", 1.5), "y": bytes(4)}
+        "a": bytes(4),
+        "b": struct.pack("<2I", 1, 2),
+        "c": struct.pack("<I", 3),
+        "x": struct.pack("<f", 1.5),
+        "y": bytes(4),
+    }
     assert all(found[name].base % 8 == 0 for name in "abc")
 
 
-@pytest.mark.parametrize("written,value", [
-    # what ptxas 13.0 put into a .u64 for each; None: Constant overflow
-    ("18446744073709551615", 2**64 - 1), ("18446744073709551616", 0), ("18446744073709551639", 0x17), ("28446744073709551616", 10**19),
-    ("184467440737095516150", None), ("99999999999999999999", None), ("92233720368547758080", None), ("36893488147419103231", 2**64 - 1),
-    ("0x1234567890abcdef55", 0x34567890ABCDEF55), ("0xfffffffffffffffff", None), ("0x1ffffffffffffffff", 2**64 - 1), ("0x1000000000000000000", 0),
-    ("02000000000000000000001", 1), ("077777777777777777777777", None), ("07777777777777777777777", 2**64 - 1), ("0b1" + "0" * 63, 2**63),
-    ("0b1" + "0" * 64, None), ("0" * 300 + "7", 7), ("0x" + "0" * 100 + "5U", 5),
-])
-def test_large_integer_constants(written: str, value: "int | None") -> None:
+@pytest.mark.parametrize(
+    "written,value",
+    [
+        # what ptxas 13.0 put into a .u64 for each; None: Constant overflow
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", 0),
+        ("18446744073709551639", 0x17),
+        ("28446744073709551616", 10**19),
+        ("184467440737095516150", None),
+        ("99999999999999999999", None),
+        ("92233720368547758080", None),
+        ("36893488147419103231", 2**64 - 1),
+        ("0x1234567890abcdef55", 0x34567890ABCDEF55),
+        ("0xfffffffffffffffff", None),
+        ("0x1ffffffffffffffff", 2**64 - 1),
+        ("0x1000000000000000000", 0),
+        ("02000000000000000000001", 1),
+        ("077777777777777777777777", None),
+        ("07777777777777777777777", 2**64 - 1),
+        ("0b1" + "0" * 63, 2**63),
+        ("0b1" + "0" * 64, None),
+        ("0" * 300 + "7", 7),
+        ("0x" + "0" * 100 + "5U", 5),
+    ],
+)
+def test_large_integer_constants(written: str, value: int | None) -> None:
     text = HEAD + f".global .u64 x[2] = {{1, {written}}};"
     if value is None:
         assert "Constant overflow" in rejection(text).log
@@ -340,12 +444,23 @@ def test_large_integer_constants(written: str, value: "int | None") -> None:
         assert struct.unpack("<2Q", Machine(text).code.variables["x"].data) == (1, value)
 
 
-@pytest.mark.parametrize("type,written,value", [
-    # likewise, floating constants in untyped variables
-    ("b8", "9.0", 0), ("b8", "0d400921fb54442d18", 0x18), ("b16", "0d400921fb54442d18", 0x2D18), ("b32", "9.0", 0x41100000), ("b32", "0f3f800000", 0x3F800000),
-    ("b32", "0d400921fb54442d18", 0x40490FDB), ("b64", "0f3f800000", 0x3F800000), ("b64", "9.0", 0x4022000000000000), ("u32", "9.0", None), ("s64", "1.", None),
-])
-def test_floating_constants_in_untyped_variables(type: str, written: str, value: "int | None") -> None:
+@pytest.mark.parametrize(
+    "type,written,value",
+    [
+        # likewise, floating constants in untyped variables
+        ("b8", "9.0", 0),
+        ("b8", "0d400921fb54442d18", 0x18),
+        ("b16", "0d400921fb54442d18", 0x2D18),
+        ("b32", "9.0", 0x41100000),
+        ("b32", "0f3f800000", 0x3F800000),
+        ("b32", "0d400921fb54442d18", 0x40490FDB),
+        ("b64", "0f3f800000", 0x3F800000),
+        ("b64", "9.0", 0x4022000000000000),
+        ("u32", "9.0", None),
+        ("s64", "1.", None),
+    ],
+)
+def test_floating_constants_in_untyped_variables(type: str, written: str, value: int | None) -> None:
     text = HEAD + f".global .{type} x = {written};"
     if value is None:
         assert "Initial value type mismatch" in rejection(text).log
@@ -354,8 +469,12 @@ def test_floating_constants_in_untyped_variables(type: str, written: str, value:
 
 
 def test_uninitialised_memory_is_poison_and_variables_are_zero() -> None:
-    here = Machine(kernel(".shared .u32 s; .local .u32 l; ld.shared.u32 %r1, [s]; ld.local.u32 %r2, [l]; st.global.v2.u32 [%out], {%r1, %r2};",
-                          before=".global .u32 g;\n"))
+    here = Machine(
+        kernel(
+            ".shared .u32 s; .local .u32 l; ld.shared.u32 %r1, [s]; ld.local.u32 %r2, [l]; st.global.v2.u32 [%out], {%r1, %r2};",
+            before=".global .u32 g;\n",
+        )
+    )
     fresh = here.buffer("I", 3)
     assert fresh.values() == [0xFBFBFBFB] * 3
     here.run("k", fresh)
@@ -363,7 +482,12 @@ def test_uninitialised_memory_is_poison_and_variables_are_zero() -> None:
 
 
 def test_a_register_that_was_never_written_is_poison() -> None:
-    assert values("st.global.u32 [%out], %r5; st.global.u64 [%out+8], %d5;", "I", 4) == [0xFBFBFBFB, 0, 0xFBFBFBFB, 0xFBFBFBFB]
+    assert values("st.global.u32 [%out], %r5; st.global.u64 [%out+8], %d5;", "I", 4) == [
+        0xFBFBFBFB,
+        0,
+        0xFBFBFBFB,
+        0xFBFBFBFB,
+    ]
     assert values("setp.eq.u32 %p1, 1, 2; @%p1 mov.u32 %r5, 3; st.global.u32 [%out], %r5;", "I", 1) == [0xFBFBFBFB]
 
 
@@ -514,7 +638,8 @@ def test_unloading_frees_the_variables() -> None:
 
 def test_what_the_driver_reports_of_a_kernel() -> None:
     text = kernel(".local .b8 l[24]; .shared .b8 s[100]; ", before=".const .b8 c[12];\n").replace(
-        ".visible .entry k(.param .u64 out)\n", ".visible .entry k(.param .u64 out)\n.reqntid 8, 4\n.minnctapersm 2\n")
+        ".visible .entry k(.param .u64 out)\n", ".visible .entry k(.param .u64 out)\n.reqntid 8, 4\n.minnctapersm 2\n"
+    )
     entry = Machine(text).code.entries["k"]
     assert (entry.static_shared, entry.local_bytes, entry.constant_bytes) == (100, 24, 12)
     assert (entry.max_threads, entry.required_block, entry.ptx_version, entry.target) == (32, (8, 4, 1), 78, 75)
@@ -530,7 +655,7 @@ ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [s]; st.global.v4.u32 [%out], {%r2, %r3, 
 """
 
 
-def partly(offset: int, size: int) -> "list[int]":
+def partly(offset: int, size: int) -> list[int]:
     """Copy `size` of 16 bytes from a buffer of 24 into a row of four, which is filled up with zeros."""
     here = Machine(kernel(PARTLY, ".param .u64 out, .param .align 8 .b8 in[16]", head=HEAD.replace("sm_75", "sm_80")))
     given, out = here.buffer("I", list(range(1, 7))), here.buffer("I", [9] * 4)
@@ -540,8 +665,13 @@ def partly(offset: int, size: int) -> "list[int]":
 
 def test_an_asynchronous_copy_reads_only_what_it_is_told_to() -> None:
     """The last row of a matrix is copied so: what lies behind it is not touched."""
-    assert partly(16, 8) == [5, 6, 0, 0] and partly(16, 0) == [0, 0, 0, 0] and partly(0, 16) == [1, 2, 3, 4] and partly(0, 6) == [1, 2, 0, 0]
-    assert partly(64, 0) == [0] * 4                      # and nothing at all need be there
+    assert (
+        partly(16, 8) == [5, 6, 0, 0]
+        and partly(16, 0) == [0, 0, 0, 0]
+        and partly(0, 16) == [1, 2, 3, 4]
+        and partly(0, 6) == [1, 2, 0, 0]
+    )
+    assert partly(64, 0) == [0] * 4  # and nothing at all need be there
 
 
 @pytest.mark.parametrize("offset,size,code", [(16, 9, 700), (16, 16, 700), (64, 4, 700), (16, 200, 700), (4, 4, 716)])

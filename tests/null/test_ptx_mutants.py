@@ -2,6 +2,7 @@
 
 ptxas needs no GPU; it comes with the toolkit, and with PyPI's nvidia-cuda-nvcc.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -10,8 +11,8 @@ import os
 import random
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, Tuple
 
 import pytest
 
@@ -36,7 +37,13 @@ def verdict(text: str, folder: Path, *options: str) -> str:
     arch = f"sm_{head[3]}{head[4]}{head[5]}" if head and target >= OLDEST else "sm_{}{}".format(*OLDEST)
     path = folder / "judged.ptx"
     path.write_text(text)
-    done = subprocess.run([str(PTXAS), f"-arch={arch}", *options, str(path), "-o", os.devnull], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    done = subprocess.run(
+        [str(PTXAS), f"-arch={arch}", *options, str(path), "-o", os.devnull],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
     return (done.stdout or f"exit status {done.returncode}") if done.returncode else ""
 
 
@@ -53,18 +60,34 @@ def ours(text: str) -> str:
 
 # -- what is here
 
-def committed() -> "dict[str, str]":
+
+def committed() -> dict[str, str]:
     """Name all PTX of this repository: in files of its own, and in texts of Python and of Markdown."""
-    found = {str(path.relative_to(CHECKOUT)): path.read_text() for top in (FOLDER, *(CHECKOUT / name for name in ("tests", "docs", "examples", "benchmarks"))) for path in top.rglob("*.ptx")}
+    found = {
+        str(path.relative_to(CHECKOUT)): path.read_text()
+        for top in (FOLDER, *(CHECKOUT / name for name in ("tests", "docs", "examples", "benchmarks")))
+        for path in top.rglob("*.ptx")
+    }
     for top in (FOLDER, CHECKOUT / "docs", CHECKOUT / "examples"):
         for path in (*top.rglob("*.py"), *top.rglob("*.md")):
-            for at, text in enumerate(re.findall(r"\.version \d\.\d\n\s*\.target sm_\d+[\s\S]*?(?=\"\"\"|'''|```)", path.read_text(errors="replace"))):
-                if "{{" not in text:                 # else a template: what is made of it is judged when it is loaded
+            for at, text in enumerate(
+                re.findall(
+                    r"\.version \d\.\d\n\s*\.target sm_\d+[\s\S]*?(?=\"\"\"|'''|```)", path.read_text(errors="replace")
+                )
+            ):
+                if "{{" not in text:  # else a template: what is made of it is judged when it is loaded
                     found[f"{path.relative_to(CHECKOUT)}:{at}"] = text
     for name in ("tests.driver.kernels", "tests.null.emulator_client"):
-        found.update((f"{name}.{key}", text) for key, text in vars(importlib.import_module(name)).items() if isinstance(text, str) and ".entry" in text)
+        found.update(
+            (f"{name}.{key}", text)
+            for key, text in vars(importlib.import_module(name)).items()
+            if isinstance(text, str) and ".entry" in text
+        )
     write = module("strided_kernel").ptx
-    found.update((f"strided_kernel.ptx{variant}", write(*variant)) for variant in itertools.product((1, 2, 3, 5), (1, 2, 4, 8, 16), (False, True)))
+    found.update(
+        (f"strided_kernel.ptx{variant}", write(*variant))
+        for variant in itertools.product((1, 2, 3, 5), (1, 2, 4, 8, 16), (False, True))
+    )
     return found
 
 
@@ -81,15 +104,19 @@ def test_ptxas_takes_what_is_here(name: str, tmp_path: Path) -> None:
 # -- mutants
 
 TYPES = "u8 u16 u32 u64 s8 s16 s32 s64 b8 b16 b32 b64 f16 f32 f64 pred".split()
-WORDS = ("lo hi wide rn rz rm rni ftz sat approx global shared local const param v2 v4 sync idx cc to uni lt eq and or xor add nc volatile relaxed gpu acquire "
-         "full aligned down cas exch visible extern").split()
-OPERANDS = "%r1 %rd1 %f1 %p1 %rs1 %fd1 %tid.x 0 1.5 0f3F800000 _ %nope -1 {%r1,%r2} [%rd1] [%rd1+4] !%p1 %r1|%p1".split()
+WORDS = (
+    "lo hi wide rn rz rm rni ftz sat approx global shared local const param v2 v4 sync idx cc to uni lt eq and or xor add nc volatile relaxed gpu acquire "
+    "full aligned down cas exch visible extern"
+).split()
+OPERANDS = (
+    "%r1 %rd1 %f1 %p1 %rs1 %fd1 %tid.x 0 1.5 0f3F800000 _ %nope -1 {%r1,%r2} [%rd1] [%rd1+4] !%p1 %r1|%p1".split()
+)
 NUMBERS = "0 -1 7 99999 4294967296 0x10 1.0 18446744073709551616".split()
 CHARACTERS = ["", ";", ",", "x", ".", "%", "[", "{", "]", "}", "(", '"', "@", "-"]
 _INSTRUCTION = re.compile(r"(\s*(?:@!?%p\d+ )?)([a-z][\w.:]*)(\s+)(.*);$")
 
 
-def kernels() -> "list[str]":
+def kernels() -> list[str]:
     """Cut the committed modules into modules of one kernel, where it stands on its own."""
     made = []
     for name, text in sorted(COMMITTED.items()):
@@ -103,13 +130,21 @@ def kernels() -> "list[str]":
     return made
 
 
-def mutant(text: str, pick: random.Random) -> "Tuple[str, str]":
+def mutant(text: str, pick: random.Random) -> tuple[str, str]:
     """Change one thing: the new text, and the line that has it."""
     lines = text.split("\n")
-    whole = pick.random() < 0.25             # any line, else an instruction
-    at = pick.choice([at for at, line in enumerate(lines) if line.strip() and (whole or _INSTRUCTION.match(line))] or [0])
+    whole = pick.random() < 0.25  # any line, else an instruction
+    at = pick.choice(
+        [at for at, line in enumerate(lines) if line.strip() and (whole or _INSTRUCTION.match(line))] or [0]
+    )
     line = lines[at]
-    lines[at] = changed(line, pick) if not whole or pick.random() < 0.5 else pick.choice(["", line + "\n" + line, re.sub(r"\.([usbf]\d+|pred)\b", "." + pick.choice(TYPES), line, count=1)])
+    lines[at] = (
+        changed(line, pick)
+        if not whole or pick.random() < 0.5
+        else pick.choice(
+            ["", line + "\n" + line, re.sub(r"\.([usbf]\d+|pred)\b", "." + pick.choice(TYPES), line, count=1)]
+        )
+    )
     return "\n".join(lines), lines[at]
 
 
@@ -145,10 +180,10 @@ def changed(line: str, pick: random.Random) -> str:
     if not places:
         return line
     place = pick.choice(places)
-    return line[:place.start()] + with_ + line[place.end():]
+    return line[: place.start()] + with_ + line[place.end() :]
 
 
-def mutants(seed: int) -> "Iterator[Tuple[str, str]]":
+def mutants(seed: int) -> Iterator[tuple[str, str]]:
     """Make mutants without end."""
     pick, texts = random.Random(seed), kernels()
     while True:

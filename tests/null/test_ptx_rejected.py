@@ -1,4 +1,5 @@
 """What is no PTX is rejected when it is loaded, with the line, in ptxas' own words; and hostile text does no harm."""
+
 from __future__ import annotations
 
 import re
@@ -27,7 +28,7 @@ def one(instruction: str, name: str = "k") -> str:
     return f".visible .entry {name}(.param .u64 a)\n{{{DECLARED}{instruction}\nret;\n}}\n"
 
 
-def judged(verdict: str) -> "list[str]":
+def judged(verdict: str) -> list[str]:
     """Read the instructions of which ptxas said this."""
     lines = (DATA / "judged.txt").read_text().splitlines()
     return [line[10:] for line in lines if line[:9].strip() == verdict]
@@ -61,7 +62,9 @@ def test_ptxas_still_says_so(tmp_path: Path) -> None:
 
     def takes(text: str) -> bool:
         path.write_text(text)
-        done = subprocess.run(["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True)
+        done = subprocess.run(
+            ["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True
+        )
         return done.returncode == 0
 
     kernels = [one(text, f"k{at}") for at, text in enumerate(judged("takes")) if not re.search(r"\bk\b", text)]
@@ -71,17 +74,38 @@ def test_ptxas_still_says_so(tmp_path: Path) -> None:
 
 # -- the image as a whole
 
-@pytest.mark.parametrize("image,code,words", [
-    (b"", 200, "empty"), (b"   \n", 200, "empty"), (b"hello", 200, "neither PTX text nor a cubin"), (b"\xff\xfe\x00\x01", 200, "neither"),
-    (b"\x7fELF\x02\x01\x01", 209, "cubin"), (b"\x50\xed\x55\xba", 209, "fatbin"),
-    (b".version 99.0\n.target sm_50\n.address_size 64\n", 222, r"Unsupported .version 99.0; current version is '9.0'"),
-    (b".version 8.6\n.target sm_100\n.address_size 64\n", 209, "'sm_100' cannot be compiled to architecture 'sm_90'"),
-    (b".version 6.3\n.target sm_50\n.address_size 32\n", 218, "address_size 64"), (b".target sm_50\n", 218, "Missing .version"),
-    (b".version 6.3\n", 218, "Missing .target"), (b".version x\n.target sm_50", 218, "expected a version"),
-    (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"), (b".version 6.3\n.target sm_50, nonsense\n", 218, "Unsupported .target 'nonsense'"),
-    (b".version 6.6\n.target sm_50\n", 222, "Unsupported .version 6.6"), (b".version 7.7\n.target sm_90\n", 218, "line 2; .* PTX .version 7.7 does not support .target sm_90"),
-    (b".version 7.8\n.target sm_90a\n", 218, "does not support"), (b".version 8.7\n.target sm_100f\n", 218, "does not support"),
-])
+
+@pytest.mark.parametrize(
+    "image,code,words",
+    [
+        (b"", 200, "empty"),
+        (b"   \n", 200, "empty"),
+        (b"hello", 200, "neither PTX text nor a cubin"),
+        (b"\xff\xfe\x00\x01", 200, "neither"),
+        (b"\x7fELF\x02\x01\x01", 209, "cubin"),
+        (b"\x50\xed\x55\xba", 209, "fatbin"),
+        (
+            b".version 99.0\n.target sm_50\n.address_size 64\n",
+            222,
+            r"Unsupported .version 99.0; current version is '9.0'",
+        ),
+        (
+            b".version 8.6\n.target sm_100\n.address_size 64\n",
+            209,
+            "'sm_100' cannot be compiled to architecture 'sm_90'",
+        ),
+        (b".version 6.3\n.target sm_50\n.address_size 32\n", 218, "address_size 64"),
+        (b".target sm_50\n", 218, "Missing .version"),
+        (b".version 6.3\n", 218, "Missing .target"),
+        (b".version x\n.target sm_50", 218, "expected a version"),
+        (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"),
+        (b".version 6.3\n.target sm_50, nonsense\n", 218, "Unsupported .target 'nonsense'"),
+        (b".version 6.6\n.target sm_50\n", 222, "Unsupported .version 6.6"),
+        (b".version 7.7\n.target sm_90\n", 218, "line 2; .* PTX .version 7.7 does not support .target sm_90"),
+        (b".version 7.8\n.target sm_90a\n", 218, "does not support"),
+        (b".version 8.7\n.target sm_100f\n", 218, "does not support"),
+    ],
+)
 def test_images(image: bytes, code: int, words: str) -> None:
     reason = rejection(image)
     assert reason.code == code and re.search(words, reason.log)
@@ -101,8 +125,17 @@ def test_an_older_architecture_takes_less() -> None:
     Machine(HEAD.replace("sm_75", "sm_90a").replace("7.8", "8.0"), architecture=(9, 0))
 
 
-@pytest.mark.parametrize("head", [".version 9.4294967296\n.target sm_75\n", ".version 7.10\n.target sm_75\n", ".version 007.8\n.target sm_75\n",
-                                  ".version 7.8\n.target sm_75\n.target sm_75\n", ".version 7.8\n.target sm_75, texmode_independent\n", ".version 7.8\n.target sm_80, sm_75\n"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        ".version 9.4294967296\n.target sm_75\n",
+        ".version 7.10\n.target sm_75\n",
+        ".version 007.8\n.target sm_75\n",
+        ".version 7.8\n.target sm_75\n.target sm_75\n",
+        ".version 7.8\n.target sm_75, texmode_independent\n",
+        ".version 7.8\n.target sm_80, sm_75\n",
+    ],
+)
 def test_odd_heads_that_ptxas_takes(head: str) -> None:
     assert Machine(head + ".address_size 64\n").code.entries == {}
 
@@ -113,60 +146,119 @@ def test_a_trailing_nul_ends_the_text() -> None:
 
 def test_the_log_names_the_line() -> None:
     text = kernel("add.s32 %r1, %r2, %r3;\nadd.s32 %r1, %r2, %f3;")
-    assert rejection(text).log == ("ptxas application ptx input, line 16; error   : Arguments mismatch for instruction 'add'\n"
-                                   "ptxas fatal   : Ptx assembly aborted due to errors")
+    assert rejection(text).log == (
+        "ptxas application ptx input, line 16; error   : Arguments mismatch for instruction 'add'\n"
+        "ptxas fatal   : Ptx assembly aborted due to errors"
+    )
     assert rejection(text).line == 16 and str(rejection(text)) == rejection(text).log
 
 
-@pytest.mark.parametrize("text,words", [
-    ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};",
-     r"line 15; error   : 'mma.sync.*' is not emulated: tensor-core"),
-    ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1];", "'tex.2d.v4.f32.f32' is not emulated: textures"),
-    ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];", "tensor-core"), ("mbarrier.init.shared.b64 [%r1], 1;", "asynchronous barriers"),
-    ("cp.async.bulk.commit_group;", "bulk copies"), ("wgmma.fence.sync.aligned;", "tensor-core"), ("suld.b.1d.b32 %r1, [%d1];", "textures"),
-])
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};",
+            r"line 15; error   : 'mma.sync.*' is not emulated: tensor-core",
+        ),
+        ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1];", "'tex.2d.v4.f32.f32' is not emulated: textures"),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];", "tensor-core"),
+        ("mbarrier.init.shared.b64 [%r1], 1;", "asynchronous barriers"),
+        ("cp.async.bulk.commit_group;", "bulk copies"),
+        ("wgmma.fence.sync.aligned;", "tensor-core"),
+        ("suld.b.1d.b32 %r1, [%d1];", "textures"),
+    ],
+)
 def test_opcodes_that_are_refused_are_named_with_their_line(text: str, words: str) -> None:
     assert re.search(words, rejection(kernel(text)).log)
 
 
-@pytest.mark.parametrize("text", [
-    "wmma.load.a.sync.aligned.m16n16k16.row.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%d1];", "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1},{%r2},{%f1,%f2,%f3,%f4},%r1,0;",
-    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};", "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;", "tcgen05.wait::ld.sync.aligned;", "wgmma.wait_group.sync.aligned 0;",
-    "tld4.r.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1, {%f1,%f2}];", "txq.width.b32 %r1, [%d1];", "sust.b.1d.b32.trap [%d1, {%r1}], %r2;", "suq.width.b32 %r1, [%d1];",
-    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 16, [%r2];", "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r1], 16;",
-    "cp.async.bulk.wait_group 0;", "mbarrier.arrive.shared.b64 %d1, [%r1];", "mbarrier.try_wait.shared.b64 %p1, [%r1], %d1;", "mapa.shared::cluster.u32 %r1, %r2, 0;",
-    "multimem.red.relaxed.sys.global.add.u32 [%d1], %r1;", "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;", "barrier.cluster.arrive;", "ld.shared::cluster.u32 %r1, [%r2];",
-    "alloca.u64 %d1, 16;", "vadd.s32.s32.s32 %r1, %r2, %r3;",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wmma.load.a.sync.aligned.m16n16k16.row.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%d1];",
+        "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1},{%r2},{%f1,%f2,%f3,%f4},%r1,0;",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r1};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
+        "tcgen05.wait::ld.sync.aligned;",
+        "wgmma.wait_group.sync.aligned 0;",
+        "tld4.r.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1, {%f1,%f2}];",
+        "txq.width.b32 %r1, [%d1];",
+        "sust.b.1d.b32.trap [%d1, {%r1}], %r2;",
+        "suq.width.b32 %r1, [%d1];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1], 16, [%r2];",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r1], 16;",
+        "cp.async.bulk.wait_group 0;",
+        "mbarrier.arrive.shared.b64 %d1, [%r1];",
+        "mbarrier.try_wait.shared.b64 %p1, [%r1], %d1;",
+        "mapa.shared::cluster.u32 %r1, %r2, 0;",
+        "multimem.red.relaxed.sys.global.add.u32 [%d1], %r1;",
+        "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;",
+        "barrier.cluster.arrive;",
+        "ld.shared::cluster.u32 %r1, [%r2];",
+        "alloca.u64 %d1, 16;",
+        "vadd.s32.s32.s32 %r1, %r2, %r3;",
+    ],
+)
 def test_what_is_not_emulated_is_refused_with_opcode_and_line(text: str) -> None:
     head = ".version 8.8\n.target sm_100a\n.address_size 64\n"
     body = "mov.u32 %r1, 1;\n" + text
     reason = rejection(kernel(body, head=head), architecture=(10, 0))
     line = kernel(body, head=head).split("\n").index(text) + 1
     assert reason.code == 218 and reason.line == line and f"line {line}; " in reason.log
-    assert "not emulated" in reason.log and (text.split(".")[0] in reason.log or "Cluster" in reason.log or "addresses" in reason.log), reason.log
+    assert "not emulated" in reason.log and (
+        text.split(".")[0] in reason.log or "Cluster" in reason.log or "addresses" in reason.log
+    ), reason.log
 
 
-@pytest.mark.parametrize("text,words", [
-    ("call nowhere, ();", "Unknown symbol 'nowhere'"), ("call (%r1), g, ();", "wrong number of parameters"),
-    ("bra NOWHERE;", "Unknown symbol 'NOWHERE'"), ("{ X: } bra X;", "Unknown symbol 'X'"), ("X: X: ret;", "Duplicate definition of label 'X'"),
-    (".reg .b32 %q; .reg .f32 %q;", "Duplicate definition of variable '%q'"), (".shared .b8 s[50000]; mov.u32 %r1, s;", "too much shared data"),
-    (".local .b8 l[600000];", "too much local data"), ("ld.param.u64 %d1, [nothing];", "Unknown symbol 'nothing'"),
-    ("@%r1 ret;", "must be a predicate"), (".param .b32 p; ld.param.b64 %d1, [p];", "past the end of parameter"), ("call k, (%out);", "kernel 'k'"),
-])
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("call nowhere, ();", "Unknown symbol 'nowhere'"),
+        ("call (%r1), g, ();", "wrong number of parameters"),
+        ("bra NOWHERE;", "Unknown symbol 'NOWHERE'"),
+        ("{ X: } bra X;", "Unknown symbol 'X'"),
+        ("X: X: ret;", "Duplicate definition of label 'X'"),
+        (".reg .b32 %q; .reg .f32 %q;", "Duplicate definition of variable '%q'"),
+        (".shared .b8 s[50000]; mov.u32 %r1, s;", "too much shared data"),
+        (".local .b8 l[600000];", "too much local data"),
+        ("ld.param.u64 %d1, [nothing];", "Unknown symbol 'nothing'"),
+        ("@%r1 ret;", "must be a predicate"),
+        (".param .b32 p; ld.param.b64 %d1, [p];", "past the end of parameter"),
+        ("call k, (%out);", "kernel 'k'"),
+    ],
+)
 def test_what_names_refer_to(text: str, words: str) -> None:
     assert words in rejection(kernel(text, before=".func g() { ret; }\n")).log
 
 
-@pytest.mark.parametrize("text,words", [
-    (".global .u32 a = {1};", "constant"), (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"), (".global .u64 a = nothing;", "Unknown symbol"), (".global .f32 a = 1;", "type mismatch"), (".global .u32 a = 1.0;", "type mismatch"),
-    (".global .u32 a[99999999999];", "too large"), (".global .align 3 .u32 a;", "not a power of two"), (".shared .u32 a = 1;", "Initial value not allowed"),
-    (".global .u32 a; .global .f32 a;", "Duplicate definition"), (".const .b8 a[70000];", "too much global constant data"), (".reg .b32 %r;", "not allowed at module scope"),
-    (".func f() { ret; } .func f() { ret; }", "Duplicate definition of function 'f'"), (".func f(); .func f(.param .b32 x) { ret; }", "conflicts"),
-    (".entry e(.param .b8 x[40000]) { ret; }", "parameter space overflowed"), (".global .texref t;", "textures"), (".entry e() {", "ends too early"),
-    (".global .u32 a = 1/0;", "Division by zero"), (".alias a, b;", "not emulated"), ("garbage", "expected a directive"), ("/* open", "Unterminated comment"),
-    ('.file 1 "open', "Unterminated string"), (".global .u32 \u00e9;", "Unexpected character"), (".entry e(.reg .u32 x) { ret; }", "must be in .param space"),
-])
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        (".global .u32 a = {1};", "constant"),
+        (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"),
+        (".global .u64 a = nothing;", "Unknown symbol"),
+        (".global .f32 a = 1;", "type mismatch"),
+        (".global .u32 a = 1.0;", "type mismatch"),
+        (".global .u32 a[99999999999];", "too large"),
+        (".global .align 3 .u32 a;", "not a power of two"),
+        (".shared .u32 a = 1;", "Initial value not allowed"),
+        (".global .u32 a; .global .f32 a;", "Duplicate definition"),
+        (".const .b8 a[70000];", "too much global constant data"),
+        (".reg .b32 %r;", "not allowed at module scope"),
+        (".func f() { ret; } .func f() { ret; }", "Duplicate definition of function 'f'"),
+        (".func f(); .func f(.param .b32 x) { ret; }", "conflicts"),
+        (".entry e(.param .b8 x[40000]) { ret; }", "parameter space overflowed"),
+        (".global .texref t;", "textures"),
+        (".entry e() {", "ends too early"),
+        (".global .u32 a = 1/0;", "Division by zero"),
+        (".alias a, b;", "not emulated"),
+        ("garbage", "expected a directive"),
+        ("/* open", "Unterminated comment"),
+        ('.file 1 "open', "Unterminated string"),
+        (".global .u32 \u00e9;", "Unexpected character"),
+        (".entry e(.reg .u32 x) { ret; }", "must be in .param space"),
+    ],
+)
 def test_declarations(text: str, words: str) -> None:
     assert words in rejection(HEAD + text).log
 
@@ -175,14 +267,38 @@ def test_a_variable_declared_before_it_is_defined() -> None:
     here = Machine(HEAD + ".extern .global .u32 a;\n.global .u64 where = a;\n.visible .global .u32 a = 5;\n")
     found = here.code.variables
     assert bytes(found["a"].data) == b"\5\0\0\0" and int.from_bytes(found["where"].data, "little") == found["a"].base
-    assert "Unresolved extern variable 'x'" in rejection(kernel("ld.global.u32 %r1, [x];", before=".extern .global .u32 x;\n")).log
+    assert (
+        "Unresolved extern variable 'x'"
+        in rejection(kernel("ld.global.u32 %r1, [x];", before=".extern .global .u32 x;\n")).log
+    )
     assert "Unresolved extern function 'x'" in rejection(kernel("call x, ();", before=".extern .func x();\n")).log
 
 
 # -- hostile text
 
-HOSTILE = ["import", "class", "lambda", "None", "__import__", "L", "B", "T4", "thread", "fuel", "yield", "_", "__class__", "os$system", "exec$", "$", "r_r1",
-           "a" * 300, "INF", "at", "self"]
+HOSTILE = [
+    "import",
+    "class",
+    "lambda",
+    "None",
+    "__import__",
+    "L",
+    "B",
+    "T4",
+    "thread",
+    "fuel",
+    "yield",
+    "_",
+    "__class__",
+    "os$system",
+    "exec$",
+    "$",
+    "r_r1",
+    "a" * 300,
+    "INF",
+    "at",
+    "self",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -190,7 +306,9 @@ def test_names_that_mean_something_in_python(name: str) -> None:
     """As register, label, kernel, function, variable and parameter, with and without a percent sign."""
     if name == "_":
         name = "_x"
-    text = HEAD + f"""
+    text = (
+        HEAD
+        + f"""
 .global .u32 v{name} = 3;
 .func (.param .b32 {name}) f{name}(.param .b32 p{name}) {{ .reg .b32 %{name}; ld.param.b32 %{name}, [p{name}]; st.param.b32 [{name}], %{name}; ret; }}
 .visible .entry k{name}(.param .u64 {name})
@@ -207,17 +325,42 @@ L{name}:
     ret;
 }}
 """
+    )
     here = Machine(text)
     out = here.buffer("I", [0])
     here.run(f"k{name}", out)
     assert out.values() == [41]
 
 
-@pytest.mark.parametrize("text", [
-    "%r1; import os", "r1);print(1", 'x"y', "x\ny", "x;y", "x y", "x#y", "x\\y", "x'y", "x{y}", "\u0131", "x\u2028y", "x\x00y", "{a}", "{M}", "%(x)s",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%r1; import os",
+        "r1);print(1",
+        'x"y',
+        "x\ny",
+        "x;y",
+        "x y",
+        "x#y",
+        "x\\y",
+        "x'y",
+        "x{y}",
+        "\u0131",
+        "x\u2028y",
+        "x\x00y",
+        "{a}",
+        "{M}",
+        "%(x)s",
+    ],
+)
 def test_names_with_anything_else_in_them_are_no_names(text: str) -> None:
-    for body in (f".reg .b32 {text};", f"{text}: bra {text};", f"mov.u32 {text}, 1;", f"add.{text} %r1, %r1, 1;", f"{text} %r1;"):
+    for body in (
+        f".reg .b32 {text};",
+        f"{text}: bra {text};",
+        f"mov.u32 {text}, 1;",
+        f"add.{text} %r1, %r1, 1;",
+        f"{text} %r1;",
+    ):
         try:
             made = Machine(kernel(body.replace("\x00", "\x01")))
         except Rejected:
@@ -227,9 +370,14 @@ def test_names_with_anything_else_in_them_are_no_names(text: str) -> None:
 
 def test_nothing_of_the_text_reaches_the_source() -> None:
     """Only integers, floats written anew, checked names behind a prefix, and words of our own."""
-    source = "".join(Machine((DATA / f"{build}.ptx").read_text()).code.source for build in ("memory.sm75", "together.sm75", "half.sm75"))
-    allowed = re.compile(r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w* | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
-                         re.VERBOSE)
+    source = "".join(
+        Machine((DATA / f"{build}.ptx").read_text()).code.source
+        for build in ("memory.sm75", "together.sm75", "half.sm75")
+    )
+    allowed = re.compile(
+        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w* | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
+        re.VERBOSE,
+    )
     rest = allowed.sub("", re.sub(r"#[^\n]*", "", source))
     assert rest == ""
     own = set(re.findall(r"(?<![\w'.])[A-Za-z_]\w*", re.sub(r"'[^']*'|#[^\n]*|\d[\w.+-]*", "", source)))
@@ -238,23 +386,41 @@ def test_nothing_of_the_text_reaches_the_source() -> None:
 
 
 def test_strings_and_comments_reach_nothing() -> None:
-    text = kernel('// __import__("os").system("x")\n/* """ ; */ .pragma "x\\"; import os";\n', before='.file 1 "a\\"b.cu"\n')
+    text = kernel(
+        '// __import__("os").system("x")\n/* """ ; */ .pragma "x\\"; import os";\n', before='.file 1 "a\\"b.cu"\n'
+    )
     assert "import" not in Machine(text).code.source
 
 
-@pytest.mark.parametrize("make", [
-    lambda n: kernel("{" * n + "}" * n), lambda n: kernel("mov.u32 %r1, " + "(" * n + "1" + ")" * n + ";"), lambda n: kernel("mov.u32 %r1, " + "-" * n + "1;"),
-    lambda n: HEAD + ".global .u32 a" + "[1]" * n + " = " + "{" * n + "1" + "}" * n + ";", lambda n: HEAD + ".global .u32 a = " + "1+" * n + "1;",
-    lambda n: kernel("mov.u32 %r1, " + "9" * n + ";"), lambda n: kernel("mov.f32 %f1, 1." + "9" * n + ";"), lambda n: kernel(".reg .b32 %x<" + "9" * n + ">;"),
-    lambda n: kernel("mov.u32 %r1, 0x" + "f" * n + ";"), lambda n: kernel(f"mov.u32 %r{'9' * n}, 1;"), lambda n: HEAD + "/*" * n, lambda n: HEAD + '"' * n,
-    lambda n: HEAD + ".version " * n, lambda n: kernel("add" + ".s32" * n + " %r1, %r1, 1;"), lambda n: kernel("mov.b64 %d1, {" + "%r1," * n + "%r1};"),
-    lambda n: HEAD + ".visible " * n + ".entry k() { ret; }", lambda n: kernel("@%p1 " * n + "ret;"), lambda n: HEAD + "#" * n, lambda n: HEAD + "(" * n,
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: kernel("{" * n + "}" * n),
+        lambda n: kernel("mov.u32 %r1, " + "(" * n + "1" + ")" * n + ";"),
+        lambda n: kernel("mov.u32 %r1, " + "-" * n + "1;"),
+        lambda n: HEAD + ".global .u32 a" + "[1]" * n + " = " + "{" * n + "1" + "}" * n + ";",
+        lambda n: HEAD + ".global .u32 a = " + "1+" * n + "1;",
+        lambda n: kernel("mov.u32 %r1, " + "9" * n + ";"),
+        lambda n: kernel("mov.f32 %f1, 1." + "9" * n + ";"),
+        lambda n: kernel(".reg .b32 %x<" + "9" * n + ">;"),
+        lambda n: kernel("mov.u32 %r1, 0x" + "f" * n + ";"),
+        lambda n: kernel(f"mov.u32 %r{'9' * n}, 1;"),
+        lambda n: HEAD + "/*" * n,
+        lambda n: HEAD + '"' * n,
+        lambda n: HEAD + ".version " * n,
+        lambda n: kernel("add" + ".s32" * n + " %r1, %r1, 1;"),
+        lambda n: kernel("mov.b64 %d1, {" + "%r1," * n + "%r1};"),
+        lambda n: HEAD + ".visible " * n + ".entry k() { ret; }",
+        lambda n: kernel("@%p1 " * n + "ret;"),
+        lambda n: HEAD + "#" * n,
+        lambda n: HEAD + "(" * n,
+    ],
+)
 def test_deep_long_and_huge_text_is_judged_quickly(make: object) -> None:
     started = time.perf_counter()
     for size in (70, 5000, 100_000):
         try:
-            ptx.load(make(size).encode(), space.Space())              # type: ignore[operator]
+            ptx.load(make(size).encode(), space.Space())  # type: ignore[operator]
         except Rejected as reason:
             assert reason.log and len(reason.log) < 1000
     assert time.perf_counter() - started < 5
@@ -265,14 +431,26 @@ def test_a_constant_expression_may_be_long_but_not_deep() -> None:
     assert int.from_bytes(here.code.variables["a"].data, "little") == 3001
 
 
-@pytest.mark.parametrize("body", [
-    "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\nadd.u32 %r2, %r2, 1;\nX{n}:\n" for n in range(3000)),
-    "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\n" for n in range(300)) + "".join(f"X{n}: add.u32 %r2, %r2, 1;\n" for n in range(300)),
-    "".join(f"L{n}:\n" for n in range(60)) + "".join(f"A{n}: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {n};\n@%p1 bra A{max(0, n - 30)};\n" for n in range(200)),
-    "".join(f"O{n}: add.u32 %r2, %r2, 1;\n" for n in range(40)) + "".join(f"setp.lt.u32 %p1, %r2, {n};\n@%p1 bra O{39 - n};\n" for n in range(40)),
-    "mov.u32 %r2, 5;\n" + "".join(f"setp.eq.u32 %p1, %r2, {n};\n@%p1 bra C{n};\n" for n in range(100)) + "bra E;\n"
-    + "".join(f"C{n}: add.u32 %r3, %r3, {n};\nbra E;\n" for n in range(100)) + "E:\n",
-], ids=["many ifs", "many labels", "backward tangle", "deep loops", "a long ladder"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\nadd.u32 %r2, %r2, 1;\nX{n}:\n" for n in range(3000)),
+        "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\n" for n in range(300))
+        + "".join(f"X{n}: add.u32 %r2, %r2, 1;\n" for n in range(300)),
+        "".join(f"L{n}:\n" for n in range(60))
+        + "".join(
+            f"A{n}: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {n};\n@%p1 bra A{max(0, n - 30)};\n" for n in range(200)
+        ),
+        "".join(f"O{n}: add.u32 %r2, %r2, 1;\n" for n in range(40))
+        + "".join(f"setp.lt.u32 %p1, %r2, {n};\n@%p1 bra O{39 - n};\n" for n in range(40)),
+        "mov.u32 %r2, 5;\n"
+        + "".join(f"setp.eq.u32 %p1, %r2, {n};\n@%p1 bra C{n};\n" for n in range(100))
+        + "bra E;\n"
+        + "".join(f"C{n}: add.u32 %r3, %r3, {n};\nbra E;\n" for n in range(100))
+        + "E:\n",
+    ],
+    ids=["many ifs", "many labels", "backward tangle", "deep loops", "a long ladder"],
+)
 def test_large_flow_is_planned_quickly_and_runs(body: str) -> None:
     started = time.perf_counter()
     here = Machine(kernel("mov.u32 %r1, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" + body))

@@ -1,6 +1,7 @@
 """What is generated from PTX holds nothing of the text but integers and checked names, whatever the text is: its syntax tree is
 searched for anything else, for all PTX of this repository and for the same with hostile names in it.
 """
+
 from __future__ import annotations
 
 import ast
@@ -17,29 +18,44 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 FILES = sorted(DATA.rglob("*.ptx"))
 program = module("emulator.ptx.program")
 
-OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)                          # registers, kernels, functions, parameters: behind a prefix
+OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)  # registers, kernels, functions, parameters: behind a prefix
 OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\Z|make_[kf]\d*_\w*\Z", re.ASCII)
-LOCALS = set("""
+LOCALS = set(
+    """
     L B F T t tx ty tz at fuel i j k m u w x y z cf frame frame_lo keep made functions thread _ old
     watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_order watch_mine mine
-""".split())
-STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{1,10}){0,3}\Z")           # 'rn', 'f16', 'ftz,sat', 'min.NaN'
-NODES = {getattr(ast, name) for name in """
+""".split()
+)
+STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{1,10}){0,3}\Z")  # 'rn', 'f16', 'ftz,sat', 'min.NaN'
+NODES = {
+    getattr(ast, name)
+    for name in """
     Module FunctionDef arguments arg Return Assign For If Expr Continue Break Pass Nonlocal Raise Yield YieldFrom Delete While
     Name Load Store Del Constant Tuple List Dict Subscript Slice Index Attribute Call keyword Starred BinOp UnaryOp BoolOp Compare IfExp
     Add Sub Mult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor USub Not Invert And Or Eq NotEq Lt LtE Gt GtE Is IsNot NotIn AugAssign
-""".split() if hasattr(ast, name)}
+""".split()
+    if hasattr(ast, name)
+}
 
 
-def examined(source: str) -> "tuple[set[str], set[str]]":
+def examined(source: str) -> tuple[set[str], set[str]]:
     """Hold generated source against what it may hold; return its strings, and the attributes that it looks up."""
     strings, attributes = set(), set()
     known = {*LOCALS, *program._NAMES, *program._BUILTINS}
     for node in ast.walk(ast.parse(source)):
-        assert not isinstance(node, ast.Dict) or not node.keys          # `made = {}` and no other
+        assert not isinstance(node, ast.Dict) or not node.keys  # `made = {}` and no other
         assert type(node) in NODES, ast.dump(node)
-        names = [node.id] if isinstance(node, ast.Name) else [node.name] if isinstance(node, ast.FunctionDef) else [node.arg] if isinstance(node, ast.arg) \
-            else node.names if isinstance(node, ast.Nonlocal) else []
+        names = (
+            [node.id]
+            if isinstance(node, ast.Name)
+            else [node.name]
+            if isinstance(node, ast.FunctionDef)
+            else [node.arg]
+            if isinstance(node, ast.arg)
+            else node.names
+            if isinstance(node, ast.Nonlocal)
+            else []
+        )
         for name in names:
             assert OF_THE_TEXT.match(name) or OF_OURS.match(name) or name in known, name
         if isinstance(node, ast.Constant):
@@ -49,7 +65,7 @@ def examined(source: str) -> "tuple[set[str], set[str]]":
         elif isinstance(node, ast.Attribute):
             attributes.add(node.attr)
     for line in source.splitlines():
-        assert re.fullmatch(r"[^#]*  # \d+", line), line                # the comments are line numbers
+        assert re.fullmatch(r"[^#]*  # \d+", line), line  # the comments are line numbers
     return strings, attributes
 
 
@@ -71,38 +87,82 @@ def test_only_integers_and_checked_names() -> None:
         strings |= found[0]
         attributes |= found[1]
     assert all(STRINGS.match(each) for each in strings), strings
-    assert len(strings) < 120 and len(attributes) < 60          # words of ours: there are no more of them, however much text there is
+    assert (
+        len(strings) < 120 and len(attributes) < 60
+    )  # words of ours: there are no more of them, however much text there is
     assert not [name for name in attributes if name[0] == "_"]
 
 
 def test_names_that_look_like_those_made_of_others() -> None:
     """%r1 read as a signed number has a name of its own; so has a register that is called after it."""
-    text = kernel("""
+    text = kernel(
+        """
     ld.param.u32 %r1, [n]; .reg .b32 %r1_signed, %r_signed, q_r_r1, %q_r_r1; mov.u32 %r1_signed, 7; mov.u32 q_r_r1, 8; mov.u32 %q_r_r1, 9;
     mov.u32 %r2, %tid.x; setp.gt.s32 %p1, %r2, %r1; selp.u32 %r3, 1, 0, %p1; add.u32 %r4, %r1_signed, q_r_r1; add.u32 %r4, %r4, %q_r_r1;
     st.global.v2.u32 [%out], {%r3, %r4};
-""", ".param .u64 out, .param .u32 n")
+""",
+        ".param .u64 out, .param .u32 n",
+    )
     here = Machine(text)
     out = here.buffer("I", 2)
     here.run("k", out, -5)
     assert out.values() == [1, 24]
 
 
-WORDS = ["import", "class", "None", "True", "lambda", "__import__", "__class__", "__builtins__", "eval", "exec", "print", "L", "B", "T", "T4", "F", "thread",
-         "fuel", "x", "x0", "v0", "lo0", "frame_lo", "s_f", "make_k0_k", "float_of_32", "_", "__", "a$b", "$", "at", "yield", "self", "INF", "r1_", "k0_", "z" * 500]
+WORDS = [
+    "import",
+    "class",
+    "None",
+    "True",
+    "lambda",
+    "__import__",
+    "__class__",
+    "__builtins__",
+    "eval",
+    "exec",
+    "print",
+    "L",
+    "B",
+    "T",
+    "T4",
+    "F",
+    "thread",
+    "fuel",
+    "x",
+    "x0",
+    "v0",
+    "lo0",
+    "frame_lo",
+    "s_f",
+    "make_k0_k",
+    "float_of_32",
+    "_",
+    "__",
+    "a$b",
+    "$",
+    "at",
+    "yield",
+    "self",
+    "INF",
+    "r1_",
+    "k0_",
+    "z" * 500,
+]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_names_are_renamed_to_hostile_ones(seed: int) -> None:
     """A module whose every register, label, kernel and variable has a name that means something in Python."""
     pick = random.Random(seed)
-    text = (DATA / "ptx" / ("memory.sm75.ptx", "together.sm90.ptx", "memory.sm90_O0.ptx", "half.sm75.ptx")[seed]).read_text()
+    text = (
+        DATA / "ptx" / ("memory.sm75.ptx", "together.sm90.ptx", "memory.sm90_O0.ptx", "half.sm75.ptx")[seed]
+    ).read_text()
     source = load(text)
     names = sorted(set(re.findall(r"(?<=\.entry )[\w$]+|(?<=\.reg \.)(?:\w+ %?[a-z]+)", text)))
     for number, name in enumerate(names):
         kind, _, stem = name.rpartition(" ")
         word = pick.choice(WORDS) + str(number) * (number % 2) if pick.random() < 0.9 else f"n{number}"
-        if kind:                                            # registers %r1, %r2: the stem is changed, where it is still free
+        if kind:  # registers %r1, %r2: the stem is changed, where it is still free
             if not re.search(rf"%{re.escape(word)}\d", text) and word not in ("_", "__", "$"):
                 text = re.sub(rf"{re.escape(stem)}(?=\d+\b|<)", lambda found: f"%{word}_", text)
         elif not re.search(rf"(?<![\w$%]){re.escape(word)}(?![\w$])", text) and word != "_":
@@ -114,12 +174,46 @@ def test_names_are_renamed_to_hostile_ones(seed: int) -> None:
     assert made != source
 
 
-@pytest.mark.parametrize("hostile", ["\n", "\r\nimport os\n", '"', "'", "\\", "#", "\x0c", "\u2028", "\x1b", "{a}", "{0}", "%s", "%(x)s", "; import os", "\x7f"])
-@pytest.mark.parametrize("place", ['.file 1 "{}"\n', '.pragma "{}";\n', "// {}\n", "/* {} */\n", ".section .debug_{} {{ .b8 1 }}\n", ".global .u32 {};\n",
-                                   ".func {}() {{ ret; }}\n", ".visible .entry {}() {{ ret; }}\n", ".visible .entry k() {{ {}: ret; }}\n",
-                                   ".visible .entry k() {{ .reg .b32 {}; ret; }}\n", ".visible .entry k() {{ .loc 1 1 1, function_name {}, inlined_at 1 1 1\nret; }}\n"])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "\n",
+        "\r\nimport os\n",
+        '"',
+        "'",
+        "\\",
+        "#",
+        "\x0c",
+        "\u2028",
+        "\x1b",
+        "{a}",
+        "{0}",
+        "%s",
+        "%(x)s",
+        "; import os",
+        "\x7f",
+    ],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        '.file 1 "{}"\n',
+        '.pragma "{}";\n',
+        "// {}\n",
+        "/* {} */\n",
+        ".section .debug_{} {{ .b8 1 }}\n",
+        ".global .u32 {};\n",
+        ".func {}() {{ ret; }}\n",
+        ".visible .entry {}() {{ ret; }}\n",
+        ".visible .entry k() {{ {}: ret; }}\n",
+        ".visible .entry k() {{ .reg .b32 {}; ret; }}\n",
+        ".visible .entry k() {{ .loc 1 1 1, function_name {}, inlined_at 1 1 1\nret; }}\n",
+    ],
+)
 def test_hostile_characters_anywhere(place: str, hostile: str) -> None:
-    text = ".version 7.8\n.target sm_75\n.address_size 64\n" + place.replace("{{", "{").replace("}}", "}").replace("{}", "a" + hostile + "b", 1)
+    text = ".version 7.8\n.target sm_75\n.address_size 64\n" + place.replace("{{", "{").replace("}}", "}").replace(
+        "{}", "a" + hostile + "b", 1
+    )
     try:
         source = load(text)
     except Rejected as reason:

@@ -2,24 +2,30 @@
 
 This finds rows that are too wide or too narrow, which mutants of real kernels seldom reach.
 """
+
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 
-from tests.null.test_ptx_mutants import ours, pytestmark, verdict
+from tests.null.test_ptx_mutants import ours, verdict
 from tests.subject import module
 
 forms = module("emulator.ptx.forms")
 TABLE = module("emulator.ptx.opcodes").TABLE
 
 REGISTERS = {16: "%h", 32: "%r", 64: "%rd", 128: "%q", 8: "%h", 1: "%p"}
-DECLARED = (".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<20>; .reg .b64 %rd<20>; .reg .f64 %fd<9>; .reg .b128 %q<4>; "
-            ".shared .align 16 .b8 s[256]; .local .align 16 .b8 l[256];")
-STRANGE = "ftz sat rn rz relu global shared volatile cta sync wide lo hi NaN approx u32 f32 b64 s16 f16x2 xorsign abs".split()
+DECLARED = (
+    ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<20>; .reg .b64 %rd<20>; .reg .f64 %fd<9>; .reg .b128 %q<4>; "
+    ".shared .align 16 .b8 s[256]; .local .align 16 .b8 l[256];"
+)
+STRANGE = (
+    "ftz sat rn rz relu global shared volatile cta sync wide lo hi NaN approx u32 f32 b64 s16 f16x2 xorsign abs".split()
+)
 ADDRESSES = {"shared": "[s]", "local": "[l]", "const": "[c]", "param": "[a]"}
 # what ptxas takes though it means nothing, and what its own order of modifiers, or none, decides
 KNOWN = {"testp", "vabsdiff4", "mad24", "bar", "barrier", "fma", "fns", "isspacep", "setmaxnreg", "set"}
@@ -38,7 +44,11 @@ def operand(slot: Any, type: str, shape: Any, pick: random.Random) -> str:
         space = (shape.chosen.get("space") or shape.chosen.get("atomspace") or "").partition("::")[0]
         return ADDRESSES.get(space, "[%rd1]")
     if type == "any" and first:
-        return "{" + ",".join(register(first, pick) for _ in range(int(vector[1:]))) + "}" if vector else register(first, pick)
+        return (
+            "{" + ",".join(register(first, pick) for _ in range(int(vector[1:]))) + "}"
+            if vector
+            else register(first, pick)
+        )
     if type == "constant":
         return pick.choice(["0", "1", "3", "24", "128"])
     if type == "pair":
@@ -50,23 +60,32 @@ def operand(slot: Any, type: str, shape: Any, pick: random.Random) -> str:
     return register(type, pick)
 
 
-def instructions(pick: random.Random) -> "Iterator[tuple[str, str]]":
+def instructions(pick: random.Random) -> Iterator[tuple[str, str]]:
     """Make instructions without end, every row in turn: opcode and text."""
-    rows = [forms.Form(row) for opcode in TABLE.opcodes() if opcode not in ("bra", "brx", "call") for row in TABLE._rows[opcode]]
+    rows = [
+        forms.Form(row)
+        for opcode in TABLE.opcodes()
+        if opcode not in ("bra", "brx", "call")
+        for row in TABLE._rows[opcode]
+    ]
     while True:
         for form in rows:
-            words = [pick.choice(sorted(words)) for _, words, required in form.choices if pick.random() < (1 if required else 0.3)]
+            words = [
+                pick.choice(sorted(words))
+                for _, words, required in form.choices
+                if pick.random() < (1 if required else 0.3)
+            ]
             types = [pick.choice(sorted(group)) for group in form.types]
             shape = form.fit(tuple(words + types))
             if isinstance(shape, str):
-                continue                                 # one word for two places
+                continue  # one word for two places
             modifiers = words + types
             chance = pick.random()
             if chance < 0.15 and modifiers:
                 del modifiers[pick.randrange(len(modifiers))]
             elif chance < 0.3:
                 modifiers.insert(pick.randrange(len(modifiers) + 1), pick.choice(STRANGE))
-            operands: "list[str]" = []
+            operands: list[str] = []
             for slot, type in zip(form.slots, shape.wanted):
                 if slot.optional and pick.random() < 0.6:
                     break
@@ -81,8 +100,10 @@ def instructions(pick: random.Random) -> "Iterator[tuple[str, str]]":
 def test_rows_are_as_wide_as_ptxas(target: str, tmp_path: Path) -> None:
     taken, refused, missed, wrong = 0, 0, [], []
     for _, (opcode, instruction) in zip(range(1500), instructions(random.Random(target))):
-        text = (f".version 9.0\n.target sm_{target}\n.address_size 64\n.global .align 16 .b8 g[256]; .const .align 16 .b8 c[64];\n"
-                f".visible .entry k(.param .u64 a) {{ {DECLARED}\n{instruction}\nret;\n}}\n")
+        text = (
+            f".version 9.0\n.target sm_{target}\n.address_size 64\n.global .align 16 .b8 g[256]; .const .align 16 .b8 c[64];\n"
+            f".visible .entry k(.param .u64 a) {{ {DECLARED}\n{instruction}\nret;\n}}\n"
+        )
         theirs, mine = verdict(text, tmp_path, "-O0"), ours(text)
         taken, refused = taken + (not theirs), refused + bool(theirs)
         if "not emulated" not in mine and opcode not in KNOWN:

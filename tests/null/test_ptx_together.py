@@ -1,4 +1,5 @@
 """Threads that meet: warps, barriers, atomics, waiting loops, whole grids; and what goes wrong when they do not."""
+
 from __future__ import annotations
 
 import random
@@ -28,14 +29,14 @@ class TestCompiled:
         values = [(i * 7) % 11 for i in range(64)]
         out = here.buffer("i", 64)
         here.run("scan_warp", here.buffer("i", values), out, block=64)
-        assert out.values() == [sum(values[i // 32 * 32:i + 1]) for i in range(64)]
+        assert out.values() == [sum(values[i // 32 * 32 : i + 1]) for i in range(64)]
 
     def test_votes(self, here: Machine) -> None:
         values = [random.Random(i).randrange(99) for i in range(64)]
         out = here.buffer("I", 256)
         here.run("votes", here.buffer("i", values), out, block=64)
         for t in range(64):
-            warp = values[t // 32 * 32:t // 32 * 32 + 32]
+            warp = values[t // 32 * 32 : t // 32 * 32 + 32]
             ballot = sum((v & 1) << lane for lane, v in enumerate(warp))
             assert out.values()[t * 4] == ballot
             assert out.values()[t * 4 + 1] == any(v > 90 for v in warp) | 2
@@ -139,7 +140,10 @@ class TestCompiled:
 
     def test_a_barrier_that_some_never_reach_is_reported(self, here: Machine) -> None:
         out = here.buffer("i", 64)
-        with pytest.raises(Fault, match=r"deadlock.*16 threads \(first: \(0, 0, 0\)\) at barrier 1 for 64 threads.*48 threads have ended") as caught:
+        with pytest.raises(
+            Fault,
+            match=r"deadlock.*16 threads \(first: \(0, 0, 0\)\) at barrier 1 for 64 threads.*48 threads have ended",
+        ) as caught:
             here.run("half_a_barrier", out, block=64)
         assert caught.value.code == 719
 
@@ -157,7 +161,7 @@ WARP = """
 """
 
 
-def shuffle(mode: str, lane: int, b: int, c: int) -> "tuple[int, bool]":
+def shuffle(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
     """The pseudocode of the PTX ISA, as it stands there."""
     bval, cval, mask = b & 31, c & 31, c >> 8 & 31
     max_lane, min_lane = (lane & mask) | (cval & ~mask), lane & mask
@@ -184,27 +188,40 @@ def test_shuffle(mode: str, b: int, c: int) -> None:
     assert out.values() == [number for source, valid in want for number in (source * 3, int(valid))]
 
 
-@pytest.mark.parametrize("operation,expected", [
-    ("setp.gt.u32 %p2, %r1, 9; vote.sync.ballot.b32 %r3, %p2, 0xffffffff; setp.ne.u32 %p1, %r3, 0;",
-     lambda t: (0xFFFFFC00, 1)),
-    ("setp.gt.u32 %p2, %r1, 9; mov.u32 %r3, 5; vote.sync.uni.pred %p1, %p2, -1;", lambda t: (5, 0)),
-    ("setp.lt.u32 %p2, %r1, 99; mov.u32 %r3, 5; vote.sync.all.pred %p1, %p2, -1;", lambda t: (5, 1)),
-    ("setp.eq.u32 %p2, %r1, 9; mov.u32 %r3, 5; vote.sync.any.pred %p1, !%p2, -1;", lambda t: (5, 1)),
-    ("shr.u32 %r4, %r1, 2; match.any.sync.b32 %r3, %r4, -1; setp.eq.u32 %p1, 0, 0;", lambda t: (15 << t // 4 * 4, 1)),
-    ("mov.u32 %r4, 7; match.all.sync.b32 %r3|%p1, %r4, -1;", lambda t: (0xFFFFFFFF, 1)),
-    ("match.all.sync.b32 %r3|%p1, %r1, -1;", lambda t: (0, 0)),
-    ("activemask.b32 %r3; setp.eq.u32 %p1, 0, 0;", lambda t: (0xFFFFFFFF, 1)),
-    ("bar.warp.sync 0xffffffff; mov.u32 %r3, 1; setp.eq.u32 %p1, 0, 1;", lambda t: (1, 0)),
-    ("setp.lt.u32 %p1, %r1, 8; mov.u32 %r3, 0; @%p1 shfl.sync.idx.b32 %r3, %r2, 7, 31, 0xff;", lambda t: (21 * (t < 8), t < 8)),
-])
+@pytest.mark.parametrize(
+    "operation,expected",
+    [
+        (
+            "setp.gt.u32 %p2, %r1, 9; vote.sync.ballot.b32 %r3, %p2, 0xffffffff; setp.ne.u32 %p1, %r3, 0;",
+            lambda t: (0xFFFFFC00, 1),
+        ),
+        ("setp.gt.u32 %p2, %r1, 9; mov.u32 %r3, 5; vote.sync.uni.pred %p1, %p2, -1;", lambda t: (5, 0)),
+        ("setp.lt.u32 %p2, %r1, 99; mov.u32 %r3, 5; vote.sync.all.pred %p1, %p2, -1;", lambda t: (5, 1)),
+        ("setp.eq.u32 %p2, %r1, 9; mov.u32 %r3, 5; vote.sync.any.pred %p1, !%p2, -1;", lambda t: (5, 1)),
+        (
+            "shr.u32 %r4, %r1, 2; match.any.sync.b32 %r3, %r4, -1; setp.eq.u32 %p1, 0, 0;",
+            lambda t: (15 << t // 4 * 4, 1),
+        ),
+        ("mov.u32 %r4, 7; match.all.sync.b32 %r3|%p1, %r4, -1;", lambda t: (0xFFFFFFFF, 1)),
+        ("match.all.sync.b32 %r3|%p1, %r1, -1;", lambda t: (0, 0)),
+        ("activemask.b32 %r3; setp.eq.u32 %p1, 0, 0;", lambda t: (0xFFFFFFFF, 1)),
+        ("bar.warp.sync 0xffffffff; mov.u32 %r3, 1; setp.eq.u32 %p1, 0, 1;", lambda t: (1, 0)),
+        (
+            "setp.lt.u32 %p1, %r1, 8; mov.u32 %r3, 0; @%p1 shfl.sync.idx.b32 %r3, %r2, 7, 31, 0xff;",
+            lambda t: (21 * (t < 8), t < 8),
+        ),
+    ],
+)
 def test_votes_and_matches(operation: str, expected: object) -> None:
     here = Machine(kernel(WARP.format(operation=operation)))
     out = here.buffer("I", 64)
     here.run("k", out, block=32)
-    assert out.values() == [int(number) for t in range(32) for number in expected(t)]      # type: ignore[operator]
+    assert out.values() == [int(number) for t in range(32) for number in expected(t)]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("operation,want", [("add.u32", 496 * 3), ("min.u32", 0), ("max.s32", 93), ("xor.b32", 32), ("or.b32", 127)])
+@pytest.mark.parametrize(
+    "operation,want", [("add.u32", 496 * 3), ("min.u32", 0), ("max.s32", 93), ("xor.b32", 32), ("or.b32", 127)]
+)
 def test_reductions_of_a_warp(operation: str, want: int) -> None:
     head = ".version 7.8\n.target sm_80\n.address_size 64\n"
     text = WARP.format(operation=f"redux.sync.{operation} %r3, %r2, -1; setp.eq.u32 %p1, 0, 0;")
@@ -244,7 +261,10 @@ def test_a_warp_that_waits_for_a_lane_elsewhere_is_reported() -> None:
     vote.sync.ballot.b32 %r3, %p1, -1;
 """
     here = Machine(kernel(body))
-    with pytest.raises(Fault, match=r"deadlock.*31 threads \(first: \(0, 0, 0\)\) at vote.ballot with member mask 0xffffffff, ptx line \d+; 1 threads"):
+    with pytest.raises(
+        Fault,
+        match=r"deadlock.*31 threads \(first: \(0, 0, 0\)\) at vote.ballot with member mask 0xffffffff, ptx line \d+; 1 threads",
+    ):
         here.run("k", here.buffer("I", 1), block=32)
 
 
@@ -269,7 +289,9 @@ DONE:
     assert out.values() == [3] * 16 + [31] * 16
 
 
-@pytest.mark.parametrize("verb,want", [("popc.u32 %r3, 0, %p1", 21), ("and.pred %p2, 0, %p1", 0), ("or.pred %p2, 0, %p1", 1)])
+@pytest.mark.parametrize(
+    "verb,want", [("popc.u32 %r3, 0, %p1", 21), ("and.pred %p2, 0, %p1", 0), ("or.pred %p2, 0, %p1", 1)]
+)
 def test_barrier_reductions(verb: str, want: int) -> None:
     result = "" if "popc" in verb else "selp.u32 %r3, 1, 0, %p2;"
     body = f"""
@@ -372,7 +394,9 @@ def test_a_barrier_in_a_function_that_is_called() -> None:
 
 def test_an_endless_loop_is_ended() -> None:
     here = Machine(kernel("L: add.u32 %r1, %r1, 1;\n bra L;"))
-    with pytest.raises(Fault, match=r"this thread does not end\n.*ptx line \d+, kernel k, block \(0, 0, 0\), thread \(0, 0, 0\)") as caught:
+    with pytest.raises(
+        Fault, match=r"this thread does not end\n.*ptx line \d+, kernel k, block \(0, 0, 0\), thread \(0, 0, 0\)"
+    ) as caught:
         here.run("k", here.buffer("I", 1), grid=2, block=1, limits=ptx.Limits(turns=10**5))
     assert caught.value.code == 702
 
@@ -392,9 +416,8 @@ L:  add.u32 %r1, %r1, 1;
 
 
 def test_progress_is_told_now_and_then() -> None:
-    seen: "list[tuple[int, int]]" = []
+    seen: list[tuple[int, int]] = []
     here = Machine(kernel("mov.u32 %r1, 0;\nL: add.u32 %r1, %r1, 1;\n setp.lt.u32 %p1, %r1, 60000;\n @%p1 bra L;"))
     here.run("k", here.buffer("I", 1), grid=60, block=1, progress=lambda done, total: seen.append((done, total)))
     assert seen and all(total == 60 and 0 <= done <= 60 for done, total in seen) and len(seen) < 60
     assert seen == sorted(seen)
-

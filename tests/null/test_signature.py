@@ -1,4 +1,5 @@
 """What PTX says of its kernels."""
+
 import pytest
 
 from tests.subject import module
@@ -14,22 +15,35 @@ def only(text):
 def test_types_offsets_and_pointers():
     assert only(""".visible .entry k(
         .param .u64 a, .param .u32 n, .param .f64 x, .param .u8 flag, .param .u64 .ptr .global .align 4 p)""") == [
-        ("a", 0, 8, "u64", False), ("n", 8, 4, "u32", False), ("x", 16, 8, "f64", False), ("flag", 24, 1, "u8", False),
-        ("p", 32, 8, "u64", True)]
+        ("a", 0, 8, "u64", False),
+        ("n", 8, 4, "u32", False),
+        ("x", 16, 8, "f64", False),
+        ("flag", 24, 1, "u8", False),
+        ("p", 32, 8, "u64", True),
+    ]
 
 
 def test_arrays_are_bytes_and_align():
     assert only(".entry k(.param .u8 c, .param .align 16 .b8 s[20], .param .b8 t[3], .param .align 2 .b8 h[2])") == [
-        ("c", 0, 1, "u8", False), ("s", 16, 20, "", False), ("t", 36, 3, "", False), ("h", 40, 2, "", False)]
+        ("c", 0, 1, "u8", False),
+        ("s", 16, 20, "", False),
+        ("t", 36, 3, "", False),
+        ("h", 40, 2, "", False),
+    ]
 
 
 def test_an_array_of_wider_elements():
-    assert only(".entry k(.param .f32 v[3], .param .align 8 .b64 w[2])") == [("v", 0, 12, "", False), ("w", 16, 16, "", False)]
+    assert only(".entry k(.param .f32 v[3], .param .align 8 .b64 w[2])") == [
+        ("v", 0, 12, "", False),
+        ("w", 16, 16, "", False),
+    ]
 
 
 def test_the_alignment_behind_ptr_is_not_the_parameters():
     assert only(".entry k(.param .u32 n, .param .u64 .ptr.shared.align 1 p)") == [
-        ("n", 0, 4, "u32", False), ("p", 8, 8, "u64", True)]
+        ("n", 0, 4, "u32", False),
+        ("p", 8, 8, "u64", True),
+    ]
 
 
 def test_no_parameters():
@@ -37,17 +51,27 @@ def test_no_parameters():
 
 
 def test_comments_strings_and_odd_names():
-    text = '''// .entry no()
+    text = """// .entry no()
     /* .entry nor(
        .param .u32 x) */
     .file 1 ".entry not()"
-    .visible .entry _Z1kPf( .param .u32 _Z1kPf_param_0 /* , */ ) { } .entry $x$(.param .f32 %p) {}'''
+    .visible .entry _Z1kPf( .param .u32 _Z1kPf_param_0 /* , */ ) { } .entry $x$(.param .f32 %p) {}"""
     assert list(signature.kernels(text)) == ["_Z1kPf", "$x$"]
     assert [p.name for p in signature.kernels(text)["$x$"]] == ["%p"]
 
 
-@pytest.mark.parametrize("parameter", [".param .u7 x", ".param x", ".param .u32", ".param .b8 x[", ".param .b8 x[0]",
-                                       ".param .align x .b8 y[2]", ".param .b8 x[99999999999]"])
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        ".param .u7 x",
+        ".param x",
+        ".param .u32",
+        ".param .b8 x[",
+        ".param .b8 x[0]",
+        ".param .align x .b8 y[2]",
+        ".param .b8 x[99999999999]",
+    ],
+)
 def test_what_cannot_be_read_names_line_and_text(parameter):
     if parameter.endswith("["):
         parameter += "q]"
@@ -62,7 +86,10 @@ def test_megabytes_are_read_quickly_enough_to_be_usable():
 
 
 def test_octal_and_hexadecimal_sizes_as_in_c():
-    assert only(".entry k(.param .align 010 .b8 s[020], .param .align 0x8 .b8 t[0x18U])") == [("s", 0, 16, "", False), ("t", 16, 24, "", False)]
+    assert only(".entry k(.param .align 010 .b8 s[020], .param .align 0x8 .b8 t[0x18U])") == [
+        ("s", 0, 16, "", False),
+        ("t", 16, 24, "", False),
+    ]
 
 
 # as the compilers write them: nvcc 13, numba-cuda, Triton
@@ -106,7 +133,10 @@ def test_numba_and_triton():
     assert [(p.size, p.pointer) for p in found["add_kernel"]] == [(8, True), (4, False)]
 
 
-@pytest.mark.parametrize("declaration", [".param .b8 s[0]", ".param .b8 s[99999999]", ".param .align x .b8 s[4]", ".param .u33 x", ".param", "x"])
+@pytest.mark.parametrize(
+    "declaration",
+    [".param .b8 s[0]", ".param .b8 s[99999999]", ".param .align x .b8 s[4]", ".param .u33 x", ".param", "x"],
+)
 def test_what_cannot_be_read_says_where(declaration):
     with pytest.raises(errors.PtxError, match="kernel k: ") as raised:
         signature.kernels(f"\n\n.entry k(\n{declaration})")

@@ -1,4 +1,5 @@
 """Traces: the log for people, JSON lines, the Chrome trace; and that nothing is made for them while nobody listens."""
+
 from __future__ import annotations
 
 import gc
@@ -19,8 +20,22 @@ LONG, OTHER = "CUstream(0x5a00000000000200)", "CUstream(0x5a00000000000280)"
 def some_work():
     """Emit what a small program does: two streams, one waiting for the other, and a capsule."""
     emit(Call("cuMemAlloc_v2", {"dptr": "&0x2000000000100", "bytesize": "400"}, "CUDA_SUCCESS", 12_345))
-    emit(Call("cuMemcpyHtoDAsync_v2", {"dstDevice": "0x2000000000100", "ByteCount": "400", "hStream": "CUstream(0x1)"}, "CUDA_SUCCESS", 80_000))
-    emit(Call("cuLaunchKernelEx", {"f": "<Kernel saxpy>", "gridDim": "(4, 1, 1)", "hStream": LONG}, "CUDA_SUCCESS", 900_000))
+    emit(
+        Call(
+            "cuMemcpyHtoDAsync_v2",
+            {"dstDevice": "0x2000000000100", "ByteCount": "400", "hStream": "CUstream(0x1)"},
+            "CUDA_SUCCESS",
+            80_000,
+        )
+    )
+    emit(
+        Call(
+            "cuLaunchKernelEx",
+            {"f": "<Kernel saxpy>", "gridDim": "(4, 1, 1)", "hStream": LONG},
+            "CUDA_SUCCESS",
+            900_000,
+        )
+    )
     emit(Call("cuEventRecord", {"hEvent": "CUevent(0x77)", "hStream": LONG}, "CUDA_SUCCESS", 5_000))
     emit(Call("cuStreamWaitEvent", {"hStream": OTHER, "hEvent": "CUevent(0x77)", "Flags": "0"}, "CUDA_SUCCESS", 5_000))
     emit(Call("cuStreamWaitEvent", {"hStream": OTHER, "hEvent": "CUevent(0x99)", "Flags": "0"}, "CUDA_SUCCESS", 5_000))
@@ -48,6 +63,7 @@ def plain(monkeypatch):
 
 # -- the log
 
+
 def test_the_log_is_aligned():
     file = io.StringIO()
     with rawcuda.trace(file):
@@ -56,11 +72,15 @@ def test_the_log_is_aligned():
     assert header == f"{'at ms':>10}{'took us':>10}  what" and len(lines) == 10
     assert all(line[20:22] == "  " and line[22] != " " and line == line.rstrip() for line in lines)
     assert lines[0] == f"{'0.000':>10}{'12.3':>10}  cuMemAlloc_v2                 dptr=&0x2000000000100, bytesize=400"
-    assert {line.index(line[22:].split(maxsplit=1)[1], 23) for line in lines if len(line[22:].split()[0]) < 30 and "dlpack" not in line} == {52}
+    assert {
+        line.index(line[22:].split(maxsplit=1)[1], 23)
+        for line in lines
+        if len(line[22:].split()[0]) < 30 and "dlpack" not in line
+    } == {52}
     assert lines[6].endswith("-> CUDA_ERROR_NOT_READY") and lines[7].endswith("-> CUDA_ERROR_INVALID_VALUE")
     assert "SUCCESS" not in file.getvalue() and "\033" not in file.getvalue()
     assert "dlpack: export" in lines[8] and "tensor 0x7f0000001000, dltensor" in lines[8]
-    assert lines[9].count("0x7f0000001000") == 1         # not told twice
+    assert lines[9].count("0x7f0000001000") == 1  # not told twice
 
 
 def colours_in(file):
@@ -71,7 +91,7 @@ def colours_in(file):
 
 def test_a_terminal_gets_colours_and_nothing_else_does(monkeypatch):
     assert colours_in(Terminal()) and not colours_in(io.StringIO())
-    monkeypatch.setenv("NO_COLOR", "")                   # empty counts as unset
+    monkeypatch.setenv("NO_COLOR", "")  # empty counts as unset
     assert colours_in(Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
     assert not colours_in(Terminal())
@@ -82,6 +102,7 @@ def test_a_terminal_gets_colours_and_nothing_else_does(monkeypatch):
 
 def test_colours_leave_the_alignment_alone():
     import re
+
     coloured, plain = Terminal(), io.StringIO()
     events = []
     with rawcuda.trace(events):
@@ -109,15 +130,27 @@ def test_other_threads_are_numbered():
 
 # -- for programs
 
+
 def test_json_lines():
     file = io.StringIO()
     with rawcuda.trace(file, form="jsonl"):
         some_work()
     said = [json.loads(line) for line in file.getvalue().splitlines()]
-    assert said[0] == {"kind": "call", "at_ns": 0, "thread": 1, "name": "cuMemAlloc_v2", "arguments": {"dptr": "&0x2000000000100", "bytesize": "400"},
-                       "result": "CUDA_SUCCESS", "elapsed_ns": 12345}
+    assert said[0] == {
+        "kind": "call",
+        "at_ns": 0,
+        "thread": 1,
+        "name": "cuMemAlloc_v2",
+        "arguments": {"dptr": "&0x2000000000100", "bytesize": "400"},
+        "result": "CUDA_SUCCESS",
+        "elapsed_ns": 12345,
+    }
     assert {key: said[8][key] for key in ("kind", "protocol", "what", "tensor")} == {
-        "kind": "step", "protocol": "dlpack", "what": "export", "tensor": 0x7F0000001000}
+        "kind": "step",
+        "protocol": "dlpack",
+        "what": "export",
+        "tensor": 0x7F0000001000,
+    }
     assert len(said) == 10 and all(isinstance(each["at_ns"], int) for each in said)
 
 
@@ -131,22 +164,37 @@ def test_a_chrome_trace_keeps_the_rules_of_its_format(tmp_path):
     events = json.loads(chrome(tmp_path))
     assert {event["ph"] for event in events} == {"M", "X", "i", "s", "f"}
     assert all({"ph", "name", "pid", "tid"} <= set(event) for event in events)
-    assert all("ts" in event for event in events if event["ph"] != "M") and all(event["dur"] > 0 for event in events if event["ph"] == "X")
+    assert all("ts" in event for event in events if event["ph"] != "M") and all(
+        event["dur"] > 0 for event in events if event["ph"] == "X"
+    )
     assert all(event["s"] == "t" for event in events if event["ph"] == "i")
     calls = [event for event in events if event["ph"] == "X" and event["pid"] == 1]
-    assert calls[0]["dur"] == pytest.approx(12.345) and calls[0]["args"]["result"] == "CUDA_SUCCESS"          # microseconds
+    assert calls[0]["dur"] == pytest.approx(12.345) and calls[0]["args"]["result"] == "CUDA_SUCCESS"  # microseconds
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert {names[event["pid"], event["tid"]] for event in events if event["ph"] == "X"} == {
-        "thread 1", "legacy default stream", "stream 0x5a00000000000200", "stream 0x5a00000000000280"}
+        "thread 1",
+        "legacy default stream",
+        "stream 0x5a00000000000200",
+        "stream 0x5a00000000000280",
+    }
 
 
 def test_in_a_chrome_trace_an_arrow_leads_from_a_record_to_its_wait(tmp_path):
     events = json.loads(chrome(tmp_path))
     (start,), (end,) = [[event for event in events if event["ph"] == kind] for kind in "sf"]
     assert start["id"] == end["id"] and start["cat"] == end["cat"] and end["bp"] == "e" and start["tid"] != end["tid"]
-    for point, name in ((start, "EventRecord"), (end, "StreamWaitEvent")):           # each lies within the slice that it is tied to
-        inside = [event for event in events if event["ph"] == "X" and event["tid"] == point["tid"] and event["pid"] == point["pid"]
-                  and event["ts"] <= point["ts"] <= event["ts"] + event["dur"]]
+    for point, name in (
+        (start, "EventRecord"),
+        (end, "StreamWaitEvent"),
+    ):  # each lies within the slice that it is tied to
+        inside = [
+            event
+            for event in events
+            if event["ph"] == "X"
+            and event["tid"] == point["tid"]
+            and event["pid"] == point["pid"]
+            and event["ts"] <= point["ts"] <= event["ts"] + event["dur"]
+        ]
         assert name in [event["name"] for event in inside]
 
 
@@ -158,56 +206,84 @@ def test_in_a_chrome_trace_slices_of_a_row_do_not_cross_and_no_time_is_negative(
         call.began_ns, call.thread = now + began * 1000, thread
         calls.append((ended, call))
     with rawcuda.trace(tmp_path / "t.json"):
-        for _, call in sorted(calls, key=lambda pair: pair[0]):              # a call is told when it ends
+        for _, call in sorted(calls, key=lambda pair: pair[0]):  # a call is told when it ends
             emit(call)
     events = json.loads((tmp_path / "t.json").read_text())
-    assert len(events) == 2 + 4 + 2 * 5 and all(event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X")
+    assert len(events) == 2 + 4 + 2 * 5 and all(
+        event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X"
+    )
     rows = {}
-    for event in sorted((event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])):
+    for event in sorted(
+        (event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])
+    ):
         open_ = rows.setdefault((event["pid"], event["tid"]), [])
         while open_ and open_[-1] <= event["ts"] + 1e-6:
             open_.pop()
-        assert not open_ or event["ts"] + event["dur"] <= open_[-1] + 1e-6, "it begins inside another slice, and ends outside"
+        assert not open_ or event["ts"] + event["dur"] <= open_[-1] + 1e-6, (
+            "it begins inside another slice, and ends outside"
+        )
         open_.append(event["ts"] + event["dur"])
 
 
 def test_a_chrome_trace_that_was_cut_short_can_be_mended(tmp_path):
     text = chrome(tmp_path)
-    cut = text[:text.rindex(",\n{")]
+    cut = text[: text.rindex(",\n{")]
     assert len(json.loads(cut + "]")) == len(json.loads(text)) - 1
 
 
-@pytest.mark.parametrize("name, arguments, kind, stream, label", [
-    ("cuLaunchKernelEx", {"f": "<Kernel add>", "hStream": LONG}, "kernel", "0x5a00000000000200", "add"),
-    ("cuLaunchKernel", {"f": "CUfunction(0x1)", "hStream": "CUstream(0x0)"}, "kernel", "0x1", "CUfunction(0x1)"),
-    ("cuMemcpyDtoH_v2", {"ByteCount": "8"}, "copy", "0x1", "DtoH 8"),
-    ("cuMemcpy2DAsync_v2", {"pCopy": "CUDA_MEMCPY2D", "hStream": "CUstream(0x2)"}, "copy", "0x2", "copy"),
-    ("cuMemsetD32Async", {"N": "7", "hStream": LONG}, "fill", "0x5a00000000000200", "fill 7"),
-    ("cuGraphLaunch", {"hGraphExec": "CUgraphExec(0x5)", "hStream": LONG}, "graph", "0x5a00000000000200", "GraphLaunch"),
-    ("cuStreamSynchronize", {"hStream": LONG}, "sync", "0x5a00000000000200", "waits"),
-    ("cuCtxSynchronize", {}, "sync", "", "waits for all"),
-])
+@pytest.mark.parametrize(
+    "name, arguments, kind, stream, label",
+    [
+        ("cuLaunchKernelEx", {"f": "<Kernel add>", "hStream": LONG}, "kernel", "0x5a00000000000200", "add"),
+        ("cuLaunchKernel", {"f": "CUfunction(0x1)", "hStream": "CUstream(0x0)"}, "kernel", "0x1", "CUfunction(0x1)"),
+        ("cuMemcpyDtoH_v2", {"ByteCount": "8"}, "copy", "0x1", "DtoH 8"),
+        ("cuMemcpy2DAsync_v2", {"pCopy": "CUDA_MEMCPY2D", "hStream": "CUstream(0x2)"}, "copy", "0x2", "copy"),
+        ("cuMemsetD32Async", {"N": "7", "hStream": LONG}, "fill", "0x5a00000000000200", "fill 7"),
+        (
+            "cuGraphLaunch",
+            {"hGraphExec": "CUgraphExec(0x5)", "hStream": LONG},
+            "graph",
+            "0x5a00000000000200",
+            "GraphLaunch",
+        ),
+        ("cuStreamSynchronize", {"hStream": LONG}, "sync", "0x5a00000000000200", "waits"),
+        ("cuCtxSynchronize", {}, "sync", "", "waits for all"),
+    ],
+)
 def test_what_a_call_does_in_a_stream(name, arguments, kind, stream, label):
     work = trace_forms.placed(Call(name, arguments, "CUDA_SUCCESS", 1))
     assert (work.kind, work.stream, work.label) == (kind, stream, label)
     assert trace_forms.placed(Call(name, arguments, "CUDA_ERROR_INVALID_VALUE", 1)) is None
 
 
-@pytest.mark.parametrize("name", ["cuInit", "cuMemAlloc_v2", "cuStreamCreateWithPriority", "cuCtxGetCurrent", "cuModuleLoadDataEx"])
+@pytest.mark.parametrize(
+    "name", ["cuInit", "cuMemAlloc_v2", "cuStreamCreateWithPriority", "cuCtxGetCurrent", "cuModuleLoadDataEx"]
+)
 def test_what_does_nothing_in_a_stream(name):
     assert trace_forms.placed(Call(name, {"phStream": "&CUstream(0x5)"}, "CUDA_SUCCESS", 1)) is None
 
 
 # -- where it goes
 
-@pytest.mark.parametrize("name, form", [("a.log", "log"), ("a", "log"), ("a.jsonl", "jsonl"), ("a.json", "chrome"), ("a.JSON", "chrome"), ("a.svg", "svg")])
+
+@pytest.mark.parametrize(
+    "name, form",
+    [
+        ("a.log", "log"),
+        ("a", "log"),
+        ("a.jsonl", "jsonl"),
+        ("a.json", "chrome"),
+        ("a.JSON", "chrome"),
+        ("a.svg", "svg"),
+    ],
+)
 def test_the_suffix_says_the_form(tmp_path, name, form):
     with rawcuda.trace(str(tmp_path / name)) as trace:
         some_work()
     text = (tmp_path / name).read_text(encoding="utf-8")
     assert text.startswith({"log": "     at ms", "jsonl": "{", "chrome": "[\n", "svg": "<svg "}[form])
-    assert trace.events == []                            # nothing is kept that is not asked for
-    with rawcuda.trace(tmp_path / name, form="jsonl"):   # what is given goes before what the suffix says
+    assert trace.events == []  # nothing is kept that is not asked for
+    with rawcuda.trace(tmp_path / name, form="jsonl"):  # what is given goes before what the suffix says
         some_work()
     assert (tmp_path / name).read_text(encoding="utf-8").startswith('{"')
 
@@ -220,9 +296,13 @@ def test_a_list_and_a_function_get_the_events():
 
 
 def test_what_cannot_be_is_refused_at_once(tmp_path):
-    for to, form, error, text in ((5, None, TypeError, "a path, a list or None, not int"), (b"path", None, TypeError, "not bytes"),
-                                  (None, "xml", ValueError, "'log', 'jsonl', 'chrome', 'svg'"), (print, "log", ValueError, "takes the events themselves"),
-                                  ([], "svg", ValueError, "takes the events themselves")):
+    for to, form, error, text in (
+        (5, None, TypeError, "a path, a list or None, not int"),
+        (b"path", None, TypeError, "not bytes"),
+        (None, "xml", ValueError, "'log', 'jsonl', 'chrome', 'svg'"),
+        (print, "log", ValueError, "takes the events themselves"),
+        ([], "svg", ValueError, "takes the events themselves"),
+    ):
         with pytest.raises(error, match=text):
             rawcuda.trace(to, form=form)
     with pytest.raises(FileNotFoundError):
@@ -239,7 +319,7 @@ def test_the_file_is_whole_though_the_block_raises(tmp_path):
     file = io.StringIO()
     with rawcuda.trace(file):
         some_work()
-    assert not file.closed                               # what we did not open, we do not close
+    assert not file.closed  # what we did not open, we do not close
 
 
 def test_a_trace_can_run_again_but_not_twice_at_once():
@@ -256,9 +336,11 @@ def test_a_trace_can_run_again_but_not_twice_at_once():
 
 # -- off
 
+
 def test_nothing_is_made_while_nobody_listens(monkeypatch):
     def never(*_):
         raise AssertionError("an event was made, and nobody listens")
+
     monkeypatch.setattr(tracing, "Step", never)
     monkeypatch.setattr(tracing, "Call", never)
     view = rawcuda.view(bytearray(16))
@@ -286,6 +368,7 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
 def test_what_listening_costs_when_nobody_does(record_property):
     """Told: a view, and an export with its capsule's end, while no trace runs, and after one has run."""
     from timeit import repeat
+
     view, array = rawcuda.view, bytearray(64)
     ours = view(array)
 
@@ -296,8 +379,11 @@ def test_what_listening_costs_when_nobody_does(record_property):
     with rawcuda.trace([]):
         on = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
     after = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
-    record_property("told", f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; traced {on[0]:.0f} and {on[1]:.0f}; "
-                            f"after a trace {after[0]:.0f} and {after[1]:.0f}")
+    record_property(
+        "told",
+        f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; traced {on[0]:.0f} and {on[1]:.0f}; "
+        f"after a trace {after[0]:.0f} and {after[1]:.0f}",
+    )
     assert after[0] < 3 * before[0] and after[1] < 3 * before[1]
 
 
@@ -305,16 +391,23 @@ def test_what_listening_costs_when_nobody_does(record_property):
 def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing):
     """As the command `vendor --only` leaves them out."""
     import shutil
+
     from tests.subject import FOLDER
-    shutil.copytree(FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("__pycache__", "pictures", "trace_forms.py"))
+
+    shutil.copytree(
+        FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("__pycache__", "pictures", "trace_forms.py")
+    )
     for room in ("pictures", "trace_forms"):
         (tmp_path / "part" / f"{room}.py").write_text(missing)
-    result = python("""
+    result = python(
+        """
         import part
         events = []
         with part.trace(events), part.trace(lambda event: None):
             view = part.view(b"abc")
             view.__array_interface__
         assert events and view._repr_svg_() is None and view._repr_html_() is None
-    """, cwd=tmp_path)
+    """,
+        cwd=tmp_path,
+    )
     assert result.returncode == 0, result.stderr

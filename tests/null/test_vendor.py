@@ -1,4 +1,5 @@
 """`vendor`: the whole and each part, copied, checked, replaced, refused; and each part at work in a bare interpreter."""
+
 from __future__ import annotations
 
 import hashlib
@@ -24,7 +25,8 @@ Told = Callable[..., str]
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Run one command line and return what it printed; its status must be the one that is expected."""
-    def run(*words: "str | Path", status: int = 0) -> str:
+
+    def run(*words: str | Path, status: int = 0) -> str:
         capsys.readouterr()
         assert main(["vendor", *map(str, words)]) == status
         out, err = capsys.readouterr()
@@ -33,12 +35,15 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     return run
 
 
-def files_of(folder: Path) -> "dict[str, bytes]":
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*"))
-            if path.is_file() and "__pycache__" not in path.parts}
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
-def original() -> "dict[str, bytes]":
+def original() -> dict[str, bytes]:
     return {name: data for name, data in files_of(FOLDER).items() if name != "VENDORED.txt"}
 
 
@@ -78,9 +83,15 @@ def test_sha256sum_reads_the_manifest(told: Told, tmp_path: Path) -> None:
     told(tmp_path / "taken", "--only", "dlpack")
     lines = (tmp_path / "taken" / "VENDORED.txt").read_text().splitlines()
     hashes = dict(reversed(line.split("  ")) for line in lines if len(line.split("  ")[0]) == 64)
-    assert hashes == {name: hashlib.sha256(data).hexdigest() for name, data in files_of(tmp_path / "taken").items() if name != "VENDORED.txt"}
+    assert hashes == {
+        name: hashlib.sha256(data).hexdigest()
+        for name, data in files_of(tmp_path / "taken").items()
+        if name != "VENDORED.txt"
+    }
     if shutil.which("sha256sum"):
-        result = subprocess.run(["sha256sum", "--quiet", "-c", "VENDORED.txt"], cwd=tmp_path / "taken", stderr=subprocess.PIPE)
+        result = subprocess.run(
+            ["sha256sum", "--quiet", "-c", "VENDORED.txt"], cwd=tmp_path / "taken", stderr=subprocess.PIPE
+        )
         assert result.returncode == 0, result.stderr
 
 
@@ -151,9 +162,12 @@ AT_WORK = {
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_works_alone_in_a_bare_interpreter(told: Told, python: Python, tmp_path: Path, name: str) -> None:
     told(tmp_path / "taken", "--only", name)
-    result = python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + textwrap.dedent(AT_WORK[name])
-                    + f"\nassert not [name for name in sys.modules if name.partition('.')[0] == {NAME.partition('.')[0]!r}]",
-                    flags=("-I", "-S"))
+    result = python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        + textwrap.dedent(AT_WORK[name])
+        + f"\nassert not [name for name in sys.modules if name.partition('.')[0] == {NAME.partition('.')[0]!r}]",
+        flags=("-I", "-S"),
+    )
     assert result.returncode == 0 and not result.stderr, result.stderr
 
 
@@ -161,7 +175,8 @@ def test_parts_exchange_arrays_and_catch_each_others_errors(told: Told, python: 
     for name in ("view", "dlpack"):
         told(tmp_path / f"part_{name}", "--only", name)
     told(tmp_path / "whole")
-    result = python(f"""
+    result = python(
+        f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
         import array, part_dlpack, part_view, whole
@@ -180,7 +195,9 @@ def test_parts_exchange_arrays_and_catch_each_others_errors(told: Told, python: 
         assert len(whole.dlpack.outstanding) == 1
         del owner
         assert not whole.dlpack.outstanding
-    """, flags=("-I", "-S"))
+    """,
+        flags=("-I", "-S"),
+    )
     assert result.returncode == 0 and not result.stderr, result.stderr
 
 
@@ -190,9 +207,16 @@ def test_from_a_zip_and_again_from_the_copy(python: Python, tmp_path: Path) -> N
             archive.writestr((FOLDER / name).relative_to(ROOT).as_posix(), data)
         for parent in list(FOLDER.relative_to(ROOT).parents)[:-1]:
             archive.writestr(f"{parent.as_posix()}/__init__.py", "")
-    result = python(["-m", NAME, "vendor", str(tmp_path / "taken")], flags=("-S",), env={"PYTHONPATH": str(tmp_path / "packed.zip")})
+    result = python(
+        ["-m", NAME, "vendor", str(tmp_path / "taken")], flags=("-S",), env={"PYTHONPATH": str(tmp_path / "packed.zip")}
+    )
     assert result.returncode == 0, result.stderr
-    again = python(["-m", "taken", "vendor", str(tmp_path / "again")], flags=("-S",), env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
+    again = python(
+        ["-m", "taken", "vendor", str(tmp_path / "again")],
+        flags=("-S",),
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+    )
     assert again.returncode == 0 and "all of " in again.stdout, again.stderr
     assert files_of(tmp_path / "again") == files_of(tmp_path / "taken"), "a copy of a copy tells another origin"
 
@@ -206,7 +230,11 @@ def test_what_was_changed_is_told(told: Told, tmp_path: Path) -> None:
     (copy / "__pycache__").mkdir()
     (copy / "__pycache__" / "more.pyc").touch()
     said = told("--check", copy, status=1)
-    assert [line.strip() for line in said.splitlines() if line.startswith("  ")] == ["errors.py was changed", "cpython.py is gone", "more.py was added"]
+    assert [line.strip() for line in said.splitlines() if line.startswith("  ")] == [
+        "errors.py was changed",
+        "cpython.py is gone",
+        "more.py was added",
+    ]
     assert "edited: errors.py was changed" in told(copy, status=2)
     assert (copy / "errors.py").read_text() == "# mended\n"
 
@@ -248,7 +276,9 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     assert "being copied" in told(FOLDER / "inside", status=2)
     assert "no copy that" in told("--check", tmp_path / "theirs", status=2)
     assert "leave --only out" in told("--check", tmp_path / "theirs", "--only", "view", status=2)
-    assert sorted(os.listdir(tmp_path)) == ["file", "link", "theirs"] and os.listdir(tmp_path / "theirs") == ["module.py"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "theirs"] and os.listdir(tmp_path / "theirs") == [
+        "module.py"
+    ]
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert "you are in" in told(".", status=2) and not os.listdir(".")

@@ -1,4 +1,5 @@
 """What a view is as a Python object: indexing, shapes, numbers, and what it must not be."""
+
 from __future__ import annotations
 
 import array
@@ -36,9 +37,19 @@ def test_options_by_their_place():
 def test_indexing():
     v = floats(2, 3, 4)
     assert v[1].shape == (3, 4) and v[1, 2, 3].shape == () and v[1, 2, 3].tolist() == 23.0 and v[..., 0].shape == (2, 3)
-    assert v[None].shape == (1, 2, 3, 4) and v[:, ::-1].tolist() == [row[::-1] for row in v.tolist()] and v[-1, -1, -1].item() == 23.0
+    assert (
+        v[None].shape == (1, 2, 3, 4)
+        and v[:, ::-1].tolist() == [row[::-1] for row in v.tolist()]
+        and v[-1, -1, -1].item() == 23.0
+    )
     assert [w.tolist() for w in v[0]] == v[0].tolist() and len(v) == 2
-    for key, words in ((5, "out of bounds"), ((0, 0, 0, 0), "too many"), ("a", "only integers"), ([0], "only integers"), (True, "mask")):
+    for key, words in (
+        (5, "out of bounds"),
+        ((0, 0, 0, 0), "too many"),
+        ("a", "only integers"),
+        ([0], "only integers"),
+        (True, "mask"),
+    ):
         with pytest.raises(IndexError, match=words):
             v[key]
     with pytest.raises(TypeError, match="unsized"):
@@ -55,7 +66,7 @@ def test_truth_is_the_one_elements():
         with pytest.raises(ValueError, match="size 1"):
             bool(unclear)
     with pytest.raises(TypeError):
-        3.0 in v
+        3.0 in v  # noqa: B015
 
 
 def test_assigning():
@@ -64,8 +75,13 @@ def test_assigning():
     v[1, ::2] = array.array("f", [1, 2])
     v[1, 1] = v[0, 0]
     assert v.tolist() == [[7.0, 7.0, 7.0], [1.0, 7.0, 2.0]]
-    for key, value, error in ((0, [1, 2, 3], TypeError), (0, array.array("d", [1, 2, 3]), TypeError), (0, array.array("f", [1, 2]), ValueError),
-                              (0, "abc", TypeError), (9, 1, IndexError)):
+    for key, value, error in (
+        (0, [1, 2, 3], TypeError),
+        (0, array.array("d", [1, 2, 3]), TypeError),
+        (0, array.array("f", [1, 2]), ValueError),
+        (0, "abc", TypeError),
+        (9, 1, IndexError),
+    ):
         with pytest.raises(error):
             v[key] = value
 
@@ -74,12 +90,24 @@ def test_shapes():
     v = floats(2, 3, 4)
     assert v.T.shape == (4, 3, 2) and v.transpose().strides == v.T.strides and v.transpose(1, 0, 2).shape == (3, 2, 4)
     assert v.transpose((2, 0, 1)).shape == v.transpose(-1, 0, 1).shape == (4, 2, 3)
-    assert v.reshape(6, 4).shape == v.reshape((6, -1)).shape == v.reshape([6, 4]).shape == (6, 4) and v.reshape(-1).shape == (24,)
-    assert v[:, :1].squeeze().shape == (2, 4) and v[:, :1].squeeze(1).shape == (2, 4) and v.broadcast_to((5, 2, 3, 4)).strides[0] == 0
+    assert v.reshape(6, 4).shape == v.reshape((6, -1)).shape == v.reshape([6, 4]).shape == (6, 4) and v.reshape(
+        -1
+    ).shape == (24,)
+    assert (
+        v[:, :1].squeeze().shape == (2, 4)
+        and v[:, :1].squeeze(1).shape == (2, 4)
+        and v.broadcast_to((5, 2, 3, 4)).strides[0] == 0
+    )
     assert v.broadcast_to((2, 3, 4)).readonly and v.T.T.is_c_contiguous and v.T.is_f_contiguous
     with pytest.raises(ValueError, match="without a copy"):
         v.T.reshape(24)
-    for wrong in (lambda: v.reshape(5), lambda: v.reshape(-1, -1), lambda: v.transpose(0, 0, 1), lambda: v.squeeze(0), lambda: v.broadcast_to((2, 4))):
+    for wrong in (
+        lambda: v.reshape(5),
+        lambda: v.reshape(-1, -1),
+        lambda: v.transpose(0, 0, 1),
+        lambda: v.squeeze(0),
+        lambda: v.broadcast_to((2, 4)),
+    ):
         with pytest.raises(ValueError):
             wrong()
     for wrong in (lambda: v.reshape("24"), lambda: v.reshape(2.0, 12), lambda: v.broadcast_to(None)):
@@ -89,20 +117,34 @@ def test_shapes():
 
 def test_reinterpret():
     v = floats(2, 4)
-    assert v.reinterpret("int32").shape == (2, 4) and v.reinterpret("uint8").shape == (2, 16) and v.reinterpret("complex64").shape == (2, 2)
-    assert v.reinterpret("uint8").reinterpret("float32").tolist() == v.tolist() and v.T.reinterpret("uint32").strides == v.T.strides
-    for wrong, words in ((lambda: v.reinterpret("|V3"), "no whole number"), (lambda: v[:, ::2].reinterpret("float64"), "gaps"),
-                         (lambda: v[0, 0].reinterpret("uint8"), "without dimensions"), (lambda: v.reinterpret("|V0"), "no whole number")):
+    assert (
+        v.reinterpret("int32").shape == (2, 4)
+        and v.reinterpret("uint8").shape == (2, 16)
+        and v.reinterpret("complex64").shape == (2, 2)
+    )
+    assert (
+        v.reinterpret("uint8").reinterpret("float32").tolist() == v.tolist()
+        and v.T.reinterpret("uint32").strides == v.T.strides
+    )
+    for wrong, words in (
+        (lambda: v.reinterpret("|V3"), "no whole number"),
+        (lambda: v[:, ::2].reinterpret("float64"), "gaps"),
+        (lambda: v[0, 0].reinterpret("uint8"), "without dimensions"),
+        (lambda: v.reinterpret("|V0"), "no whole number"),
+    ):
         with pytest.raises(ValueError, match=words):
             wrong()
-    assert v[:, :1].reinterpret("uint8").shape == (2, 4)         # one element has no gaps after it
+    assert v[:, :1].reinterpret("uint8").shape == (2, 4)  # one element has no gaps after it
     with pytest.raises(TypeError):
         v.reinterpret("nonsense")
 
 
 def test_numbers():
     v = floats(2, 3)
-    assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and v[1, 1].tolist() == v[1, 1].item() == v[1:, 1:2].item() == 4.0
+    assert (
+        v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        and v[1, 1].tolist() == v[1, 1].item() == v[1:, 1:2].item() == 4.0
+    )
     for many in (v, v[:0]):
         with pytest.raises(ValueError, match="size 1"):
             many.item()
@@ -126,7 +168,12 @@ def test_a_view_cannot_be_pickled_but_copied():
         with pytest.raises(TypeError, match="address"):
             copy.deepcopy(v)
         again = copy.copy(v)
-        assert again is not v and (again.ptr, again.shape, again.strides, again.owner) == (v.ptr, v.shape, v.strides, v.owner)
+        assert again is not v and (again.ptr, again.shape, again.strides, again.owner) == (
+            v.ptr,
+            v.shape,
+            v.strides,
+            v.owner,
+        )
 
 
 def test_a_buffer_cannot_be_released_under_a_view():
@@ -135,7 +182,7 @@ def test_a_buffer_cannot_be_released_under_a_view():
     assert not hasattr(v.owner, "release") and not hasattr(v.owner, "__exit__")
     m = memoryview(data)
     w = view(m)
-    m.release()                                          # theirs; ours holds its own
+    m.release()  # theirs; ours holds its own
     assert w.tolist() == [0] * 6
     with pytest.raises(BufferError):
         data.append(1)
@@ -150,13 +197,20 @@ def test_numbers_too_large_to_be_written_out():
         with pytest.raises(errors.ProtocolError):
             view(Shows(host={"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}))
     v = floats(2, 3)
-    for wrong in (lambda: v[huge], lambda: v.reshape(huge), lambda: v.broadcast_to((huge, 2, 3)), lambda: view(b"", stream=huge), lambda: v.fill(huge)):
+    for wrong in (
+        lambda: v[huge],
+        lambda: v.reshape(huge),
+        lambda: v.broadcast_to((huge, 2, 3)),
+        lambda: view(b"", stream=huge),
+        lambda: v.fill(huge),
+    ):
         with pytest.raises((ValueError, IndexError, TypeError, OverflowError)):
             wrong()
 
 
 def test_no_attribute_can_be_added_and_weak_references_can():
     import weakref
+
     v = floats(3)
     with pytest.raises(AttributeError):
         v.name = 1
@@ -175,8 +229,13 @@ def test_writing_through_a_view_is_seen_by_its_exporter():
 
 def test_copies_refuse_what_they_cannot_do():
     v = floats(2, 3)
-    for target, source, error in ((v, 5, TypeError), (5, v, TypeError), (v, floats(3, 2), ValueError), (b"x" * 24, v.reinterpret("uint8"), errors.ProtocolError),
-                                  (v, array.array("i", range(6)), TypeError)):
+    for target, source, error in (
+        (v, 5, TypeError),
+        (5, v, TypeError),
+        (v, floats(3, 2), ValueError),
+        (b"x" * 24, v.reinterpret("uint8"), errors.ProtocolError),
+        (v, array.array("i", range(6)), TypeError),
+    ):
         with pytest.raises(error):
             rawcuda.copy(target, source)
     before = sys.getrefcount(v)
@@ -202,14 +261,20 @@ def test_past_4_gib_nothing_wraps():
     v = view(memory)
     far = v[:: (1 << 32) + 3]
     far.fill(9)
-    rows = v[:8 << 30].reshape(2, 1 << 32)
+    rows = v[: 8 << 30].reshape(2, 1 << 32)
     assert far.shape == (3,) and [memory[i * ((1 << 32) + 3)] for i in range(3)] == [9, 9, 9] and v.nbytes == 9 << 30
-    assert rows[:, 3:4].tolist() == [[0], [9]] and rows.T[3].tolist() == [0, 9] and rows[1, (1 << 32) - 1].ptr == v.ptr + (8 << 30) - 1
+    assert (
+        rows[:, 3:4].tolist() == [[0], [9]]
+        and rows.T[3].tolist() == [0, 9]
+        and rows[1, (1 << 32) - 1].ptr == v.ptr + (8 << 30) - 1
+    )
     out = view(bytearray(4)).reshape(2, 2)
-    rawcuda.copy(out, rows[:, 2:4])                      # strides of 4 GiB
+    rawcuda.copy(out, rows[:, 2:4])  # strides of 4 GiB
     assert out.tolist() == [[0, 0], [0, 9]]
     w = view(v.__dlpack__(max_version=(1, 0)))
-    assert w.shape == (9 << 30,) and w[(1 << 32) + 3].item() == 9 and view(rows, protocol="dlpack").strides == (1 << 32, 1)
+    assert (
+        w.shape == (9 << 30,) and w[(1 << 32) + 3].item() == 9 and view(rows, protocol="dlpack").strides == (1 << 32, 1)
+    )
     assert view(rows, protocol="array_interface")[1, 3].item() == 9 and rows.memoryview().strides == (1 << 32, 1)
     del v, w, far, rows
     gc.collect()

@@ -1,16 +1,36 @@
 """Views of host memory need no CUDA: no driver, not one of the files that know one, and little time to import."""
+
 from __future__ import annotations
 
 import pytest
 
 from tests.subject import NAME, module, rawcuda
 
-NEEDS_CUDA = ("cuda_h", "driver", "device", "stream", "memory", "transfer", "kernel", "launch", "arguments", "graph", "locate", "image", "signature",
-              "ordering", "cuda_side", "device_copy", "strided_kernel", "emulator")
+NEEDS_CUDA = (
+    "cuda_h",
+    "driver",
+    "device",
+    "stream",
+    "memory",
+    "transfer",
+    "kernel",
+    "launch",
+    "arguments",
+    "graph",
+    "locate",
+    "image",
+    "signature",
+    "ordering",
+    "cuda_side",
+    "device_copy",
+    "strided_kernel",
+    "emulator",
+)
 
 
 def test_everything_of_host_memory_without_the_files_that_know_a_driver(python):
-    result = python(f"""
+    result = python(
+        f"""
         import sys
         sys.path.insert(0, {str(__file__).partition("/tests/")[0]!r})
 
@@ -40,22 +60,28 @@ def test_everything_of_host_memory_without_the_files_that_know_a_driver(python):
         loaded = [name for name in sys.modules if name.startswith({NAME!r} + ".")]
         assert not [name for name in loaded if name.rpartition(".")[2] in {NEEDS_CUDA!r}]
         print("alone", len(loaded))
-    """, env={"RAWCUDA_DRIVER": None})
+    """,
+        env={"RAWCUDA_DRIVER": None},
+    )
     assert result.returncode == 0 and result.stdout.startswith("alone"), result.stderr
 
 
 def test_dlpack_alone_is_few_files(python):
-    result = python("""
+    result = python(
+        """
         import sys
         from tests.subject import NAME, module
         module("dlpack")
         print(sorted(name[len(NAME) + 1:] for name in sys.modules if name.startswith(NAME + ".")))
-    """, env={"RAWCUDA_DRIVER": None})
+    """,
+        env={"RAWCUDA_DRIVER": None},
+    )
     assert result.stdout == "['callback', 'cpython', 'dlpack', 'errors', 'tracing']\n", (result.stdout, result.stderr)
 
 
 def test_nothing_is_made_until_something_is_exported(python):
-    result = python("""
+    result = python(
+        """
         import atexit, sys
         registered = []
         atexit.register = lambda function, *rest: registered.append(function)
@@ -67,13 +93,19 @@ def test_nothing_is_made_until_something_is_exported(python):
         v.__dlpack__()
         assert dlpack._exports is not None and len(registered) == 1
         print("late")
-    """, env={"RAWCUDA_DRIVER": None}, flags=("-S",))
+    """,
+        env={"RAWCUDA_DRIVER": None},
+        flags=("-S",),
+    )
     assert result.stdout == "late\n", result.stderr
 
 
-@pytest.mark.parametrize("name", ["re", "enum", "typing", "inspect", "dataclasses", "logging", "contextlib", "numpy", "collections.abc"])
+@pytest.mark.parametrize(
+    "name", ["re", "enum", "typing", "inspect", "dataclasses", "logging", "contextlib", "numpy", "collections.abc"]
+)
 def test_no_heavy_import_for_a_view(python, name):
-    result = python(f"""
+    result = python(
+        f"""
         import sys
         import ctypes, struct
         before = set(sys.modules)
@@ -83,7 +115,10 @@ def test_no_heavy_import_for_a_view(python, name):
         new = set(sys.modules) - subject
         assert {name!r} not in new, sorted(new)
         print(len(new))
-    """, env={"RAWCUDA_DRIVER": None}, flags=("-S",))
+    """,
+        env={"RAWCUDA_DRIVER": None},
+        flags=("-S",),
+    )
     assert result.returncode == 0 and int(result.stdout) <= 25, result.stderr
 
 
@@ -92,4 +127,12 @@ def test_a_view_has_no_dict():
     assert not hasattr(v, "__dict__")
     with pytest.raises(AttributeError):
         v.anything = 1
-    assert module("description").Description.__slots__ == ("ptr", "shape", "strides", "dtype", "place", "owner", "stream")
+    assert module("description").Description.__slots__ == (
+        "ptr",
+        "shape",
+        "strides",
+        "dtype",
+        "place",
+        "owner",
+        "stream",
+    )

@@ -1,4 +1,5 @@
 """NumPy's arrays, by every protocol and both ways, short and long; NumPy is the oracle."""
+
 from __future__ import annotations
 
 import ctypes
@@ -11,8 +12,9 @@ from tests.null.test_layout import random_array
 from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
-choosing, dlpack, protocol, errors, dtypes, cpython = (module(name) for name in (
-    "choosing", "dlpack", "protocols.dlpack", "errors", "dtypes", "cpython"))
+choosing, dlpack, protocol, errors, dtypes, cpython = (
+    module(name) for name in ("choosing", "dlpack", "protocols.dlpack", "errors", "dtypes", "cpython")
+)
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0"
 
@@ -29,7 +31,13 @@ def way(request, monkeypatch):
 def same(v, a):
     """See that a view is an array, field by field."""
     assert v.ptr == a.__array_interface__["data"][0] or not a.size
-    assert v.shape == a.shape and v.ndim == a.ndim and v.size == a.size and v.nbytes == a.nbytes and v.itemsize == a.itemsize
+    assert (
+        v.shape == a.shape
+        and v.ndim == a.ndim
+        and v.size == a.size
+        and v.nbytes == a.nbytes
+        and v.itemsize == a.itemsize
+    )
     assert all(mine == its for n, mine, its in zip(a.shape, v.strides, a.strides) if n > 1) or not a.size
     assert str(v.dtype) == str(a.dtype) and v.readonly == (not a.flags.writeable) and v.device == ("cpu", 0)
     assert v.is_c_contiguous == a.flags.c_contiguous and v.is_f_contiguous == a.flags.f_contiguous
@@ -43,8 +51,8 @@ def test_random_layouts(way, name):
         if choose.random() < 0.2:
             a.flags.writeable = False
         if name == "dlpack" and not VERSIONED and not a.flags.writeable:
-            continue                                     # before 2.1 NumPy exports no read-only array
-        for _ in range(2):                               # the first is learnt, the second known
+            continue  # before 2.1 NumPy exports no read-only array
+        for _ in range(2):  # the first is learnt, the second known
             v = view(a, protocol=name)
             same(v, a)
         assert v.protocol == name or name is None
@@ -60,7 +68,7 @@ def test_every_dtype(way, name):
     except TypeError:
         pytest.skip("NumPy alone has no such dtype")
     a.reshape(-1).view("u1")[:] = 1
-    if a.dtype.isbuiltin != 1:                       # ml_dtypes was imported: its typestr says only how large an element is
+    if a.dtype.isbuiltin != 1:  # ml_dtypes was imported: its typestr says only how large an element is
         assert str(view(a).dtype) in (f"|V{a.itemsize}", name) and view(a).strides == a.strides
         return
     same(view(a), a)
@@ -68,11 +76,21 @@ def test_every_dtype(way, name):
 
 
 def test_what_dlpack_cannot_say_comes_by_another_protocol(way):
-    for what, name, ours in (("M8[s]", "array_interface", "datetime64[s]"), ("S3", None, "|S3"), ("U2", None, "<U2"), ("V4", None, "|V4"),
-                             ([("a", "<i4"), ("b", "<f8")], None, "[('a', '<i4'), ('b', '<f8')]"), ("g", None, str(numpy.dtype("g")))):
+    for what, name, ours in (
+        ("M8[s]", "array_interface", "datetime64[s]"),
+        ("S3", None, "|S3"),
+        ("U2", None, "<U2"),
+        ("V4", None, "|V4"),
+        ([("a", "<i4"), ("b", "<f8")], None, "[('a', '<i4'), ('b', '<f8')]"),
+        ("g", None, str(numpy.dtype("g"))),
+    ):
         a = numpy.zeros(3, what)
         v = view(a)
-        assert str(v.dtype) == ours and v.protocol in ("array_interface", "buffer") and (name is None or v.protocol == name)
+        assert (
+            str(v.dtype) == ours
+            and v.protocol in ("array_interface", "buffer")
+            and (name is None or v.protocol == name)
+        )
     for what in (">f4", ">i8", "O"):
         with pytest.raises((BufferError, ValueError)):
             view(numpy.zeros(3, what))
@@ -100,7 +118,9 @@ def test_subclasses_and_scalars(way):
     scalar = numpy.float32(2.5)
     assert view(scalar).tolist() == 2.5 and view(scalar).readonly and view(scalar).shape == ()
     assert view(scalar).protocol == "buffer"
-    v = view(scalar, protocol="array_interface")         # before NumPy 2.5 the memory of an array that only the dict keeps alive
+    v = view(
+        scalar, protocol="array_interface"
+    )  # before NumPy 2.5 the memory of an array that only the dict keeps alive
     gc.collect()
     assert v.tolist() == 2.5 and (v.owner is scalar) == ("__ref" not in scalar.__array_interface__)
     assert view(numpy.array(7)).shape == () and view(numpy.array(7)).tolist() == 7
@@ -114,15 +134,29 @@ def test_numpy_takes_ours():
     for n in range(200):
         a, _ = random_array(numpy, (n, 12).__hash__())
         v = view(a, protocol="array_interface")
-        for b in (numpy.asarray(v), numpy.asarray(v.memoryview()), numpy.array(v, copy=False) if VERSIONED else numpy.asarray(v)):
-            assert b.shape == a.shape and b.dtype == a.dtype and numpy.array_equal(a, b) and (numpy.shares_memory(a, b) or not a.size)
+        for b in (
+            numpy.asarray(v),
+            numpy.asarray(v.memoryview()),
+            numpy.array(v, copy=False) if VERSIONED else numpy.asarray(v),
+        ):
+            assert (
+                b.shape == a.shape
+                and b.dtype == a.dtype
+                and numpy.array_equal(a, b)
+                and (numpy.shares_memory(a, b) or not a.size)
+            )
             assert b.flags.writeable == a.flags.writeable or not a.size
         if any(stride < 0 for k, stride in zip(a.shape, a.strides) if k > 1) and a.size:
             with pytest.raises(BufferError):
                 numpy.from_dlpack(v)
         elif VERSIONED or a.flags.writeable:
             b = numpy.from_dlpack(v)
-            assert b.shape == a.shape and b.dtype == a.dtype and numpy.array_equal(a, b) and (numpy.shares_memory(a, b) or not a.size)
+            assert (
+                b.shape == a.shape
+                and b.dtype == a.dtype
+                and numpy.array_equal(a, b)
+                and (numpy.shares_memory(a, b) or not a.size)
+            )
             assert not VERSIONED or not a.size or b.flags.writeable == a.flags.writeable
 
 
@@ -130,7 +164,9 @@ def test_numpy_takes_ours():
 def test_numpy_asks_for_copies_and_devices():
     a = numpy.arange(6.0)
     v = view(a)
-    assert not numpy.shares_memory(numpy.from_dlpack(v, copy=True), a) and numpy.shares_memory(numpy.from_dlpack(v, copy=False), a)
+    assert not numpy.shares_memory(numpy.from_dlpack(v, copy=True), a) and numpy.shares_memory(
+        numpy.from_dlpack(v, copy=False), a
+    )
     assert numpy.shares_memory(numpy.from_dlpack(v, device="cpu"), a)
     assert numpy.from_dlpack(v, copy=True).flags.writeable
     readonly = view(a, writable=False)
@@ -139,21 +175,44 @@ def test_numpy_asks_for_copies_and_devices():
 
 # -- what it costs to keep
 
+
 def test_100_000_exchanges_of_each_kind_leave_nothing():
     a = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
     v = view(a)
-    rounds = 100_000 if sys.version_info >= (3, 13) else 10_000      # the newest Python takes the time for all of them
-    for exchange in (lambda: view(a), lambda: view(a, protocol="dlpack"), lambda: view(a, protocol="array_interface"), lambda: view(a, protocol="buffer"),
-                     lambda: view(v.__dlpack__(max_version=(1, 0))), lambda: v.__dlpack__(), lambda: numpy.from_dlpack(v), lambda: v.__array_interface__,
-                     lambda: v.memoryview()):
+    rounds = 100_000 if sys.version_info >= (3, 13) else 10_000  # the newest Python takes the time for all of them
+    for exchange in (
+        lambda: view(a),
+        lambda: view(a, protocol="dlpack"),
+        lambda: view(a, protocol="array_interface"),
+        lambda: view(a, protocol="buffer"),
+        lambda: view(v.__dlpack__(max_version=(1, 0))),
+        lambda: v.__dlpack__(),
+        lambda: numpy.from_dlpack(v),
+        lambda: v.__array_interface__,
+        lambda: v.memoryview(),
+    ):
         for _ in range(50):
             exchange()
         gc.collect()
-        before = sys.getrefcount(a), sys.getrefcount(v), sys.getrefcount(v.dtype), sys.getrefcount(v.place), len(dlpack.outstanding), allocated()
+        before = (
+            sys.getrefcount(a),
+            sys.getrefcount(v),
+            sys.getrefcount(v.dtype),
+            sys.getrefcount(v.place),
+            len(dlpack.outstanding),
+            allocated(),
+        )
         for _ in range(rounds):
             exchange()
         gc.collect()
-        after = sys.getrefcount(a), sys.getrefcount(v), sys.getrefcount(v.dtype), sys.getrefcount(v.place), len(dlpack.outstanding), allocated()
+        after = (
+            sys.getrefcount(a),
+            sys.getrefcount(v),
+            sys.getrefcount(v.dtype),
+            sys.getrefcount(v.place),
+            len(dlpack.outstanding),
+            allocated(),
+        )
         assert after[:5] == before[:5] and after[5] - before[5] < 100, (before, after)
 
 
@@ -163,6 +222,7 @@ def allocated():
 
 def test_a_kept_view_is_small_and_a_million_are_flat():
     import tracemalloc
+
     a = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
     view(a), view(a)
     capsules, kept = [None] * 20_000, [None] * 20_000
@@ -179,7 +239,9 @@ def test_a_kept_view_is_small_and_a_million_are_flat():
     finally:
         tracemalloc.stop()
     assert ours / len(kept) <= 200, ours / len(kept)
-    assert kept[0].shape is kept[1].shape and kept[0].strides is kept[1].strides or not VERSIONED      # what is the same is there once
+    assert (
+        kept[0].shape is kept[1].shape and kept[0].strides is kept[1].strides or not VERSIONED
+    )  # what is the same is there once
 
 
 def test_tables_do_not_grow_without_end():
@@ -202,9 +264,12 @@ def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
 def test_a_shortcut_is_for_the_very_type_only():
     view(numpy.zeros(3))
     assert set(choosing.shortcuts) <= {numpy.ndarray, bytes, bytearray} | {
-        kind for kind, short in choosing.shortcuts.items() if kind.__module__.startswith("torch") or short.__name__ == "describe_known"}
+        kind
+        for kind, short in choosing.shortcuts.items()
+        if kind.__module__.startswith("torch") or short.__name__ == "describe_known"
+    }
 
-    class ndarray(numpy.ndarray):                        # the name is not enough
+    class ndarray(numpy.ndarray):  # the name is not enough
         __module__ = "numpy"
 
     view(numpy.zeros(3).view(ndarray))
@@ -222,6 +287,13 @@ def test_every_step_is_traced():
         del b, w
         gc.collect()
     steps = [(step.protocol, step.what.split("(")[0]) for step in seen]
-    for expected in (("dlpack", "ndarray.__dlpack__"), ("dlpack", "export"), ("dlpack", "consume"), ("dlpack", "deleter"), ("buffer", "memoryview"),
-                     ("array_interface", "ndarray.__array_interface__"), ("array_interface", "export")):
+    for expected in (
+        ("dlpack", "ndarray.__dlpack__"),
+        ("dlpack", "export"),
+        ("dlpack", "consume"),
+        ("dlpack", "deleter"),
+        ("buffer", "memoryview"),
+        ("array_interface", "ndarray.__array_interface__"),
+        ("array_interface", "export"),
+    ):
         assert expected in steps, (expected, steps)

@@ -1,4 +1,5 @@
 """The short ways for arrays that come in capsules: they accept what the long way accepts, and refuse what it refuses, word for word."""
+
 from __future__ import annotations
 
 import ctypes
@@ -13,6 +14,7 @@ from tests.subject import module, rawcuda
 
 choosing, protocol, errors = (module(name) for name in ("choosing", "protocols.dlpack", "errors"))
 view = rawcuda.view
+
 
 @pytest.fixture(params=["describe_ndarray", "describe_jax"])
 def way(request, monkeypatch):
@@ -50,7 +52,16 @@ def outcome(array):
     """What comes of a view, whatever it is; every tensor that was exported for it is freed."""
     try:
         v = view(array)
-        said = v.ptr - ctypes.addressof(array.made[-1].values), v.shape, v.strides, v.dtype, v.device, v.readonly, v.protocol, v.stream
+        said = (
+            v.ptr - ctypes.addressof(array.made[-1].values),
+            v.shape,
+            v.strides,
+            v.dtype,
+            v.device,
+            v.readonly,
+            v.protocol,
+            v.stream,
+        )
         del v
     except errors.RawCudaError as error:
         said = type(error), re.sub(r"0x\w{9,}|data \d{12,}", "somewhere", str(error))
@@ -60,18 +71,58 @@ def outcome(array):
     return said
 
 
-CASES = [{}, {"flags": 1}, {"flags": 2}, {"flags": 4, "dtype": (1, 4, 1)}, {"flags": 1 << 40}, {"version": (1, 0)}, {"version": (2, 0)}, {"version": (0, 8)},
-         {"data": 0}, {"byte_offset": 4}, {"byte_offset": 2**64 - 1}, {"dtype": (99, 8, 1)}, {"dtype": (2, 33, 1)}, {"dtype": (1, 4, 1)},
-         {"dtype": (2, 32, 4)}, {"dtype": (2, 32, 0)}, {"ndim": 65}, {"ndim": -1}, {"ndim": 2**31 - 1}, {"device": (2, 0)}, {"device": (3, 0)},
-         {"device": (1, 7)}, {"device": (10, 0)}, {"device": (2, -1)}, {"device": (-1, 0)}]
-NUMBERS = [((2, 3), (3, 1)), ((3, 2), (1, 3)), ((), ()), ((0,), (1,)), ((0, 3), (2**40, 2**61)), ((2, -3), (3, 1)), ((-1,), (1,)), ((2**62,), (1,)),
-           ((2**31, 2**31, 2), (0, 0, 0)), ((2,), (2**61,)), ((2,), (-2**61,)), ((2,), (-2**63,)), ((2,), (2**60,)), ((3,), (-1,)), ((2**61 - 1,), (1,)),
-           ((2**61,), (1,)), ((1,) * 64, (1,) * 64), ((2, 0, -1), (1, 1, 1))]
+CASES = [
+    {},
+    {"flags": 1},
+    {"flags": 2},
+    {"flags": 4, "dtype": (1, 4, 1)},
+    {"flags": 1 << 40},
+    {"version": (1, 0)},
+    {"version": (2, 0)},
+    {"version": (0, 8)},
+    {"data": 0},
+    {"byte_offset": 4},
+    {"byte_offset": 2**64 - 1},
+    {"dtype": (99, 8, 1)},
+    {"dtype": (2, 33, 1)},
+    {"dtype": (1, 4, 1)},
+    {"dtype": (2, 32, 4)},
+    {"dtype": (2, 32, 0)},
+    {"ndim": 65},
+    {"ndim": -1},
+    {"ndim": 2**31 - 1},
+    {"device": (2, 0)},
+    {"device": (3, 0)},
+    {"device": (1, 7)},
+    {"device": (10, 0)},
+    {"device": (2, -1)},
+    {"device": (-1, 0)},
+]
+NUMBERS = [
+    ((2, 3), (3, 1)),
+    ((3, 2), (1, 3)),
+    ((), ()),
+    ((0,), (1,)),
+    ((0, 3), (2**40, 2**61)),
+    ((2, -3), (3, 1)),
+    ((-1,), (1,)),
+    ((2**62,), (1,)),
+    ((2**31, 2**31, 2), (0, 0, 0)),
+    ((2,), (2**61,)),
+    ((2,), (-(2**61),)),
+    ((2,), (-(2**63),)),
+    ((2,), (2**60,)),
+    ((3,), (-1,)),
+    ((2**61 - 1,), (1,)),
+    ((2**61,), (1,)),
+    ((1,) * 64, (1,) * 64),
+    ((2, 0, -1), (1, 1, 1)),
+]
 
 
 @pytest.mark.parametrize("fields", CASES, ids=str)
 def test_fields(way, fields):
-    for shape, strides in ((2, 3), (3, 1)), ((2, 2), (3, 1)):        # fields that were never seen, and extents that were not
+    for shape, strides in ((2, 3), (3, 1)), ((2, 2), (3, 1)):  # fields that were never seen, and extents that were not
         tell_apart(way, lambda: side_by_side(shape, strides, **fields))
 
 
@@ -83,12 +134,22 @@ def test_numbers(way, shape, strides):
         tell_apart(way, lambda: side_by_side(shape, strides))
 
 
-@pytest.mark.parametrize("fields", [{"shape": 0, "strides": 0}, {"shape": 1, "strides": 0}, {"strides": 0}, {"strides": 1}, {"ndim": 0, "shape": 0, "strides": 0},
-                                    {"ndim": 0, "shape": 0, "strides": 7}], ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": 0, "strides": 0},
+        {"shape": 1, "strides": 0},
+        {"strides": 0},
+        {"strides": 1},
+        {"ndim": 0, "shape": 0, "strides": 0},
+        {"ndim": 0, "shape": 0, "strides": 7},
+    ],
+    ids=str,
+)
 def test_pointers(way, fields):
     tell_apart(way, lambda: side_by_side((2, 3), (3, 1)))
     tell_apart(way, lambda: side_by_side((2, 3), (3, 1), **fields))
-    tell_apart(way, lambda: Tensor(shape=(2, 3), strides=(3, 1)))    # apart
+    tell_apart(way, lambda: Tensor(shape=(2, 3), strides=(3, 1)))  # apart
 
 
 def tell_apart(way, make):
@@ -102,7 +163,19 @@ def tell_apart(way, make):
         choosing.shortcuts.pop(short)
 
 
-@pytest.mark.parametrize("fields", [{}, {"strides": (1, 2)}, {"data": 0}, {"byte_offset": 4}, {"dtype": (1, 4, 1)}, {"shape": (2, -3)}, {"device": (2, 0)}], ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"strides": (1, 2)},
+        {"data": 0},
+        {"byte_offset": 4},
+        {"dtype": (1, 4, 1)},
+        {"shape": (2, -3)},
+        {"device": (2, 0)},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("way", ["describe_jax"], indirect=True)
 def test_legacy_capsules(way, fields):
     tell_apart(way, lambda: Tensor(version=None, **{"shape": (2, 3), **fields}))
@@ -128,7 +201,7 @@ def test_what_is_no_capsule(short):
             with pytest.raises(errors.ProtocolError, match="no PyCapsule"):
                 view(Given(Tensor(), capsule=given))
         used = Tensor().capsule()
-        kept = view(used)                                # consumed: the name says so
+        kept = view(used)  # consumed: the name says so
         with pytest.raises(errors.ProtocolError, match="consumed already"):
             view(Given(Tensor(), capsule=used))
         del kept
@@ -139,7 +212,9 @@ def test_what_is_no_capsule(short):
 def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
     monkeypatch.setattr(module("strided"), "describe", None)
     for extents, steps in ((2, 3), (3, 1)), ((4, 5), (1, 4)), ((4, 5), (1, 4)), ((6,), (2,)), ((), ()):
-        assert view(short(lambda extents=extents, steps=steps: side_by_side(extents, steps))).strides == tuple([4 * step for step in steps])
+        assert view(short(lambda extents=extents, steps=steps: side_by_side(extents, steps))).strides == tuple(
+            [4 * step for step in steps]
+        )
 
 
 def test_of_a_million_layouts_some_are_kept(short, way):

@@ -1,4 +1,5 @@
 """driver/ again, in every mode of the emulator: late and shuffled work show what eager work hides; and without fast paths."""
+
 from __future__ import annotations
 
 import sys
@@ -11,7 +12,9 @@ from tests.reruns.test_pythons import NEWEST, THIS
 pytestmark = pytest.mark.heavy
 
 
-MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (NEWEST == THIS)     # else test_pythons.py does these on a newer one
+MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (
+    NEWEST == THIS
+)  # else test_pythons.py does these on a newer one
 
 
 @pytest.mark.parametrize("mode, seed", MODES)

@@ -1,11 +1,12 @@
 """null/ and driver/ again, on every Python of this machine but the one that runs this, each in an environment of its own."""
+
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, Optional
 
 import pytest
 
@@ -24,8 +25,12 @@ def candidates(version: str) -> Iterator[Path]:
         if os.path.isabs(folder):
             yield Path(folder, f"python{version}")
     for root, pattern in (
-            (Path(os.environ.get("PYENV_ROOT") or home / ".pyenv"), f"versions/{version}*/bin/python{version}"),
-            (Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python"), f"cpython-{version}*/bin/python{version}")):
+        (Path(os.environ.get("PYENV_ROOT") or home / ".pyenv"), f"versions/{version}*/bin/python{version}"),
+        (
+            Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python"),
+            f"cpython-{version}*/bin/python{version}",
+        ),
+    ):
         yield from sorted(root.glob(pattern), reverse=True)
 
 
@@ -33,17 +38,24 @@ def works(python: Path, version: str) -> bool:
     """Tell whether this is a Python that can make an environment; pyenv's shims, for one, may stand for nothing."""
     check = f"import ctypes, ensurepip, ssl, sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
     try:
-        return subprocess.run([python, "-c", check], timeout=60, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+        return (
+            subprocess.run(
+                [python, "-c", check], timeout=60, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ).returncode
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
-def found(version: str) -> Optional[Path]:
+def found(version: str) -> Path | None:
     """Return the first Python of this version that works, or None."""
     return next((python for python in candidates(version) if python.is_file() and works(python, version)), None)
 
 
-PYTHONS = {version: python for version in VERSIONS if version != THIS for python in [found(version)] if python is not None}
+PYTHONS = {
+    version: python for version in VERSIONS if version != THIS for python in [found(version)] if python is not None
+}
 NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 
 
@@ -56,5 +68,8 @@ def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
 @pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py does it on this one")
 @pytest.mark.parametrize("mode", ["lazy", "random"])
 def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:
-    output = rerun([str(PYTHONS[NEWEST]), "-m", "tests", "driver", "--", "--numprocesses=0", "--mode", mode, "--seed", "3"], timeout=1800)
+    output = rerun(
+        [str(PYTHONS[NEWEST]), "-m", "tests", "driver", "--", "--numprocesses=0", "--mode", mode, "--seed", "3"],
+        timeout=1800,
+    )
     assert f"-- Python {NEWEST}." in output and f"{mode} mode" in output

@@ -1,4 +1,5 @@
 """interop/ again with the large libraries, each group in an environment of its own: PyTorch, JAX, Warp, DALI, Dr.Jit, TensorFlow, Paddle."""
+
 from __future__ import annotations
 
 import re
@@ -10,10 +11,22 @@ from tests.__main__ import environment
 from tests.conftest import Rerun
 from tests.systems_table import ENVIRONMENTS, TOOLS
 
-pytestmark = [pytest.mark.heavy, pytest.mark.skipif(sys.version_info < (3, 11) or not sys.platform.startswith("linux"),
-                                                    reason="where these libraries have wheels: Linux, Python 3.11 and later")]
-TESTS = [f"tests/interop/test_{name}.py" for name in ("systems", "table", "particular", "live_bugs", "bug_classes")]      # the others need none of these
-EXPECTED = {"torch": ("torch",), "arrays": ("jax", "warp", "nvidia.dali.tensors", "drjit"), "tensorflow": ("tensorflow",), "paddle": ("paddle",)}
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(
+        sys.version_info < (3, 11) or not sys.platform.startswith("linux"),
+        reason="where these libraries have wheels: Linux, Python 3.11 and later",
+    ),
+]
+TESTS = [
+    f"tests/interop/test_{name}.py" for name in ("systems", "table", "particular", "live_bugs", "bug_classes")
+]  # the others need none of these
+EXPECTED = {
+    "torch": ("torch",),
+    "arrays": ("jax", "warp", "nvidia.dali.tensors", "drjit"),
+    "tensorflow": ("tensorflow",),
+    "paddle": ("paddle",),
+}
 
 
 @pytest.mark.parametrize("group", ENVIRONMENTS)
@@ -27,6 +40,19 @@ def test_interop_tests_pass(rerun: Rerun, group: str) -> None:
     output = rerun([python, "-m", "pytest", *TESTS, "-v", "--durations=5"], timeout=900)
     for name in EXPECTED[group]:
         assert re.search(rf"test_theirs_comes_here\[{re.escape(name)}\] PASSED", output), f"{name} was not tested"
-    rerun([python, "-m", "pytest", "--heavy", TESTS[0], "-k", " or ".join(name.rpartition(".")[2] for name in EXPECTED[group])], timeout=900)
-    if group == "torch":                                  # whose README block needs it
-        assert "1 passed" in rerun([python, "-m", "pytest", "tests/docs/test_blocks.py", "-k", "test_every_block_runs and README"])
+    rerun(
+        [
+            python,
+            "-m",
+            "pytest",
+            "--heavy",
+            TESTS[0],
+            "-k",
+            " or ".join(name.rpartition(".")[2] for name in EXPECTED[group]),
+        ],
+        timeout=900,
+    )
+    if group == "torch":  # whose README block needs it
+        assert "1 passed" in rerun(
+            [python, "-m", "pytest", "tests/docs/test_blocks.py", "-k", "test_every_block_runs and README"]
+        )

@@ -1,4 +1,5 @@
 """Copies of the package, vendored by its own command."""
+
 from __future__ import annotations
 
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 
 from tests.subject import NAME, ROOT
 
-NESTED = "someproject._vendor.gpu"                # three folders down, under another name
+NESTED = "someproject._vendor.gpu"  # three folders down, under another name
 PAIR = "first_copy", "second_copy"
 
 

@@ -1,4 +1,5 @@
 """A nested copy under another name passes the tests, and runs."""
+
 from __future__ import annotations
 
 import sys
@@ -13,8 +14,19 @@ from .conftest import NESTED
 
 @pytest.mark.parametrize("folder", ["null", "driver"])
 def test_a_renamed_copy_passes_the_tests(rerun: Rerun, site: Path, pytestconfig: pytest.Config, folder: str) -> None:
-    output = rerun([sys.executable, "-m", "pytest", f"tests/{folder}", "-p", "no:cacheprovider", "--driver", pytestconfig.getoption("driver")],
-                   env={"TESTED_PACKAGE": NESTED, "PYTHONPATH": str(site)})
+    output = rerun(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"tests/{folder}",
+            "-p",
+            "no:cacheprovider",
+            "--driver",
+            pytestconfig.getoption("driver"),
+        ],
+        env={"TESTED_PACKAGE": NESTED, "PYTHONPATH": str(site)},
+    )
     assert f"package: {NESTED}" in output
 
 

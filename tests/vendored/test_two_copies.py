@@ -1,4 +1,5 @@
 """Two copies in one process: neither knows the other, and each is to the other a library like any."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -22,13 +23,16 @@ START = """
             module["vector_add"].launch(a, b, c, len(values), grid=8, block=128)
             copy.synchronize()
 """
-ONE_DRIVER = START + """
+ONE_DRIVER = (
+    START
+    + """
     from first_copy.emulator import Emulator
     emulator = Emulator(devices=2)
     one.use(emulator)                             # as both would load the one libcuda of a machine
     two.use(emulator)
     device = one.Device(0)
 """
+)
 END = """
     gc.collect()
     for copy in (one, two):
@@ -46,6 +50,7 @@ Both = Callable[[str], None]
 @pytest.fixture
 def both(python: Python, site: Path) -> Both:
     """Run a snippet that can import both copies and not the original; it ends quietly or the test fails."""
+
     def run(code: str) -> None:
         result = python(code, env={"PYTHONPATH": str(site), "RAWCUDA_DRIVER": None, "RAWCUDA_EMULATOR": None})
         assert result.returncode == 0 and not result.stderr, result.stdout + result.stderr
@@ -54,7 +59,9 @@ def both(python: Python, site: Path) -> Both:
 
 
 def test_each_has_an_emulator_of_its_own(both: Both) -> None:
-    both(START + """
+    both(
+        START
+        + """
     for copy in (one, two):
         copy.use("emulator")
     assert one.cu.libcuda is not two.cu.libcuda
@@ -64,11 +71,14 @@ def test_each_has_an_emulator_of_its_own(both: Both) -> None:
         add(copy, a, a, c)
         assert c.tolist() == list(doubled)
     assert "rawcuda" not in sys.modules
-    """)
+    """
+    )
 
 
 def test_both_use_one_driver(both: Both) -> None:
-    both(ONE_DRIVER + """
+    both(
+        ONE_DRIVER
+        + """
     results = []
     for copy in (one, two):
         a, c = copy.Device(0).upload(values), copy.Device(0).empty(len(values), "float32")
@@ -76,12 +86,16 @@ def test_both_use_one_driver(both: Both) -> None:
         results.append(c.tolist())
         del a, c
     assert results == [list(doubled)] * 2
-    """ + END)
+    """
+        + END
+    )
 
 
 @pytest.mark.parametrize("exporter", ["memory", "view", "memory.view().reinterpret('float32')"])
 def test_one_launches_on_memory_of_the_other(both: Both, exporter: str) -> None:
-    both(ONE_DRIVER + f"""
+    both(
+        ONE_DRIVER
+        + f"""
     memory = device.allocate(4 * len(values))
     memory.copy_from(values)
     view = device.upload(values)
@@ -90,12 +104,16 @@ def test_one_launches_on_memory_of_the_other(both: Both, exporter: str) -> None:
     assert c.tolist() == list(doubled)
     del a, c, view
     memory.close()
-    """ + END)
+    """
+        + END
+    )
 
 
 @pytest.mark.parametrize("protocol", ["dlpack", "cuda_array_interface"])
 def test_one_views_device_memory_of_the_other(both: Both, protocol: str) -> None:
-    both(ONE_DRIVER + f"""
+    both(
+        ONE_DRIVER
+        + f"""
     original = device.upload(values)
     view = two.view(original, protocol={protocol!r})
     assert (view.ptr, view.shape, view.strides, str(view.dtype), view.device) \\
@@ -109,23 +127,36 @@ def test_one_views_device_memory_of_the_other(both: Both, protocol: str) -> None
     gc.collect()
     assert back.tolist() == list(values)[1::3]
     del view, part, back
-    """ + END)
+    """
+        + END
+    )
 
 
-@pytest.mark.parametrize("protocol, exporter", [
-    ("dlpack", "one.view(values)"), ("array_interface", "one.view(values)"), ("buffer", "one.view(values).memoryview()")])
+@pytest.mark.parametrize(
+    "protocol, exporter",
+    [
+        ("dlpack", "one.view(values)"),
+        ("array_interface", "one.view(values)"),
+        ("buffer", "one.view(values).memoryview()"),
+    ],
+)
 def test_one_views_host_memory_of_the_other_without_a_driver(both: Both, protocol: str, exporter: str) -> None:
-    both(START + f"""
+    both(
+        START
+        + f"""
     view = two.view({exporter}, protocol={protocol!r})
     assert view.tolist() == list(values) and view.device == ("cpu", 0)
     view[5:6].fill(7)
     assert values[5] == 7
     assert not {{name for name in sys.modules if name.endswith("_copy.driver")}}
-    """)
+    """
+    )
 
 
 def test_copies_and_streams_cross(both: Both) -> None:
-    both(ONE_DRIVER + """
+    both(
+        ONE_DRIVER
+        + """
     with device.stream() as stream, two.Device(0).stream() as other:
         a, b = device.upload(values), two.Device(0).empty(len(values), "float32")
         two.copy(b, a, stream=stream)             # the other's stream, by __cuda_stream__
@@ -135,11 +166,15 @@ def test_copies_and_streams_cross(both: Both) -> None:
         assert b.tolist() == list(values) == a.tolist()
         assert two.view(a, stream=stream).tolist() == list(values)
         del a, b
-    """ + END)
+    """
+        + END
+    )
 
 
 def test_each_catches_the_others_errors_by_their_builtin_bases(both: Both) -> None:
-    both(ONE_DRIVER + """
+    both(
+        ONE_DRIVER
+        + """
     import builtins
     from first_copy import errors as first
     from second_copy import errors as second
@@ -180,12 +215,17 @@ def test_each_catches_the_others_errors_by_their_builtin_bases(both: Both) -> No
         def __dlpack_device__(self):
             return 1, 0
     assert two.view(Refusing()).protocol == "array_interface"
-    """ + END)
+    """
+        + END
+    )
 
 
 def test_exports_to_each_other_may_outlive_the_interpreter(both: Both) -> None:
-    both(ONE_DRIVER + """
+    both(
+        ONE_DRIVER
+        + """
     views = [two.view(device.upload(values)), one.view(two.Device(0).upload(values)), two.view(one.view(values))]
     capsules = [view.__dlpack__() for view in views]
     sys.modules["kept for later"] = views, capsules
-    """)
+    """
+    )

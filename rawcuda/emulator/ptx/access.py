@@ -99,7 +99,9 @@ class AccessEmitter(Emitter):
         if len(sources) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
-        self.touch(index, code, width * len(sources), False, [] if type == "b128" else values, self._is_watched(shape), note)
+        self.touch(
+            index, code, width * len(sources), False, [] if type == "b128" else values, self._is_watched(shape), note
+        )
         for at, text in enumerate(values):
             if type == "b128":
                 where = f"{index} + {2 * at}" if at else index
@@ -133,12 +135,23 @@ class AccessEmitter(Emitter):
         if values is not None:
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
-            self.put(f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, {note.offset}, {total}, {note.space!r})", note)
+            self.put(
+                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, {note.offset}, {total}, {note.space!r})",
+                note,
+            )
         if watched:
             self.put_order()
 
     def _touch_shared(
-        self, index: str, width: int, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
+        self,
+        index: str,
+        width: int,
+        code: str,
+        total: int,
+        judged: bool,
+        values: list[str] | None,
+        watched: bool,
+        note: Note,
     ) -> None:
         granule = self.unit.granule
         if not granule:
@@ -199,7 +212,11 @@ class AccessEmitter(Emitter):
             if not isinstance(operand, Vector) or operand.round or len(operand.items) != count:
                 raise self.mismatch(instruction)
             items = operand.items
-            most = 256 if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu" else 128
+            most = (
+                256
+                if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu"
+                else 128
+            )
             if BITS[type] * count > most:
                 raise self.reject(f"Vector of {BITS[type] * count} bits is too wide for '{instruction.opcode}'")
         for item in items:
@@ -238,7 +255,12 @@ class AccessEmitter(Emitter):
             space = space or held
         elif isinstance(address.base, Register):
             type = address.base.type
-            if BITS[type] < 32 or type[0] == "f" or type == "b128" or (BITS[type] == 32 and space in ("", "global", "const")):
+            if (
+                BITS[type] < 32
+                or type[0] == "f"
+                or type == "b128"
+                or (BITS[type] == 32 and space in ("", "global", "const"))
+            ):
                 raise self.mismatch(instruction)
         elif space != "local":
             raise self.reject("Immediate addresses allowed only for .local state space")
@@ -296,14 +318,20 @@ class AccessEmitter(Emitter):
         self._put_reach(base, offset, code, total, verb, note)
         self.put("if keep is not None:")
         self.indent += 1
-        self.put(f"v{number}, lo{number}, n{number} = keep; m{number} = m" if self.unit.watch else f"v{number}, lo{number}, n{number} = keep")
+        self.put(
+            f"v{number}, lo{number}, n{number} = keep; m{number} = m"
+            if self.unit.watch
+            else f"v{number}, lo{number}, n{number} = keep"
+        )
         self.indent -= 2
         return "w", index, note
 
     def _put_frame(self, place: str, code: str) -> None:
         """Look first in the function's own frame."""
         self.local_views[code] = None
-        self.put(f"i = {place}; w = frame_{code}; m = mark_{code}" if self.unit.watch else f"i = {place}; w = frame_{code}")
+        self.put(
+            f"i = {place}; w = frame_{code}; m = mark_{code}" if self.unit.watch else f"i = {place}; w = frame_{code}"
+        )
         self.marks = "m"
 
     def _put_reach(self, base: str, offset: int, code: str, total: int, verb: str, note: Note) -> None:
@@ -317,7 +345,10 @@ class AccessEmitter(Emitter):
             self.needs_watch = True
             place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
             start = f"({place}) // {granule}, {count}"
-            call = {"read": f"watch_read({start}, False, {self.line})", "write": f"watch_write({start}, {self.line})"}.get(verb, f"watch_mark({start})")
+            call = {
+                "read": f"watch_read({start}, False, {self.line})",
+                "write": f"watch_write({start}, {self.line})",
+            }.get(verb, f"watch_mark({start})")
             self.put(f"if 0 <= {place} < {1 << 40:#x}: {call}", note)
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
@@ -353,7 +384,10 @@ class AccessEmitter(Emitter):
         if name not in known:
             known.add(name)
             plain = f"{base} >> {shift}" if shift else base
-            self.put(f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, {total}, {shift})", note)
+            self.put(
+                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, {total}, {shift})",
+                note,
+            )
         return name
 
     def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
@@ -385,7 +419,11 @@ class AccessEmitter(Emitter):
                 continue
             assert isinstance(target, Register)
             held = self.holds_float[target.index] and BITS[target.type] == BITS[type]
-            if isinstance(base, Symbol) and isinstance(base.target, Variable) and not self.is_kernel_parameter(base.target):
+            if (
+                isinstance(base, Symbol)
+                and isinstance(base.target, Variable)
+                and not self.is_kernel_parameter(base.target)
+            ):
                 text = self.read_slot(base.target, where + base.offset, type, held)
             else:
                 code = ("f" if BITS[type] == 32 else "d") if held else (_SIGNED if signed else _CODES)[BITS[type]]

@@ -14,7 +14,20 @@ from .convert import ConvertEmitter
 from .emit import FLOAT_TYPES, Note
 from .forms import check_read, check_written
 from .syntax import (
-    BITS, Address, Function, Instruction, Int, Name, Not, Pair, Prototype, Register, Sink, Symbol, Variable, Vector,
+    BITS,
+    Address,
+    Function,
+    Instruction,
+    Int,
+    Name,
+    Not,
+    Pair,
+    Prototype,
+    Register,
+    Sink,
+    Symbol,
+    Variable,
+    Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -113,7 +126,9 @@ class ControlEmitter(ConvertEmitter):
             raise self.reject(f"Unknown symbol '{label.text[:80]}'")
         return Prototype(function.returns, function.parameters)
 
-    def _callee(self, instruction: Instruction, callee: Function | None, target: Operand | None, texts: list[str]) -> str:
+    def _callee(
+        self, instruction: Instruction, callee: Function | None, target: Operand | None, texts: list[str]
+    ) -> str:
         if callee is None:
             if not isinstance(target, Register) or BITS[target.type] != 64:
                 raise self.mismatch(instruction)
@@ -184,7 +199,9 @@ class ControlEmitter(ConvertEmitter):
         verb = "arrive" if "arrive" in shape.chosen else "sync"
         if verb == "arrive" and isinstance(count, Int) and not count.value:
             raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
-        self.put(f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}, {self._aligned(instruction)}")
+        self.put(
+            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}, {self._aligned(instruction)}"
+        )
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
         """Refuse what needs several blocks at once."""
@@ -211,7 +228,9 @@ class ControlEmitter(ConvertEmitter):
         if count is not None:
             check_read(instruction, count, "u32", False)
         text = self.value(source, "pred")
-        self.put(f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, {self._aligned(instruction)}")
+        self.put(
+            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, {self._aligned(instruction)}"
+        )
         self.assign(target, type, "x")
 
     def _aligned(self, instruction: Instruction) -> bool:
@@ -424,7 +443,11 @@ class ControlEmitter(ConvertEmitter):
         """Copy from global to shared memory, at once."""
         target, source, size = instruction.operands[:3]
         assert isinstance(target, Address) and isinstance(source, Address)
-        if not isinstance(size, Int) or size.value not in (4, 8, 16) or ("cg" in shape.chosen.values() and size.value != 16):
+        if (
+            not isinstance(size, Int)
+            or size.value not in (4, 8, 16)
+            or ("cg" in shape.chosen.values() and size.value != 16)
+        ):
             raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
         total = size.value
         wanted = instruction.operands[3] if len(instruction.operands) == 4 else None

@@ -89,7 +89,9 @@ class ConvertEmitter(DataEmitter):
             return f"{self.signed(source, type)} & {mask(want)}"
         return self.value(source, type)
 
-    def _to_float(self, target: Operand, to: str, type: str, value: str, rounding: str | None, chosen: dict[str, str]) -> None:
+    def _to_float(
+        self, target: Operand, to: str, type: str, value: str, rounding: str | None, chosen: dict[str, str]
+    ) -> None:
         saturate, ftz = "sat" in chosen, "ftz" in chosen
         if to in ("f16", "bf16"):
             flags = ",".join(word for word in ("sat", "relu", "satfinite") if word in chosen.values())
@@ -121,7 +123,11 @@ class ConvertEmitter(DataEmitter):
         chosen = shape.chosen
         flags = ",".join(word for word in ("relu", "satfinite") if word in chosen)
         mode = chosen.get("rn|rz", "rna")
-        self.assign(instruction.operands[0], "b32", f"to_tf32({self.value(instruction.operands[1], 'f32')}, {mode!r}, {flags!r})")
+        self.assign(
+            instruction.operands[0],
+            "b32",
+            f"to_tf32({self.value(instruction.operands[1], 'f32')}, {mode!r}, {flags!r})",
+        )
 
 
 def _range(type: str) -> tuple[int, int]:

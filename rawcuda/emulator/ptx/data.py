@@ -26,7 +26,18 @@ _NAN_AWARE = {"eq": "{a} == {b}", "ne": "({a} < {b} or {a} > {b})", "lt": "{a} <
               "gt": "{a} > {b}", "ge": "{a} >= {b}", "equ": "not ({a} < {b} or {a} > {b})", "neu": "{a} != {b}",
               "ltu": "not {a} >= {b}", "leu": "not {a} > {b}", "gtu": "not {a} <= {b}", "geu": "not {a} < {b}",
               "num": "({a} == {a} and {b} == {b})", "nan": "({a} != {a} or {b} != {b})"}  # fmt: skip
-_WHOLE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+_WHOLE = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 
 
 class DataEmitter(AccessEmitter):
@@ -125,7 +136,9 @@ class DataEmitter(AccessEmitter):
         architecture = self.unit.module.architecture
         if shape.type == "f32" and ("c" in values and architecture < (10, 0) or suffix and architecture < (8, 0)):
             least = "sm_100" if "c" in values else "sm_80"
-            raise self.reject(f"Feature '{instruction.text}' with {len(values)} input operands requires .target {least} or higher")
+            raise self.reject(
+                f"Feature '{instruction.text}' with {len(values)} input operands requires .target {least} or higher"
+            )
         if "abs" in shape.chosen and "c" not in values and "xorsign" not in shape.chosen:
             raise self.reject("Modifier '.abs' requires modifier '.xorsign'")
         if "xorsign" in shape.chosen:
@@ -418,7 +431,11 @@ class DataEmitter(AccessEmitter):
 
     def _unpack(self, instruction: Instruction, target: Vector, source: Operand, type: str) -> None:
         bits = self._pieces(instruction, target, type)
-        if not isinstance(source, (Register, Int, Float)) or isinstance(source, Register) and BITS[source.type] != BITS[type]:
+        if (
+            not isinstance(source, (Register, Int, Float))
+            or isinstance(source, Register)
+            and BITS[source.type] != BITS[type]
+        ):
             raise self.mismatch(instruction)
         self.put(f"x = {self.value(source, type)}")
         for at, item in enumerate(target.items):
@@ -436,7 +453,9 @@ class DataEmitter(AccessEmitter):
             if not isinstance(source.target, Variable) or source.target.space != space:
                 raise self.mismatch(instruction)
             text = self.symbol(source)
-        elif isinstance(source, Int) or isinstance(source, Register) and BITS[source.type] == 64 and source.type != "f64":
+        elif (
+            isinstance(source, Int) or isinstance(source, Register) and BITS[source.type] == 64 and source.type != "f64"
+        ):
             text = self.value(source, "b64")
         else:
             raise self.mismatch(instruction)
@@ -451,5 +470,7 @@ class DataEmitter(AccessEmitter):
         if space == "shared::cluster":
             space = "shared"
         self.assign(
-            instruction.operands[0], "pred", f"L.in_space({space.split('::')[0]!r}, {self.value(instruction.operands[1], 'b64')})"
+            instruction.operands[0],
+            "pred",
+            f"L.in_space({space.split('::')[0]!r}, {self.value(instruction.operands[1], 'b64')})",
         )

@@ -51,7 +51,9 @@ def number(tokens: Tokens) -> Int | Float:
         for digit in digits[2:] if base in (2, 16) else digits:
             if value >> 63:
                 raise tokens.fail("Constant overflow")
-            value = value * base + int(digit, base) & _M64  # as ptxas counts: 2 ** 64 is 0, and ten times that an overflow
+            value = (
+                value * base + int(digit, base) & _M64
+            )  # as ptxas counts: 2 ** 64 is 0, and ten times that an overflow
     except ValueError:
         raise tokens.unexpected("a number") from None
     tokens.advance()

@@ -14,7 +14,19 @@ import struct
 
 from .operands import SPECIAL
 from .syntax import (
-    BITS, Float, Function, Instruction, Int, Not, Pair, Register, Rejected, Sink, Special, Symbol, Variable,
+    BITS,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Not,
+    Pair,
+    Register,
+    Rejected,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
 )  # fmt: skip
 
 TYPE_CHECKING = False

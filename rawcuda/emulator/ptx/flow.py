@@ -21,7 +21,7 @@ from .syntax import Function, Instruction, Label, Name, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator
+    from collections.abc import Iterator
 
 __all__ = ["Block", "Plan", "blocks_of", "plan"]
 
@@ -366,7 +366,9 @@ def _natural_loop(body: set[int], latch: int, before: list[list[int]]) -> None:
             stack.extend(before[number])
 
 
-def _loop_chains(order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]) -> dict[int, list[int]] | None:
+def _loop_chains(
+    order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]
+) -> dict[int, list[int]] | None:
     """List for each block the headers of the loops around it, outermost first; None where there are too many."""
     chains: dict[int, list[int]] = {}
     for number in order:

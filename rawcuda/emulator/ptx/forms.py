@@ -26,12 +26,25 @@ Read next    the tables: opcodes.py
 from __future__ import annotations
 
 from .syntax import (
-    BITS, Address, Float, Instruction, Int, Name, Not, Pair, Register, Rejected, Sink, Special, Symbol, Vector,
+    BITS,
+    Address,
+    Float,
+    Instruction,
+    Int,
+    Name,
+    Not,
+    Pair,
+    Register,
+    Rejected,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable
+    from collections.abc import Iterable
 
     from .syntax import Operand
 
@@ -120,8 +133,12 @@ class Form:
                     self.version = (int(word[1]), int(word[3:]))
                 continue
             optional = word[-1] == "?"
-            name, _, words_of_it = word[1:].rstrip("?").partition(":") if "::" not in word else (word[1:].rstrip("?"), "", "")
-            self.choices.append((name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional))
+            name, _, words_of_it = (
+                word[1:].rstrip("?").partition(":") if "::" not in word else (word[1:].rstrip("?"), "", "")
+            )
+            self.choices.append(
+                (name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional)
+            )
         self.types = tuple(frozenset(group.split()) for group in row[1].split("/")) if row[1] else ()
         self.slots = tuple(Slot(word) for word in row[2].split())
         self.result = row[3]
@@ -251,7 +268,9 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
         if word in _SINCE:
             (major, minor), (wide, narrow) = _SINCE[word]
             if version < (major, minor):
-                raise Rejected.at(instruction.line, f"Feature '.{word}' requires PTX ISA .version {major}.{minor} or later")
+                raise Rejected.at(
+                    instruction.line, f"Feature '.{word}' requires PTX ISA .version {major}.{minor} or later"
+                )
             if architecture < (wide, narrow):
                 raise Rejected.at(instruction.line, f"Feature '.{word}' requires .target sm_{wide}{narrow} or higher")
     if not form.least <= len(operands) <= form.most:

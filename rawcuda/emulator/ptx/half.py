@@ -15,8 +15,23 @@ import struct
 from math import copysign, inf
 
 from .rounding import (
-    NAN, TINY, bits_of_32, directed_add, directed_fma, directed_mul, directed_sub, float_of_32, maximum, maximum_nan, minimum,
-    minimum_nan, power_of_two, round_ratio, signs_multiplied, to_integer_value, to_whole,
+    NAN,
+    TINY,
+    bits_of_32,
+    directed_add,
+    directed_fma,
+    directed_mul,
+    directed_sub,
+    float_of_32,
+    maximum,
+    maximum_nan,
+    minimum,
+    minimum_nan,
+    power_of_two,
+    round_ratio,
+    signs_multiplied,
+    to_integer_value,
+    to_whole,
 )  # fmt: skip
 
 TYPE_CHECKING = False
@@ -180,7 +195,12 @@ def half_max(type: str, flags: str, a: int, b: int) -> int:
 
 
 def _extreme(
-    type: str, words: list[str], plain: Callable[[float, float], float], strict: Callable[[float, float], float], a: int, b: int
+    type: str,
+    words: list[str],
+    plain: Callable[[float, float], float],
+    strict: Callable[[float, float], float],
+    a: int,
+    b: int,
 ) -> int:
     x, y = from_half(type, a), from_half(type, b)
     pick = strict if "NaN" in words else plain
@@ -227,6 +247,7 @@ def to_integer(type: str, value: float, mode: str, to: str) -> int:
 
 
 # -- two float32 in 64 bits, a half and a float32, four bytes
+
 
 def _flush_32(value: float) -> float:
     return value * 0.0 if -TINY < value < TINY else value

@@ -25,8 +25,12 @@ _SINCE = {
     "sm_87": (7, 4), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0), "sm_100": (8, 6), "sm_101": (8, 6), "sm_120": (8, 7),
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
-_VERSIONS = frozenset(  # of which .version is one, minor numbers from 0 on; what is newer than this list is left to `newest`
-    (major, minor) for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8)) for minor in range(most + 1)
+_VERSIONS = (
+    frozenset(  # of which .version is one, minor numbers from 0 on; what is newer than this list is left to `newest`
+        (major, minor)
+        for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
+        for minor in range(most + 1)
+    )
 )
 _OPTIONS = ("texmode_unified", "texmode_independent", "debug")
 LONGEST_NUMBER = 400  # digits
@@ -46,7 +50,9 @@ def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architect
     while tokens.accept(".target"):  # the last one counts
         _read_target(tokens, made)
     suffix = made.target[-1]
-    strange = suffix == "a" and made.architecture != architecture or suffix == "f" and made.architecture[0] != architecture[0]
+    strange = (
+        suffix == "a" and made.architecture != architecture or suffix == "f" and made.architecture[0] != architecture[0]
+    )
     if made.architecture > architecture or strange:
         raise Rejected(
             NO_BINARY_FOR_GPU,
@@ -61,9 +67,15 @@ def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architect
 
 def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None:
     number = tokens.text.split(".")
-    if tokens.kind != NUMBER or len(number) != 2 or not all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in number):
+    if (
+        tokens.kind != NUMBER
+        or len(number) != 2
+        or not all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in number)
+    ):
         raise tokens.unexpected("a version such as 6.3")
-    major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as ptxas reads them: 7.10 is 8.0 there, 9.4294967296 is 9.0
+    major, minor = (
+        int(part) & 0xFFFFFFFF for part in number
+    )  # as ptxas reads them: 7.10 is 8.0 there, 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
     if made.version > newest or made.version < (9, 0) and made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
@@ -83,7 +95,9 @@ def _read_target(tokens: Tokens, made: Module) -> None:
             if since is None:  # an architecture's own features came with it, its family's with 8.8
                 since = max(_SINCE.get(tokens.text.rstrip("af"), (0, 0)), (8, 8) if match.group(3) == "f" else (0, 0))
             if made.version < since:
-                raise tokens.fail(f"PTX .version {made.version[0]}.{made.version[1]} does not support .target {tokens.text}")
+                raise tokens.fail(
+                    f"PTX .version {made.version[0]}.{made.version[1]} does not support .target {tokens.text}"
+                )
         elif tokens.kind != WORD:
             raise tokens.unexpected("a target such as sm_50")
         elif tokens.text not in _OPTIONS:

@@ -20,8 +20,9 @@ from .unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_W
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable
 
     Keep = tuple[memoryview, int, int]
 
@@ -144,7 +145,9 @@ class Launch:
         if found is None or address + total > found.base + found.size:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
         if self.allowed is not None and not self.allowed(found):
-            raise Fault(ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it")
+            raise Fault(
+                ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it"
+            )
         if found.written is not None and found.base not in self._met:
             self._met.add(found.base)
             found.settle()
@@ -201,7 +204,9 @@ class Launch:
         if offset % width:
             raise Fault(MISALIGNED_ADDRESS, f"parameter offset {offset} is not a multiple of {width}")
         if offset < 0 or offset + width > len(self.parameters):
-            raise Fault(ILLEGAL_ADDRESS, f"parameter offset {offset}: there are {len(self.parameters)} bytes of parameters")
+            raise Fault(
+                ILLEGAL_ADDRESS, f"parameter offset {offset}: there are {len(self.parameters)} bytes of parameters"
+            )
         return unpack_from("<" + code, self.parameters, offset)[0]
 
     def in_space(self, space: str, address: int) -> bool:
@@ -254,7 +259,9 @@ class Launch:
             turns = turns + REFILL if current == last else 0
             last = current
             if turns > self.limits.turns:
-                raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} turns of its loops: this thread does not end")
+                raise Fault(
+                    LAUNCH_TIMEOUT, f"more than {self.limits.turns} turns of its loops: this thread does not end"
+                )
             if self.after_refill is not None:
                 self.after_refill()
             yield repeat(None, REFILL)
@@ -362,7 +369,9 @@ class Thread:
             frame = min(self.frames, key=lambda each: abs(address - each.low))
             over = address + total - frame.low - frame.size
             side = f"{over} bytes past the end of" if over > 0 else f"{frame.low - address} bytes before"
-            raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables")
+            raise Fault(
+                ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables"
+            )
         raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: this thread has no local memory there")
 
     def parameter(self, address: int, code: str) -> Any:
@@ -396,7 +405,8 @@ class Thread:
         size = len(self.block.shared)
         if place + total > size:
             raise Fault(
-                ILLEGAL_ADDRESS, f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory"
+                ILLEGAL_ADDRESS,
+                f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory",
             )
         return self.block.shared_view(code), place, None
 

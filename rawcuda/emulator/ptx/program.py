@@ -21,7 +21,15 @@ from .parser import parse
 from .report import explain, finding
 from .scheduler import Team, run_plainly
 from .syntax import (
-    INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, Function, Module, Rejected, Symbol, Variable,
+    INVALID_IMAGE,
+    INVALID_PTX,
+    NO_BINARY_FOR_GPU,
+    OUT_OF_MEMORY,
+    Function,
+    Module,
+    Rejected,
+    Symbol,
+    Variable,
 )  # fmt: skip
 from .translate import Translated, translate
 from .unit import Unit
@@ -58,7 +66,9 @@ class Entry:
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
         self.static_shared = translated.shared_size
-        self.local_bytes = sum(t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches)
+        self.local_bytes = sum(
+            t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches
+        )
         self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
         self.registers = min(255, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         limits = function.limits
@@ -95,7 +105,14 @@ class Entry:
         """
         code = self._code
         launch = Launch(
-            self.name, grid, block, bytes(parameters), self.static_shared, dynamic_shared, code.space, limits or Limits()
+            self.name,
+            grid,
+            block,
+            bytes(parameters),
+            self.static_shared,
+            dynamic_shared,
+            code.space,
+            limits or Limits(),
         )
         launch.number = next(_serial)
         launch.allowed = allowed
@@ -343,7 +360,11 @@ def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def load(
-    image: bytes, space: Space, *, architecture: tuple[int, int] = (9, 0), driver_version: int = 13000,
+    image: bytes,
+    space: Space,
+    *,
+    architecture: tuple[int, int] = (9, 0),
+    driver_version: int = 13000,
     dump: Callable[[str], str] | None = None,
 ) -> Code:
     """Load a module: parse, judge and compile all of it.

@@ -58,7 +58,13 @@ class Watch:
 
     def _short_ways(self) -> tuple[Callable[..., None], Callable[..., None], Callable[[], tuple[int, int, int]]]:
         """Make what notes a read and a write of one granule, and what tells which notes a read need not add to."""
-        block, writes, reads, read_lines, write_lines = self.block, self.writes, self.reads, self.read_lines, self.write_lines
+        block, writes, reads, read_lines, write_lines = (
+            self.block,
+            self.writes,
+            self.reads,
+            self.read_lines,
+            self.write_lines,
+        )
         read, write, together = self.read, self.write, self._together
         clock = since = _TICK
 

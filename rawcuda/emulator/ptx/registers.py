@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from .operands import SPECIAL
 from .syntax import (
-    BITS, Address, Float, Function, Instruction, Int, Not, Pair, Register, Special, Symbol, Vector,
+    BITS,
+    Address,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Not,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
 )  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable
+    from collections.abc import Iterable
 
     from .flow import Block
     from .forms import Shape

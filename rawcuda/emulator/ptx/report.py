@@ -38,7 +38,9 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
     return Fault(code, _located(text, frames, launch, lines, module))
 
 
-def finding(text: str, frame: FrameType | None, launch: Launch, filename: str, lines: list[Line], module: Module) -> str:
+def finding(
+    text: str, frame: FrameType | None, launch: Launch, filename: str, lines: list[Line], module: Module
+) -> str:
     """Make the report of something that stops nobody, from the frame that it was found in."""
     frames = []
     while frame is not None:

@@ -436,5 +436,3 @@ def _coarse(value: float) -> float:
     if 0.0 < abs(value) < 2.0**-1022:
         return copysign(0.0, value)
     return float_of_64(bits_of_64(value) & 0xFFFFFFFF00000000)
-
-

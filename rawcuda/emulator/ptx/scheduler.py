@@ -23,7 +23,8 @@ from .rounding import maximum, maximum_nan, minimum, minimum_nan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Generator
+    from collections.abc import Generator
+    from typing import Any, Callable
 
     Request = tuple[Any, ...]
 
@@ -149,7 +150,9 @@ class Team:
             here |= 1 << (t - first)
         for t in members:
             if not mask >> (t - first) & 1:
-                raise Fault(LAUNCH_FAILED, f"thread {t} is not in the member mask {mask:#x} that it gave to a warp operation")
+                raise Fault(
+                    LAUNCH_FAILED, f"thread {t} is not in the member mask {mask:#x} that it gave to a warp operation"
+                )
         for t in self.warps[number]:
             if mask >> (t - first) & 1 and not here >> (t - first) & 1 and self.threads[t] is not None:
                 return False
@@ -262,7 +265,10 @@ class Team:
             if request is not None:
                 places.setdefault(_words(request), []).append(t)
         ended = len(self.threads) - self.left
-        texts = [f"{len(threads)} threads (first: {self.block.launch.index_of(threads[0])}) at {words}" for words, threads in places.items()]
+        texts = [
+            f"{len(threads)} threads (first: {self.block.launch.index_of(threads[0])}) at {words}"
+            for words, threads in places.items()
+        ]
         if ended:
             texts.append(f"{ended} threads have ended")
         return "; ".join(texts)

@@ -52,7 +52,19 @@ class Variable:
     shape   count elements of `type`; size in bytes; initial: (offset, bytes or Symbol, width) in order
     """
 
-    __slots__ = ("name", "space", "type", "size", "alignment", "initial", "line", "linkage", "managed", "scalar", "offset")
+    __slots__ = (
+        "name",
+        "space",
+        "type",
+        "size",
+        "alignment",
+        "initial",
+        "line",
+        "linkage",
+        "managed",
+        "scalar",
+        "offset",
+    )
 
     def __init__(self, name: str, space: str, type: str, size: int, alignment: int, line: int) -> None:
         self.name = name

@@ -247,7 +247,9 @@ class Writer(ControlEmitter):
 
     def _is_nothing(self, plan: Plan, block: Block, target: int) -> bool:
         return (
-            target != EXIT and not plan.is_inline(block.number, target) and plan.jump(block.number, target) == ("", False)
+            target != EXIT
+            and not plan.is_inline(block.number, target)
+            and plan.jump(block.number, target) == ("", False)
         )
 
     def _leaves(self, plan: Plan, block: Block, target: int) -> bool:
@@ -261,7 +263,13 @@ class Writer(ControlEmitter):
         self.put(f"x = {selector}")
         for number, target in enumerate(block.targets):
             last = number == len(block.targets) - 1
-            text = "if 1:" if len(block.targets) == 1 else "else:" if last else f"{'elif' if number else 'if'} x == {number}:"
+            text = (
+                "if 1:"
+                if len(block.targets) == 1
+                else "else:"
+                if last
+                else f"{'elif' if number else 'if'} x == {number}:"
+            )
 
             def head(text: str = text) -> None:
                 self.indent, self.line = indent, line
@@ -430,7 +438,11 @@ class Writer(ControlEmitter):
         """Name what notes the accesses to shared memory."""
         if not self.needs_watch:
             return []
-        names = [name for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine") if name != "mine" or self.needs_mine]
+        names = [
+            name
+            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
+            if name != "mine" or self.needs_mine
+        ]
         return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
 
     def _setup(self) -> list[str]:

@@ -10,7 +10,7 @@ from .flow import Block, Plan, blocks_of, plan
 from .forms import Shape, check
 from .opcodes import TABLE
 from .registers import reads_and_writes
-from .syntax import BITS, Function, Instruction, Module, Name, python_name, Rejected, Symbol, Variable, Vector
+from .syntax import BITS, Function, Instruction, Module, Name, Rejected, Symbol, Variable, Vector, python_name
 
 __all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
@@ -76,7 +76,11 @@ class Unit:
                             widths.append((space, BITS[made.shapes[id(instruction)].type] // 8))
                     elif instruction.opcode == "cp":
                         widths.append(("shared", 4))
-        return min((min(width, 8) for _, width in widths), default=0) if any(v.space == "shared" for v in self._all_shared()) else 0
+        return (
+            min((min(width, 8) for _, width in widths), default=0)
+            if any(v.space == "shared" for v in self._all_shared())
+            else 0
+        )
 
     def _all_shared(self) -> list[Variable]:
         inner = [v for made in self.prepared.values() for v in made.function.variables]
@@ -240,8 +244,13 @@ def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
     opcode = instruction.opcode
     if opcode == "ld":
         return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
-    return opcode == "atom" or opcode == "call" and any(
-        isinstance(o, Symbol) and isinstance(o.target, Function) and o.target.name in watchers for o in instruction.operands
+    return (
+        opcode == "atom"
+        or opcode == "call"
+        and any(
+            isinstance(o, Symbol) and isinstance(o.target, Function) and o.target.name in watchers
+            for o in instruction.operands
+        )
     )
 
 
@@ -279,5 +288,3 @@ def local_layout(function: Function) -> int:
             variable.offset = offset
             offset += variable.size
     return offset
-
-
