@@ -312,7 +312,7 @@ def calls(setup: Setup) -> None:
     sections["async copy of 64 bytes"].add(
         "rawcuda", "copy(a, b, stream=s)", copy=rawcuda.copy, a=target, b=source, s=s
     )
-    from rawcuda import cuda_h
+    from rawcuda.headers import cuda_h
 
     cu = rawcuda.cu
     sections["async copy of 64 bytes"].add(

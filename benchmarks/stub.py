@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 def names() -> list[str]:
     """Return every symbol that a peer may look for."""
     sys.path.insert(0, str(HERE.parent))
-    from rawcuda import cuda_h
+    from rawcuda.headers import cuda_h
 
     found = set(cuda_h.prototypes())
     for header in [

@@ -113,7 +113,7 @@ def interface() -> None:
     section.add("rawcuda, on the legacy stream", "v = f(a)" + READ, f=view, a=exporter)
     section.add("the dict alone", "a.__cuda_array_interface__", a=exporter)
     view(exporter)
-    from rawcuda.cuda_side import spot
+    from rawcuda.gpu.cuda_side import spot
 
     section.add(
         "floor: the dict, and the question to the driver",
@@ -143,9 +143,9 @@ def buffers() -> None:
 
 def least(exported: object) -> object:
     """Return what no export can do without: it gives one ready struct again and again, whose destructor and deleter do nothing."""
-    from rawcuda.callback import callback
-    from rawcuda.cpython import bind
     from rawcuda.dlpack import identify, versioned_name
+    from rawcuda.interpreter.callback import callback
+    from rawcuda.interpreter.cpython import bind
 
     capsule = exported.__dlpack__(max_version=(1, 0))
     nothing = callback(lambda address: None)
@@ -181,7 +181,7 @@ def exports() -> None:
     section.add(
         "floor: NumPy's part, a capsule, two callbacks that do nothing", "f(v)", f=numpy.from_dlpack, v=least(view(a))
     )
-    from rawcuda.callback import callback
+    from rawcuda.interpreter.callback import callback
 
     keeping = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(callback(lambda address: None))
     section.add("two callbacks that keep a pending exception", "f(1); f(1)", f=keeping)

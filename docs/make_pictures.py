@@ -10,7 +10,7 @@ from pathlib import Path
 
 import rawcuda
 from rawcuda.emulator import Emulator
-from rawcuda.pictures import trace_picture, view_picture
+from rawcuda.tools.pictures import trace_picture, view_picture
 from rawcuda.tracing import Call
 
 

@@ -6,9 +6,9 @@ From the checkout:   PYTHONPATH=. python3 examples/exporter.py
 import atexit
 import ctypes
 
-from rawcuda.callback import callback
-from rawcuda.cpython import address_of, bind, c_string, immortal
 from rawcuda.dlpack import DLManagedTensor, DLManagedTensorVersioned
+from rawcuda.interpreter.callback import callback
+from rawcuda.interpreter.cpython import address_of, bind, c_string, immortal
 
 # by whether it is the versioned struct; a capsule keeps the address of its name, so these are never freed
 NAMES = {True: c_string(b"dltensor_versioned"), False: c_string(b"dltensor")}

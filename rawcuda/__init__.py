@@ -11,22 +11,22 @@ __version__ = "0.1.0"
 
 # public name: the module that has it
 _HOMES = {
-    "Device": "device",
-    "devices": "device",
-    "synchronize": "device",
-    "Stream": "stream",
-    "Event": "stream",
-    "NO_SYNC": "stream",
-    "Memory": "memory",
-    "Graph": "graph",
-    "Module": "kernel",
-    "Kernel": "kernel",
-    "Launch": "launch",
-    "In": "arguments",
-    "view": "strided",
-    "copy": "strided",
-    "StridedView": "strided",
-    "explain": "explaining",
+    "Device": "gpu.device",
+    "devices": "gpu.device",
+    "synchronize": "gpu.device",
+    "Stream": "gpu.stream",
+    "Event": "gpu.stream",
+    "NO_SYNC": "gpu.stream",
+    "Memory": "gpu.memory",
+    "Graph": "gpu.graph",
+    "Module": "gpu.kernels.kernel",
+    "Kernel": "gpu.kernels.kernel",
+    "Launch": "gpu.kernels.launch",
+    "In": "gpu.kernels.arguments",
+    "view": "arrays.strided",
+    "copy": "arrays.strided",
+    "StridedView": "arrays.strided",
+    "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -49,10 +49,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .arguments import In as In
-    from .device import Device as Device
-    from .device import devices as devices
-    from .device import synchronize as synchronize
+    from .arrays.strided import StridedView as StridedView
+    from .arrays.strided import copy as copy
+    from .arrays.strided import view as view
     from .driver import Driver, Library
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
@@ -68,18 +67,19 @@ if TYPE_CHECKING:
     from .errors import RawCudaError as RawCudaError
     from .errors import SymbolNotFound as SymbolNotFound
     from .errors import Unsupported as Unsupported
-    from .explaining import explain as explain
-    from .graph import Graph as Graph
-    from .kernel import Kernel as Kernel
-    from .kernel import Module as Module
-    from .launch import Launch as Launch
-    from .memory import Memory as Memory
-    from .stream import NO_SYNC as NO_SYNC
-    from .stream import Event as Event
-    from .stream import Stream as Stream
-    from .strided import StridedView as StridedView
-    from .strided import copy as copy
-    from .strided import view as view
+    from .gpu.device import Device as Device
+    from .gpu.device import devices as devices
+    from .gpu.device import synchronize as synchronize
+    from .gpu.graph import Graph as Graph
+    from .gpu.kernels.arguments import In as In
+    from .gpu.kernels.kernel import Kernel as Kernel
+    from .gpu.kernels.kernel import Module as Module
+    from .gpu.kernels.launch import Launch as Launch
+    from .gpu.memory import Memory as Memory
+    from .gpu.stream import NO_SYNC as NO_SYNC
+    from .gpu.stream import Event as Event
+    from .gpu.stream import Stream as Stream
+    from .tools.explaining import explain as explain
     from .tracing import Trace
 
     cu: Driver

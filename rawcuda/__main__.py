@@ -51,13 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    from .commands.console import PACKAGE, PROGRAM, Refusal
+    from .tools.commands.console import PACKAGE, PROGRAM, Refusal
 
     first = words[0] if words else "--help"
     if first in _COMMANDS:
         from importlib import import_module
 
-        status: int = import_module(f".commands.{first}", __package__).main(words[1:])
+        status: int = import_module(f".tools.commands.{first}", __package__).main(words[1:])
         return status
     if first in ("-h", "--help", "help"):
         listed = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
@@ -76,8 +76,8 @@ def _dispatch(words: list[str]) -> int:
 
 def _tell(error: Exception) -> int:
     """Say what went wrong, without a traceback; return the exit status."""
-    from .commands.console import Refusal
     from .errors import RawCudaError
+    from .tools.commands.console import Refusal
 
     expected = isinstance(error, (Refusal, RawCudaError, OSError, ValueError, TypeError, MemoryError))
     text = str(error) or type(error).__name__

@@ -20,9 +20,9 @@ from _thread import RLock
 from struct import Struct
 
 from . import tracing
-from .callback import available, callback
-from .cpython import address_of, bind, c_string, immortal, reader
 from .errors import refusal
+from .interpreter.callback import available, callback
+from .interpreter.cpython import address_of, bind, c_string, immortal, reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ import sys
 import time
 from functools import partial
 
-from . import cuda_h, locate, tracing
-from .cpython import bind
+from . import locate, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
+from .headers import cuda_h
+from .interpreter.cpython import bind
 from .owned import outdate
 
 TYPE_CHECKING = False

@@ -97,7 +97,7 @@ class Trace:
             raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")
         self._to, self._form = to, ""
         if not is_asked:
-            from .trace_forms import form_of
+            from .tools.trace_forms import form_of
 
             self._form = form_of(to, form)
         self.events: list[Event] = to if isinstance(to, list) else []
@@ -112,7 +112,7 @@ class Trace:
         elif callable(self._to):
             self._listener = self._to
         else:
-            from .trace_forms import writer
+            from .tools.trace_forms import writer
 
             self._writer = writer(self._to, self._form)
             self._listener = self._writer.event
@@ -135,11 +135,11 @@ class Trace:
                 ending.end()
 
     def _repr_svg_(self) -> str | None:
-        from .trace_forms import picture
+        from .tools.trace_forms import picture
 
         return picture(self.events)
 
     def _repr_html_(self) -> str:
-        from .trace_forms import page
+        from .tools.trace_forms import page
 
         return page(self.events)

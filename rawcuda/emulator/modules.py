@@ -19,7 +19,18 @@ import time
 from .codes import Refused
 from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
 from .machine import Context, Machine
-from .thunks import entry, get_u64, out, put_address_of, put_bytes, put_float, put_int, put_u64, put_uint, text
+from .thunks import (
+    entry,
+    get_u64,
+    out,
+    put_address_of,
+    put_bytes,
+    put_float,
+    put_int,
+    put_u64,
+    put_uint,
+    text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,18 @@ from .codes import Refused
 from .machine import Machine, Pool
 from .memory import allocate, holding_at
 from .queues import Stream
-from .thunks import ACCESS_DESC, LOCATION, POOL_PROPS, entry, get_int, get_u64, out, put_int, put_u64, read
+from .thunks import (
+    ACCESS_DESC,
+    LOCATION,
+    POOL_PROPS,
+    entry,
+    get_int,
+    get_u64,
+    out,
+    put_int,
+    put_u64,
+    read,
+)
 
 __all__: list[str] = []
 

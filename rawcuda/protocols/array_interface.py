@@ -15,10 +15,11 @@ from __future__ import annotations
 from itertools import islice
 from operator import index
 
-from .. import layout, tracing
-from ..description import HOST, Description, place
-from ..dtypes import DType, from_typestr
+from .. import tracing
+from ..elements import layout
+from ..elements.dtypes import DType, from_typestr
 from ..errors import refusal, worded
+from .description import HOST, Description, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

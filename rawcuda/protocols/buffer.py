@@ -15,9 +15,9 @@ from __future__ import annotations
 import ctypes
 
 from .. import tracing
-from ..cpython import bind, reader
-from ..description import HOST, Description, place
 from ..errors import refusal
+from ..interpreter.cpython import bind, reader
+from .description import HOST, Description, place
 from .pep3118 import dtype_of
 
 TYPE_CHECKING = False

@@ -16,10 +16,10 @@ from _thread import get_ident
 from marshal import dumps
 from operator import index
 
-from ..description import Description, place
+from ..elements.layout import extent
 from ..errors import refusal
-from ..layout import extent
 from .array_interface import check_extent, read_attribute, read_layout, read_pointer
+from .description import Description, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,18 +17,19 @@ from functools import partial
 from operator import index
 from struct import Struct, unpack
 
-from .. import layout, tracing
-from ..cpython import reader
-from ..description import HOST, Description, Place, place
+from .. import tracing
 from ..dlpack import DEVICE_TYPES, VERSION, consume, identify, is_capsule, names, pointers, taking
-from ..dtypes import from_dlpack
+from ..elements import layout
+from ..elements.dtypes import from_dlpack
 from ..errors import ProtocolError, refusal
+from ..interpreter.cpython import reader
+from .description import HOST, Description, Place, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ..dtypes import DType
+    from ..elements.dtypes import DType
 
     Ints = tuple[int, ...]
     Known = tuple[Ints, Ints, DType, Place]

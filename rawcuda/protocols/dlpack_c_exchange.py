@@ -16,10 +16,10 @@ import ctypes
 import sys
 
 from .. import tracing
-from ..cpython import bind, reader
-from ..description import Description
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
+from ..interpreter.cpython import bind, reader
+from .description import Description
 from .dlpack import describe_fields, describe_tensor, meet, read_legacy
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from ..dtypes import ORDER, DType, from_typestr, of, opaque, structured
+from ..elements.dtypes import ORDER, DType, from_typestr, of, opaque, structured
 from ..errors import refusal
 
 TYPE_CHECKING = False

@@ -70,7 +70,7 @@ def _handles(library: Any) -> dict[str, int]:
     """
     gc.collect()
     module("owned").drain()
-    for primary in module("context")._contexts.values():
+    for primary in module("gpu.context")._contexts.values():
         primary.forget()  # kernels of our own that a context keeps
     counts = {} if library is None else dict(library.live_handles())
     counts.pop("context", None)
@@ -88,7 +88,7 @@ def _swallowed(library: Any) -> list[BaseException]:
 
 def _current_context() -> int | None:
     """Return the context that is current in this thread."""
-    context = module("cuda_h").CUcontext()
+    context = module("headers.cuda_h").CUcontext()
     rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
     return context.value
 

@@ -376,7 +376,7 @@ def test_demo_traces_each_call(cli):
 
 @pytest.mark.parametrize("kernel", ["VECTOR_ADD", "SAXPY", "MATRIX_PRODUCT"])
 def test_demo_finds_a_wrong_result(cli, monkeypatch, kernel):
-    kernels = module("commands.kernels")
+    kernels = module("tools.commands.kernels")
     text = getattr(kernels, kernel)
     wrong = (
         text.replace("add.rn.f32          %f3, %f1, %f2", "sub.rn.f32          %f3, %f1, %f2")
@@ -394,7 +394,7 @@ def test_a_missing_barrier_is_named_by_the_emulator(python):
     result = python("""
         import sys
         from tests.subject import module
-        kernels = module("commands.kernels")
+        kernels = module("tools.commands.kernels")
         kernels.MATRIX_PRODUCT = kernels.MATRIX_PRODUCT.replace("bar.sync", "// bar.sync", 1)
         sys.exit(module("__main__").main(["demo", "--driver", "emulator"]))
     """)
@@ -425,16 +425,16 @@ def test_doctor(cli):
 
 def test_what_is_said_of_a_real_driver(cli, monkeypatch):
     """Take whatever driver is there for a GPU's: the words about one must be made without failing."""
-    for name in ("commands.console", "commands.doctor"):
+    for name in ("tools.commands.console", "tools.commands.doctor"):
         monkeypatch.setattr(module(name), "is_emulator", lambda loaded: False)
-    device, said = rawcuda.Device(0), module("commands.console").first_line(rawcuda.cu)
+    device, said = rawcuda.Device(0), module("tools.commands.console").first_line(rawcuda.cu)
     assert re.fullmatch(rf"On {re.escape(device.name)}, compute capability \d+\.\d, driver for CUDA \d+\.\d\.", said)
     out = ran(cli("doctor"))
     assert "mapped file " in out and "A kernel ran on the GPU" in out
 
 
 def test_doctor_tells_of_a_kernel_that_does_nothing(cli, monkeypatch):
-    kernels = module("commands.kernels")
+    kernels = module("tools.commands.kernels")
     monkeypatch.setattr(kernels, "NOTHING", kernels.NOTHING.replace("42;", "41;"))
     status, out, _ = cli("doctor")
     assert status == 1 and "FAILED: the kernel should have stored 42" in out and "No kernel ran" in out
@@ -442,7 +442,7 @@ def test_doctor_tells_of_a_kernel_that_does_nothing(cli, monkeypatch):
 
 def test_doctor_tells_what_does_not_compile(cli, monkeypatch):
     monkeypatch.setattr(
-        module("commands.kernels"), "NOTHING", ".version 6.3\n.target sm_50\n.address_size 64\nnonsense\n"
+        module("tools.commands.kernels"), "NOTHING", ".version 6.3\n.target sm_50\n.address_size 64\nnonsense\n"
     )
     status, out, _ = cli("doctor")
     assert status == 1 and "FAILED: cuModuleLoadDataEx" in out

@@ -7,7 +7,7 @@ import pytest
 from tests.driver import kernels
 from tests.subject import module, rawcuda
 
-compiled_launch, errors = module("compiled_launch"), module("errors")
+compiled_launch, errors = module("gpu.kernels.compiled_launch"), module("errors")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-cuda_h, errors = module("cuda_h"), module("errors")
+cuda_h, errors = module("headers.cuda_h"), module("errors")
 
 
 def current():

@@ -12,7 +12,7 @@ import pytest
 from tests.driver import kernels
 from tests.subject import module, rawcuda
 
-cuda_h, errors = module("cuda_h"), module("errors")
+cuda_h, errors = module("headers.cuda_h"), module("errors")
 
 
 @pytest.fixture

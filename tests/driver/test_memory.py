@@ -6,7 +6,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-errors, memory_module, transfer = module("errors"), module("memory"), module("transfer")
+errors, memory_module, transfer = module("errors"), module("gpu.memory"), module("gpu.copies.transfer")
 
 
 @pytest.mark.parametrize("kind", ["device", "pinned", "managed"])

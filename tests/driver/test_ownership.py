@@ -10,7 +10,7 @@ import pytest
 from tests.driver import kernels
 from tests.subject import module, rawcuda
 
-errors, owned, streams = module("errors"), module("owned"), module("stream")
+errors, owned, streams = module("errors"), module("owned"), module("gpu.stream")
 
 WAIT = 60
 NAMES = [
@@ -444,7 +444,7 @@ def test_a_graph_says_why_it_cannot_be_launched(device):
             raise KeyError
         with pytest.raises(errors.Closed, match="spoilt"):
             graph.launch()
-        assert not module("stream").capturing
+        assert not module("gpu.stream").capturing
 
 
 def test_a_stream_closed_while_it_is_captured(device):
@@ -457,4 +457,4 @@ def test_a_stream_closed_while_it_is_captured(device):
     with pytest.raises(errors.Closed):
         with stream.capture():
             stream.close()
-    assert not module("stream").capturing
+    assert not module("gpu.stream").capturing

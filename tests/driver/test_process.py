@@ -116,7 +116,7 @@ OLD = """
         def __init__(self, inner):
             self.inner, self.explain = inner, getattr(inner, "explain", lambda code: None)
         def address(self, symbol):
-            prototype = module("cuda_h").prototypes().get(symbol)
+            prototype = module("headers.cuda_h").prototypes().get(symbol)
             return None if prototype is not None and prototype.since > (11, 4) else self.inner.address(symbol)
     import os
     if os.environ["RAWCUDA_DRIVER"] == "nvidia":
@@ -166,7 +166,7 @@ def test_code_whose_parameters_nobody_tells_must_be_declared(python):
     result = python(
         OLD
         + """
-    module("signature").kernels = lambda text: {}        # as with a cubin
+    module("gpu.kernels.signature").kernels = lambda text: {}        # as with a cubin
     with device.load(kernels.echo(".u32")) as loaded, device.allocate(16) as out:
         try:
             loaded["echo"].launch(out, 5, grid=1, block=1)
@@ -239,7 +239,7 @@ def test_a_sticky_error_stays(python):
     result = python("""
         from tests.driver import kernels
         from tests.subject import rawcuda, module as submodule
-        tests_cuda_h = submodule("cuda_h")
+        tests_cuda_h = submodule("headers.cuda_h")
         device = rawcuda.Device(0)
         memory, module = device.allocate(8), device.load(kernels.FAULT)
         module["fault"].launch(grid=1, block=1)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-errors, streams = module("errors"), module("stream")
+errors, streams = module("errors"), module("gpu.stream")
 
 
 def test_life(device):

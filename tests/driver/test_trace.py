@@ -35,7 +35,7 @@ def heard(device):
 
 
 def write(trace, to, form):
-    writing = module("trace_forms").writer(to, form)
+    writing = module("tools.trace_forms").writer(to, form)
     for event in trace.events:
         writing.event(event)
     writing.end()

@@ -15,7 +15,8 @@ from tests.null.test_layout import random_array
 from tests.subject import module, rawcuda
 
 errors, kernel, host_copy, layout, dtypes = (
-    module(name) for name in ("errors", "strided_kernel", "host_copy", "layout", "dtypes")
+    module(name)
+    for name in ("errors", "gpu.copies.strided_kernel", "arrays.host_copy", "elements.layout", "elements.dtypes")
 )
 view, copy, ProtocolError = rawcuda.view, rawcuda.copy, errors.ProtocolError
 

@@ -16,7 +16,7 @@ from tests.null.producers import Shows
 from tests.null.test_dlpack_export import fields
 from tests.subject import module, rawcuda
 
-errors, dtypes, stream_module = module("errors"), module("dtypes"), module("stream")
+errors, dtypes, stream_module = module("errors"), module("elements.dtypes"), module("gpu.stream")
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 

@@ -207,7 +207,7 @@ def test_3_6_managed_memory_is_taken_without_a_stream_after_a_wait(device):
 
 def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
     def current():
-        context = module("cuda_h").CUcontext()
+        context = module("headers.cuda_h").CUcontext()
         rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
         return context.value
 

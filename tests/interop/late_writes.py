@@ -34,7 +34,7 @@ AGAIN:
 }
 """
 N = 1000
-CUstream = module("cuda_h").CUstream
+CUstream = module("headers.cuda_h").CUstream
 
 
 class Theirs:

@@ -19,7 +19,7 @@ from tests.null.producers import Exporter, Shows, Tensor, name_of
 from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
-errors, dlpack, exporting = module("errors"), module("dlpack"), module("exporting")
+errors, dlpack, exporting = module("errors"), module("dlpack"), module("arrays.exporting")
 cuda_array_interface = module("protocols.cuda_array_interface")
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 A = numpy.arange(12, dtype="f4").reshape(3, 4)

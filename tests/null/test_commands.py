@@ -200,7 +200,7 @@ def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
     def fail(*_):
         raise KeyError("lost")
 
-    monkeypatch.setattr(module("commands.demo"), "main", fail)
+    monkeypatch.setattr(module("tools.commands.demo"), "main", fail)
     status, out, err = cli("demo")
     assert status == 1 and err == "error: KeyError: 'lost' (unexpected: --debug shows where)\n"
 
@@ -236,12 +236,12 @@ def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
     ],
 )
 def test_numbers(text, value):
-    found = module("commands.operands").parse(text)
+    found = module("tools.commands.operands").parse(text)
     assert found._value == value and type(found._value) is type(value) and not found.is_array
 
 
 def test_nan():
-    value = module("commands.operands").parse("nan")._value
+    value = module("tools.commands.operands").parse("nan")._value
     assert value != value
 
 
@@ -254,7 +254,7 @@ def test_nan():
     ],
 )
 def test_negative_numbers_are_arguments_wherever_options_stand(words):
-    options = module("commands.run")._parser().read(["f.ptx", "k", *words])
+    options = module("tools.commands.run")._parser().read(["f.ptx", "k", *words])
     assert [word.strip() for word in options.arguments] == ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"]
     assert options.grid == "2" and options.kernel == "k"
 
@@ -280,7 +280,7 @@ def test_listing(cli):
 
 
 def test_listing_of_declared_pointers(cli, files):
-    Path("mine.ptx").write_text(module("commands.kernels").NOTHING)
+    Path("mine.ptx").write_text(module("tools.commands.kernels").NOTHING)
     assert cli("run", "mine.ptx") == (0, "store_42\n   0  pointer                     target\n", "")
 
 
@@ -376,7 +376,7 @@ def test_doctor_finds_compilers(python, tmp_path):
 def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
     (tmp_path / "ptxas").write_text(script)
     (tmp_path / "ptxas").chmod(0o755)
-    assert finding in module("commands.doctor")._ptxas_version(str(tmp_path / "ptxas"))
+    assert finding in module("tools.commands.doctor")._ptxas_version(str(tmp_path / "ptxas"))
 
 
 # -- long work on the emulator
@@ -499,7 +499,7 @@ def test_nobody_reads_the_output(python):
 
 
 def shipped():
-    kernels = module("commands.kernels")
+    kernels = module("tools.commands.kernels")
     return {name: getattr(kernels, name) for name in kernels.__all__ if isinstance(getattr(kernels, name), str)}
 
 

@@ -19,7 +19,7 @@ from tests.null import header_reader
 from tests.null.header_reader import normal, parameters_of
 from tests.subject import FOLDER, module
 
-cuda_h = module("cuda_h")
+cuda_h = module("headers.cuda_h")
 
 NEWEST = 13050  # the newest header that cuda_h was written from
 HEADERS = header_reader.find_headers()
@@ -513,7 +513,7 @@ def test_everything_public_is_there():
 
 def fresh():
     """Load cuda_h once more, as a module of its own that has read nothing yet."""
-    spec = importlib.util.spec_from_file_location("fresh_cuda_h", FOLDER / "cuda_h.py")
+    spec = importlib.util.spec_from_file_location("fresh_cuda_h", FOLDER / "headers" / "cuda_h.py")
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
     return copy
@@ -541,7 +541,7 @@ def test_import_needs_ctypes_only(python):
     result = python(
         f"""
         import ctypes, importlib.machinery, importlib.util, sys
-        spec = importlib.util.spec_from_file_location("alone", {str(FOLDER / "cuda_h.py")!r})
+        spec = importlib.util.spec_from_file_location("alone", {str(FOLDER / "headers" / "cuda_h.py")!r})
         alone, before = importlib.util.module_from_spec(spec), set(sys.modules)
         spec.loader.exec_module(alone)
         alone.prototypes()["cuLaunchKernel"].parameters, alone.CU_STREAM_LEGACY

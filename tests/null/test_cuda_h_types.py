@@ -6,7 +6,7 @@ import pytest
 
 from tests.subject import module
 
-cuda_h = module("cuda_h")
+cuda_h = module("headers.cuda_h")
 
 HANDLES = [
     name

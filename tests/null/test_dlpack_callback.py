@@ -18,7 +18,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-callback_module, dlpack = module("callback"), module("dlpack")
+callback_module, dlpack = module("interpreter.callback"), module("dlpack")
 pytestmark = pytest.mark.skipif(
     not callback_module.available(), reason="no exception-preserving callback for this interpreter"
 )
@@ -394,7 +394,7 @@ def swept(monkeypatch):
     monkeypatch.setattr(dlpack, "available", lambda: False)
     monkeypatch.setattr(dlpack, "_exports", None)
     monkeypatch.setattr(dlpack, "outstanding", {})
-    monkeypatch.setattr(module("exporting"), "_templates", {})
+    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
     import atexit
 
     yield

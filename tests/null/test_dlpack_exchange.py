@@ -216,7 +216,7 @@ def torch(monkeypatch):
     exchange._host.clear()
     exchange._tables.pop(fake.Tensor, None)
     yield fake
-    for kinds in (exchange._tables, module("choosing").shortcuts):
+    for kinds in (exchange._tables, module("protocols.choosing").shortcuts):
         for kind in (fake.Tensor, fake.nn.Parameter):
             kinds.pop(kind, None)
 
@@ -258,7 +258,7 @@ def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol)
     calls = list(torch.table.calls)
     for _ in range(2):
         if field == "layout":  # on the short way it is the real table that refuses
-            module("choosing").shortcuts.pop(torch.Tensor, None)
+            module("protocols.choosing").shortcuts.pop(torch.Tensor, None)
         with pytest.raises(ProtocolError) as caught:
             view(torch.Tensor(**changes), protocol=protocol)
         assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
@@ -294,7 +294,7 @@ def test_what_the_short_way_doubts(torch):
 
 def test_4_9_the_stream_at_work(torch, monkeypatch):
     settled = []
-    cuda_side = module("cuda_side")
+    cuda_side = module("gpu.cuda_side")
     monkeypatch.setattr(cuda_side, "settle_stream", lambda made, stream: settled.append((made.stream, stream)))
     monkeypatch.setattr(cuda_side, "check_label", lambda made: None)
     for handle, at_work in ((0, 1), (2, 2), (77, 77)):  # null is the legacy default stream

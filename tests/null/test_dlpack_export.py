@@ -16,7 +16,12 @@ import pytest
 from tests.null.producers import Exporter, Tensor, name_of
 from tests.subject import module, rawcuda
 
-dlpack, errors, exporting, dtypes = module("dlpack"), module("errors"), module("exporting"), module("dtypes")
+dlpack, errors, exporting, dtypes = (
+    module("dlpack"),
+    module("errors"),
+    module("arrays.exporting"),
+    module("elements.dtypes"),
+)
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 
@@ -145,7 +150,7 @@ def test_2_7_the_memory_lives_until_the_deleter():
 @pytest.mark.parametrize("broken, before", [("_new_capsule", False), ("_layout", False), ("_new_capsule", True)])
 def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, before):
     v = floats(6)
-    monkeypatch.setattr(module("exporting"), "_templates", {})
+    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
     if before:  # then it is made by the short way
         v.__dlpack__(max_version=(1, 0))
     before = sys.getrefcount(v), len(dlpack.outstanding)
@@ -331,7 +336,7 @@ def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, window
         pointers, names = dlpack._open_windows(None)
         monkeypatch.setattr(dlpack, "pointers", pointers)
         monkeypatch.setattr(dlpack, "names", names)
-    monkeypatch.setattr(module("exporting"), "_templates", {})
+    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
     arrays = [floats(2, 3, 4)[:, :n] for n in (2, 3)]
     for _ in range(2):  # the second are copied from the first
         capsules = [v.__dlpack__(max_version=(1, 0)) for v in arrays]
@@ -342,7 +347,7 @@ def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, window
         assert at < pointer < at + 160
         ctypes.memset(pointer, 7, 24)  # who has a tensor may write into it
     del other
-    module("exporting")._templates.clear()
+    module("arrays.exporting")._templates.clear()
     gc.collect()
     kept = [bytes(80) for _ in range(100)] + [ctypes.create_string_buffer(128) for _ in range(100)]
     for v, capsule in zip(arrays, capsules):

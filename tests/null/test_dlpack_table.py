@@ -14,7 +14,7 @@ import pytest
 from tests.null.producers import Tensor, _api, name_of
 from tests.subject import module, rawcuda
 
-callback, dlpack, errors = module("callback"), module("dlpack"), module("errors")
+callback, dlpack, errors = module("interpreter.callback"), module("dlpack"), module("errors")
 view = rawcuda.view
 pytestmark = pytest.mark.skipif(not callback.available(), reason="no callback that may raise for this interpreter")
 
@@ -271,7 +271,7 @@ def test_our_own_consumer_reads_our_own_table():
 
 
 def test_an_interpreter_without_such_callbacks_offers_no_table(monkeypatch):
-    monkeypatch.setattr(module("exchange_table"), "available", lambda: False)
+    monkeypatch.setattr(module("arrays.exchange_table"), "available", lambda: False)
     assert not hasattr(rawcuda.StridedView, "__dlpack_c_exchange_api__") and not hasattr(
         view(b""), "__dlpack_c_exchange_api__"
     )

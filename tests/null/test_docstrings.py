@@ -143,7 +143,7 @@ def test_labels_are_known() -> None:
 
 
 def test_what_is_called_is_in_the_table_of_prototypes() -> None:
-    table = module("cuda_h").prototypes()
+    table = module("headers.cuda_h").prototypes()
     wrong = []
     for each in DEFINITIONS:
         for label, lines in each.labelled():

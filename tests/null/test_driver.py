@@ -7,7 +7,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-driver, errors, cuda_h = module("driver"), module("errors"), module("cuda_h")
+driver, errors, cuda_h = module("driver"), module("errors"), module("headers.cuda_h")
 
 
 class Fake:

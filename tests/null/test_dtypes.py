@@ -9,7 +9,12 @@ import pytest
 
 from tests.subject import module
 
-dtypes, errors, scalars, pep3118 = module("dtypes"), module("errors"), module("scalars"), module("protocols.pep3118")
+dtypes, errors, scalars, pep3118 = (
+    module("elements.dtypes"),
+    module("errors"),
+    module("elements.scalars"),
+    module("protocols.pep3118"),
+)
 
 NAMES = [row[0] for row in dtypes._TABLE]
 # 1.12, 1.13: what dlpack.h 1.3 says

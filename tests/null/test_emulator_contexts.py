@@ -40,7 +40,7 @@ def test_facts_of_a_device(client):
 
 
 def test_every_attribute_has_a_value_and_some_are_known(client):
-    cuda_h = module("cuda_h")
+    cuda_h = module("headers.cuda_h")
     values = {
         name: client.get_int("cuDeviceGetAttribute", number, 0)
         for name, number in cuda_h.enum("CUdevice_attribute").items()

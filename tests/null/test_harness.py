@@ -83,7 +83,7 @@ def test_a_clean_test_passes(suite: Suite) -> None:
 def test_a_test_that_leaves_something_behind_fails(suite: Suite, fault: str, said: str) -> None:
     status, output = suite(
         f"""
-        kept, event = [], module("cuda_h").CUevent
+        kept, event = [], module("headers.cuda_h").CUevent
         def test_faulty(device, driver, library):
             {fault}
     """,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.subject import module
 
-image = module("image")
+image = module("gpu.kernels.image")
 
 
 def elf(sections):

@@ -350,7 +350,7 @@ def test_pointers_that_lead_nowhere_are_not_followed(python):
 
 
 def test_peek():
-    peek = module("explaining.offers").peek
+    peek = module("tools.explaining.offers").peek
     data = ctypes.create_string_buffer(b"0123456789", 5000)
     assert peek(ctypes.addressof(data), 10) == b"0123456789" and len(peek(ctypes.addressof(data), 4096)) == 4096
     for address, count in (
@@ -422,7 +422,9 @@ def test_a_quirk_shows(make, words):
 def test_every_quirk_has_a_test():
     marks = [mark for mark in test_a_quirk_shows.pytestmark if mark.name == "parametrize"]
     tried = [words for _, words in marks[0].args[1]]
-    untried = [text for _, text in module("explaining.offers")._QUIRKS if not any(words in text for words in tried)]
+    untried = [
+        text for _, text in module("tools.explaining.offers")._QUIRKS if not any(words in text for words in tried)
+    ]
     assert not untried
 
 

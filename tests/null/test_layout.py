@@ -9,7 +9,7 @@ import pytest
 
 from tests.subject import module
 
-layout = module("layout")
+layout = module("elements.layout")
 
 
 def random_array(numpy, seed):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.subject import module
 
-npy = module("npy")
+npy = module("elements.npy")
 
 DTYPES = [
     "bool",

@@ -16,7 +16,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-pictures, svg, tracing = module("pictures"), module("pictures.svg"), module("tracing")
+pictures, svg, tracing = module("tools.pictures"), module("tools.pictures.svg"), module("tracing")
 Call, Step = tracing.Call, tracing.Step
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -131,7 +131,7 @@ def test_random_layouts_are_drawn():
     ],
 )
 def test_a_layout_in_words(name, words):
-    said = "; ".join(module("pictures").worded_layout(*LAYOUTS[name]))
+    said = "; ".join(module("tools.pictures").worded_layout(*LAYOUTS[name]))
     assert words in said
     assert ("are gaps" in said) == (name in ("gaps", "negative", "odd", "structs"))
 
@@ -200,7 +200,7 @@ def test_a_copy_without_pictures_shows_text(python):
     result = python("""
         import sys
         from tests.subject import NAME, rawcuda
-        sys.modules[NAME + ".pictures"] = None           # as if the folder had been left out
+        sys.modules[NAME + ".tools.pictures"] = None           # as if the folder had been left out
         view = rawcuda.view(b"abc")
         assert view._repr_svg_() is None and view._repr_html_() is None
         with rawcuda.trace([]) as trace:

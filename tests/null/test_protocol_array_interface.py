@@ -14,7 +14,7 @@ from tests.null.producers import Shows
 from tests.subject import module, rawcuda
 
 array_interface, cuda = module("protocols.array_interface"), module("protocols.cuda_array_interface")
-errors, description = module("errors"), module("description")
+errors, description = module("errors"), module("protocols.description")
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 VALUES = array.array("f", range(24))

@@ -18,7 +18,7 @@ buffer, pep3118, errors, dtypes = (
     module("protocols.buffer"),
     module("protocols.pep3118"),
     module("errors"),
-    module("dtypes"),
+    module("elements.dtypes"),
 )
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 LITTLE = sys.byteorder == "little"

@@ -83,7 +83,7 @@ def committed() -> dict[str, str]:
             for key, text in vars(importlib.import_module(name)).items()
             if isinstance(text, str) and ".entry" in text
         )
-    write = module("strided_kernel").ptx
+    write = module("gpu.copies.strided_kernel").ptx
     found.update(
         (f"strided_kernel.ptx{variant}", write(*variant))
         for variant in itertools.product((1, 2, 3, 5), (1, 2, 4, 8, 16), (False, True))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.subject import module
 
-signature, errors = module("signature"), module("errors")
+signature, errors = module("gpu.kernels.signature"), module("errors")
 
 
 def only(text):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-tracing, trace_forms = module("tracing"), module("trace_forms")
+tracing, trace_forms = module("tracing"), module("tools.trace_forms")
 Call, Step, emit = tracing.Call, tracing.Step, tracing.emit
 LONG, OTHER = "CUstream(0x5a00000000000200)", "CUstream(0x5a00000000000280)"
 
@@ -356,11 +356,11 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
         import sys
         from tests.subject import NAME, rawcuda
         rawcuda.view(bytearray(8))
-        rooms = {f"{NAME}.{room}" for room in ("trace_forms", "pictures", "explaining")}
+        rooms = {f"{NAME}.{room}" for room in ("tools.trace_forms", "tools.pictures", "tools.explaining")}
         assert not rooms & set(sys.modules) and "json" not in sys.modules, rooms & set(sys.modules)
         with rawcuda.trace([]):
             rawcuda.view(bytearray(8))
-        assert f"{NAME}.pictures" not in sys.modules and "json" not in sys.modules
+        assert f"{NAME}.tools.pictures" not in sys.modules and "json" not in sys.modules
     """)
     assert result.returncode == 0, result.stderr
 
@@ -397,7 +397,7 @@ def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing
     shutil.copytree(
         FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("__pycache__", "pictures", "trace_forms.py")
     )
-    for room in ("pictures", "trace_forms"):
+    for room in ("tools/pictures", "tools/trace_forms"):
         (tmp_path / "part" / f"{room}.py").write_text(missing)
     result = python(
         """

@@ -13,7 +13,8 @@ from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
 choosing, dlpack, protocol, errors, dtypes, cpython = (
-    module(name) for name in ("choosing", "dlpack", "protocols.dlpack", "errors", "dtypes", "cpython")
+    module(name)
+    for name in ("protocols.choosing", "dlpack", "protocols.dlpack", "errors", "elements.dtypes", "interpreter.cpython")
 )
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0"
@@ -24,7 +25,7 @@ def way(request, monkeypatch):
     """Take the short way or the long way."""
     monkeypatch.setattr(choosing, "shortcuts", choosing.shortcuts)
     if request.param == "long":
-        monkeypatch.setattr(module("strided"), "shortcuts", {})
+        monkeypatch.setattr(module("arrays.strided"), "shortcuts", {})
     return request.param
 
 

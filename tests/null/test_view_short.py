@@ -12,7 +12,7 @@ import pytest
 from tests.null.producers import Exporter, Tensor
 from tests.subject import module, rawcuda
 
-choosing, protocol, errors = (module(name) for name in ("choosing", "protocols.dlpack", "errors"))
+choosing, protocol, errors = (module(name) for name in ("protocols.choosing", "protocols.dlpack", "errors"))
 view = rawcuda.view
 
 
@@ -210,7 +210,7 @@ def test_what_is_no_capsule(short):
 
 
 def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
-    monkeypatch.setattr(module("strided"), "describe", None)
+    monkeypatch.setattr(module("arrays.strided"), "describe", None)
     for extents, steps in ((2, 3), (3, 1)), ((4, 5), (1, 4)), ((4, 5), (1, 4)), ((6,), (2,)), ((), ()):
         assert view(short(lambda extents=extents, steps=steps: side_by_side(extents, steps))).strides == tuple(
             [4 * step for step in steps]

@@ -12,7 +12,7 @@ from tests.conftest import Python
 START = """
     import array, ctypes, gc, importlib, sys
     import first_copy as one, second_copy as two
-    from first_copy.commands import kernels
+    from first_copy.tools.commands import kernels
 
     values = array.array("f", [0.5 * i for i in range(1000)])
     doubled = array.array("f", [2 * x for x in values])
@@ -36,7 +36,7 @@ ONE_DRIVER = (
 END = """
     gc.collect()
     for copy in (one, two):
-        for primary in importlib.import_module(".context", copy.__name__)._contexts.values():
+        for primary in importlib.import_module(".gpu.context", copy.__name__)._contexts.values():
             primary.forget()                      # kernels of its own that a context keeps
         importlib.import_module(".owned", copy.__name__).drain()
     left = {kind: count for kind, count in emulator.live_handles().items() if count and kind != "context"}

@@ -11,7 +11,19 @@ from .access import AccessEmitter
 from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
 from .forms import check_read, check_written, fits
 from .operands import SPECIAL
-from .syntax import BITS, Float, Instruction, Int, Pair, Register, Sink, Special, Symbol, Variable, Vector
+from .syntax import (
+    BITS,
+    Float,
+    Instruction,
+    Int,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,20 @@ from __future__ import annotations
 
 from .declare import constant
 from .lexer import WORD, Tokens
-from .syntax import Address, Int, Name, Not, Pair, Prototype, Register, Scope, Sink, Special, Symbol, Vector
+from .syntax import (
+    Address,
+    Int,
+    Name,
+    Not,
+    Pair,
+    Prototype,
+    Register,
+    Scope,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,11 +12,29 @@ from __future__ import annotations
 
 import re
 
-from .declare import SPACES, constant, register_declaration, variable_declaration, variable_declarations
+from .declare import (
+    SPACES,
+    constant,
+    register_declaration,
+    variable_declaration,
+    variable_declarations,
+)
 from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
-from .syntax import Function, Instruction, Int, Label, Module, Name, Prototype, Register, Rejected, Scope, Variable
+from .syntax import (
+    Function,
+    Instruction,
+    Int,
+    Label,
+    Module,
+    Name,
+    Prototype,
+    Register,
+    Rejected,
+    Scope,
+    Variable,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

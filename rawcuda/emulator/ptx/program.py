@@ -16,7 +16,20 @@ import time
 from ..space import Allocation, Fault, Space
 from . import half, integers, rounding
 from .emit import Line
-from .machine import LOCAL_LIMIT, Block, Exited, Launch, Limits, Thread, finish, misaligned, pack, trap, unpack, wrapped
+from .machine import (
+    LOCAL_LIMIT,
+    Block,
+    Exited,
+    Launch,
+    Limits,
+    Thread,
+    finish,
+    misaligned,
+    pack,
+    trap,
+    unpack,
+    wrapped,
+)
 from .parser import parse
 from .report import explain, finding
 from .scheduler import Team, run_plainly

@@ -26,7 +26,14 @@ import re
 from .control import ControlEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
-from .registers import defined_late, floating, local_pointers, reads_and_writes, uniform, values_that_matter
+from .registers import (
+    defined_late,
+    floating,
+    local_pointers,
+    reads_and_writes,
+    uniform,
+    values_that_matter,
+)
 from .syntax import BITS, Instruction, Variable
 from .unit import Prepared, Unit, local_layout
 

@@ -10,7 +10,18 @@ from .flow import Block, Plan, blocks_of, plan
 from .forms import Shape, check
 from .opcodes import TABLE
 from .registers import reads_and_writes
-from .syntax import BITS, Function, Instruction, Module, Name, Rejected, Symbol, Variable, Vector, python_name
+from .syntax import (
+    BITS,
+    Function,
+    Instruction,
+    Module,
+    Name,
+    Rejected,
+    Symbol,
+    Variable,
+    Vector,
+    python_name,
+)
 
 __all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 

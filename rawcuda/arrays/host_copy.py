@@ -1,0 +1,123 @@
+"""Move elements between any two layouts of host memory, by C functions that Python has anyway.
+
+What it is   `Walk`, a copy with its dimensions merged, and `copy`, which does one in host memory.
+What not     no dtype is converted, nothing is checked for being writable or equal in shape, and no device is waited for.
+How          dimensions that run on are merged, a last one without gaps becomes one larger element, and what remains is one
+             memmove, or PyObject_CopyData between two memoryviews of our own making.
+Source       Python/C API Reference Manual, "Buffer Protocol": PyObject_CopyData
+Read next    transfer.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ..elements import layout
+from ..interpreter.cpython import bind
+from ..protocols.buffer import Py_buffer
+from ..protocols.description import Description
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Ints = tuple[int, ...]
+
+__all__ = ["Walk", "copy", "fill", "walk_of"]
+
+
+class Walk:
+    """A copy in as few dimensions as it goes: `nbytes` side by side at each point of `shape`, from `source` to `target`."""
+
+    __slots__ = ("nbytes", "shape", "target", "target_strides", "source", "source_strides")
+
+    def __init__(
+        self, nbytes: int, shape: Ints, target: int, target_strides: Ints, source: int, source_strides: Ints
+    ) -> None:
+        self.nbytes, self.shape = nbytes, shape
+        self.target, self.target_strides, self.source, self.source_strides = (
+            target,
+            target_strides,
+            source,
+            source_strides,
+        )
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to copy."""
+        return not self.nbytes or 0 in self.shape
+
+    def overlaps(self) -> bool:
+        """Tell whether the two sides may share bytes."""
+        return layout.overlaps(
+            self.target,
+            layout.extent(self.shape, self.target_strides, self.nbytes),
+            self.source,
+            layout.extent(self.shape, self.source_strides, self.nbytes),
+        )
+
+
+def walk_of(target: Description, source: Description) -> Walk:
+    """Work out the copy between two layouts of one shape and element size.
+
+    returns  a Walk whose target strides fall from first to last and are never negative
+    """
+    shape, (to, of), (target_offset, source_offset) = layout.coalesce(target.shape, target.strides, source.strides)
+    nbytes = target.dtype.itemsize
+    while shape and to[-1] == of[-1] == nbytes:  # the last dimension has no gaps: its elements are one large one
+        nbytes *= shape[-1]
+        shape, to, of = shape[:-1], to[:-1], of[:-1]
+    return Walk(nbytes, shape, target.ptr + target_offset, to, source.ptr + source_offset, of)
+
+
+def copy(walk: Walk) -> None:
+    """Do a copy in host memory, as if the source had been copied aside first."""
+    if walk.is_empty():
+        return
+    if not walk.shape:
+        ctypes.memmove(walk.target, walk.source, walk.nbytes)
+    elif walk.overlaps():
+        aside = (ctypes.c_char * (layout.size(walk.shape) * walk.nbytes))()
+        address, strides = ctypes.addressof(aside), layout.c_strides(walk.shape, walk.nbytes)
+        _copy(Walk(walk.nbytes, walk.shape, address, strides, walk.source, walk.source_strides))
+        _copy(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, address, strides))
+    else:
+        _copy(walk)
+
+
+def fill(target: Description, pattern: bytes) -> None:
+    """Set every element of a view of host memory to these bytes: those of a run first, then runs by copying."""
+    nbytes = len(pattern)
+    if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
+        ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
+        return
+    one = ctypes.create_string_buffer(pattern, nbytes)
+    source = Description(ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target.place, one)
+    copy(walk_of(target, source))
+
+
+_from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)
+_copy_data = bind("PyObject_CopyData", ctypes.c_int, ctypes.py_object, ctypes.py_object)
+_FORMAT = ctypes.create_string_buffer(b"B")  # of every buffer here: elements are only moved
+
+
+def _copy(walk: Walk) -> None:
+    _copy_data(
+        _view(walk.target, walk.shape, walk.target_strides, walk.nbytes),
+        _view(walk.source, walk.shape, walk.source_strides, walk.nbytes),
+    )
+
+
+def _view(address: int, shape: Ints, strides: Ints, nbytes: int) -> memoryview:
+    ndim = len(shape)
+    numbers = (ctypes.c_ssize_t * (2 * ndim))(*shape, *strides)
+    where = ctypes.addressof(numbers)
+    info = Py_buffer(
+        buf=address,
+        len=layout.size(shape) * nbytes,
+        itemsize=nbytes,
+        readonly=0,
+        ndim=ndim,
+        format=ctypes.addressof(_FORMAT),
+        shape=where,
+        strides=where + 8 * ndim,
+    )
+    view: memoryview = _from_buffer(ctypes.addressof(info))
+    return view

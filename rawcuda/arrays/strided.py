@@ -1,0 +1,592 @@
+"""view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
+
+What it is   the arrays of this package, their own and everybody else's alike. A StridedView is the Description that a protocol
+             gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
+What not     it computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
+             views of host memory work without a driver, and without the files that know one.
+Read next    exporting.py, copying.py
+"""
+
+from __future__ import annotations
+
+from ..elements import layout
+from ..elements.dtypes import DType, of
+from ..errors import refusal
+from ..protocols import buffer
+from ..protocols.choosing import describe, learn, on_stream, shortcuts
+from ..protocols.description import Description, place
+from ..tracing import careful, listeners
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..gpu.device import Device
+    from ..gpu.memory import Memory
+    from ..protocols.description import Where
+
+    Ints = tuple[int, ...]
+
+__all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
+
+_exporting: Any = None  # exporting.py, once something was exported
+_copy_again: Any = None  # device_copy.copy_again, once there was such a copy
+
+
+def _begin_exporting() -> Any:
+    global _exporting
+    from . import exporting as _exporting
+
+    return _exporting
+
+
+class _Table:
+    """Make the C exchange table when it is first asked for, of the type or of a view."""
+
+    def __get__(self, view: object, kind: object = None) -> Any:
+        from .exchange_table import offer
+
+        return offer()
+
+
+class StridedView(Description):
+    """A view of strided memory: `ptr shape strides dtype`, and where it lies; made by view(), indexing, or a Device.
+
+    ptr      address of the first element
+    strides  bytes, a tuple as long as shape; element_strides counts elements, as DLPack does
+    owner    what keeps the memory alive: a capsule, a memoryview, a Memory, the exporter itself
+    stream   the stream it was viewed for, as it was given: its memory is ready in that stream's order
+    """
+
+    __slots__ = ("__weakref__",)
+
+    __dlpack_c_exchange_api__ = _Table()
+
+    @classmethod
+    def _over(
+        cls,
+        owner: object,
+        address: int,
+        shape: Ints,
+        strides: Ints,
+        dtype: DType,
+        device: Where,
+        readonly: bool = False,
+        *,
+        protocol: str = "memory",
+        stream: Any = None,
+    ) -> StridedView:
+        """Make a view of memory that an owner has; nothing is checked."""
+        return cls(address, shape, strides, dtype, place(device, readonly, protocol), owner, stream)
+
+    def _derived(
+        self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
+    ) -> StridedView:
+        """Make another view of the same memory."""
+        where = self.place
+        if readonly and not where.readonly:
+            where = place(where.device, True, where.protocol)
+        return type(self)(ptr, shape, strides, dtype or self.dtype, where, self.owner, self.stream)
+
+    # -- what it is
+
+    @property
+    def device(self) -> tuple[str, int | None]:
+        """Return (kind, ordinal), kind one of "cpu" "cuda" "cuda_host" "cuda_managed"."""
+        return self.place.device or ("cuda", None)
+
+    @property
+    def readonly(self) -> bool:
+        """Tell whether the memory must not be written through this view."""
+        return self.place.readonly
+
+    @property
+    def protocol(self) -> str:
+        """Return the protocol that it was viewed by, "memory" for our own."""
+        return self.place.protocol
+
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements."""
+        return layout.size(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the elements take together, gaps not counted."""
+        return layout.size(self.shape) * self.dtype.itemsize
+
+    @property
+    def element_strides(self) -> Ints:
+        """Return the strides in elements; raises ValueError where they are no whole ones."""
+        itemsize = self.dtype.itemsize or 1
+        if any(stride % itemsize for stride in self.strides):
+            raise ValueError(f"strides {self.strides} are no whole elements of {itemsize} bytes")
+        return tuple([stride // itemsize for stride in self.strides])
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        """Tell whether elements lie in row-major order without gaps."""
+        return layout.is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
+    def is_f_contiguous(self) -> bool:
+        """Tell whether elements lie in column-major order without gaps."""
+        return layout.is_f_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """Tell whether the CPU can read the memory."""
+        return self.device[0] != "cuda"
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """Tell whether a device can read the memory, as far as its label says."""
+        return self.device[0] != "cpu"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self.item())  # as NumPy's: a length is no truth
+
+    __contains__ = None  # `3 in view` would compare views with 3, and find none
+
+    def __repr__(self) -> str:
+        kind, ordinal = self.device
+        where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
+        return (
+            f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
+            f"{', read-only' if self.readonly else ''}, by {self.protocol}>"
+        )
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            from ..tools.pictures import view_picture
+        except (ImportError, NotImplementedError):  # a copy of this package without pictures
+            return None
+        return view_picture(self)
+
+    def _repr_html_(self) -> str | None:
+        from html import escape
+
+        return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
+
+    # -- other views of the same memory
+
+    def __getitem__(self, key: object) -> StridedView:
+        offset, shape, strides = layout.select(self.shape, self.strides, key)
+        return self._derived(self.ptr + offset, shape, strides)
+
+    def __iter__(self) -> Iterator[StridedView]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def T(self) -> StridedView:
+        """Return the view with its dimensions reversed."""
+        return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
+
+    def transpose(self, *axes: int | tuple[int, ...] | None) -> StridedView:
+        """Return the view with its dimensions in another order, reversed if none is given; raises ValueError."""
+        given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        order = layout.move_axes(len(self.shape), given)
+        return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> StridedView:
+        """Return the same elements, counted in C order, in another shape; one extent may be -1.
+
+        raises  ValueError   another number of elements, or a layout that only a copy could give this shape
+        """
+        given: Any = shape[0] if len(shape) == 1 else shape
+        wanted = given if isinstance(given, (tuple, list)) else (given,)
+        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(wanted), self.dtype.itemsize)
+        if strides is None:
+            raise ValueError(
+                f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "
+                "copies: copy() it into an empty() array first"
+            )
+        return self._derived(self.ptr, new, strides)
+
+    def broadcast_to(self, shape: int | tuple[int, ...]) -> StridedView:
+        """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
+        wanted = layout.as_shape(shape)
+        layout.checked_size(wanted, self.dtype.itemsize)
+        return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> StridedView:
+        """Return the view without its dimensions of extent 1, or without those that are named; raises ValueError."""
+        return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
+
+    def reinterpret(self, dtype: Any) -> StridedView:
+        """Return the same bytes as elements of another type; the last dimension grows or shrinks with the element.
+
+        raises  ValueError   elements of another size where the last dimension has gaps, or does not come out even
+        """
+        new, old = of(dtype), self.dtype
+        if new.packed:
+            raise ValueError(f"{new} elements share bytes, so that no view can have them")
+        if new.itemsize == old.itemsize:
+            return self._derived(self.ptr, self.shape, self.strides, new)
+        if not self.shape:
+            raise ValueError(f"a view without dimensions holds one {old}, which is no {new}: reshape(1) it first")
+        n, stride = self.shape[-1], self.strides[-1]
+        if n > 1 and stride != old.itemsize:
+            raise ValueError(
+                f"the last dimension has gaps (stride {stride}), so elements of another size do not lie in it"
+            )
+        if not new.itemsize or n * old.itemsize % new.itemsize:
+            raise ValueError(
+                f"{n} elements of {old.itemsize} bytes in the last dimension are no whole number of {new}, "
+                f"which has {new.itemsize}"
+            )
+        return self._derived(
+            self.ptr, (*self.shape[:-1], n * old.itemsize // new.itemsize), (*self.strides[:-1], new.itemsize), new
+        )
+
+    # -- copies
+
+    def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
+        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self; see copy()."""
+        copy(self, source, stream=stream)
+        return self
+
+    def copy_to(self, target: Any, *, stream: Any = None) -> Any:
+        """Copy the elements into any writable exporter, and return it; see copy()."""
+        copy(target, self, stream=stream)
+        return target
+
+    def fill(self, value: Any, *, stream: Any = None) -> StridedView:
+        """Set every element to a value, and return self.
+
+        value   a number that the dtype holds, or the bytes of one element
+        order   done on return in host memory, else when the stream reaches it
+        raises  ProtocolError   the view is read-only
+                ValueError      the number does not fit
+        """
+        from .copying import fill
+
+        fill(self, value, stream)
+        return self
+
+    def download(self, *, stream: Any = None) -> StridedView:
+        """Return a copy in new host memory, in C order, when it is done."""
+        from .copying import download
+
+        return download(self, stream)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
+        from .copying import tolist
+
+        return tolist(self)
+
+    def item(self) -> Any:
+        """Return the one element as a Python number, bytes where the dtype is opaque; raises ValueError for more or none."""
+        if self.size != 1:
+            raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
+        from .copying import tolist
+
+        return tolist(self.reshape(()) if self.shape else self)
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else copy(self[key], value)
+
+    # -- what a pointer cannot go through
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()"
+        )
+
+    def __copy__(self) -> StridedView:
+        return self._derived(self.ptr, self.shape, self.strides)
+
+    # -- what others see; exporting.py does the work
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """Export by DLPack.
+
+        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no ordering,
+                     or a handle; None or -1 for host memory
+        max_version  None or (0, x) gives a legacy capsule, which read-only memory refuses
+        dl_device    (1, 0) asks for host memory, by copy if need be
+        copy         True: always, False: never
+        raises       ProtocolError   (a BufferError) whatever cannot be exported
+        """
+        exporting = _exporting or _begin_exporting()
+        if stream is None and dl_device is None and copy is None:
+            capsule = exporting.host_capsule(self, max_version)
+            if capsule is not None:
+                return capsule
+        return exporting.dlpack_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's (device type, id)."""
+        return (_exporting or _begin_exporting()).dlpack_device(self)  # type: ignore[no-any-return]
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the CUDA Array Interface, version 3; AttributeError where the device cannot reach the memory."""
+        from .exporting import cuda_array_interface
+
+        return cuda_array_interface(self)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Return the array interface, version 3; AttributeError where the CPU cannot reach the memory."""
+        from .exporting import array_interface
+
+        return array_interface(self)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
+        from .exporting import buffer_struct
+
+        return buffer.memoryview_of(buffer_struct(self, bool(flags & 1)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
+        from .exporting import numpy_array
+
+        return numpy_array(self, dtype, copy)
+
+    def memoryview(self) -> memoryview:
+        """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""
+        from .exporting import memory_view
+
+        return memory_view(self)
+
+
+class _MemoryView(StridedView):
+    """A view of memory that can be closed: then its address is not given away any more.
+
+    start   the same as ptr, for who has seen to it that the owner is open; _ready, as long as it is: see Memory.trust
+    """
+
+    __slots__ = ("start", "_ready", "_again", "_token")
+    __dlpack_c_exchange_api__ = _Table()
+
+    @property
+    def ptr(self) -> int:
+        """Return the address of the first element; raises Closed after the memory's close()."""
+        self.owner.handle
+        return self.start
+
+    @ptr.setter
+    def ptr(self, address: int) -> None:
+        self.start = address
+
+
+class _StreamedView(StridedView):
+    """A view of memory whose exporter named the stream that it works on: that stream must not run ahead of our use."""
+
+    __slots__ = ("exporting_stream",)
+    __dlpack_c_exchange_api__ = _Table()
+
+    exporting_stream: int | None
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.exporting_stream = None
+
+    def _derived(
+        self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
+    ) -> StridedView:
+        made = super()._derived(ptr, shape, strides, dtype, readonly)
+        made.exporting_stream = self.exporting_stream  # type: ignore[attr-defined]
+        return made
+
+
+for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
+    _kind.__name__ = _kind.__qualname__ = StridedView.__name__
+
+
+# -- view()
+
+
+def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
+    """View any exporter's memory without a copy.
+
+    obj       anything with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
+              buffer protocol; or a DLPack capsule, which is consumed
+    stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
+              a handle, or NO_SYNC for no ordering. Host memory takes any of them and needs none
+    protocol  only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
+    writable  True: count as writable what its protocol cannot call read-only; False: make the view read-only
+    order     a BufferError falls to the next protocol; any other exception is the exporter's own
+    raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
+              TypeError       no exporter, or no stream
+    """
+    made: Any = None
+    if stream is None and protocol is None and writable is None:
+        try:
+            short = shortcuts[type(obj)]
+        except KeyError:
+            pass
+        else:
+            made = None if listeners else short(obj, StridedView)
+        if made is not None:
+            return made  # type: ignore[no-any-return]
+    elif stream is not None:
+        try:
+            short = on_stream[type(obj)]
+        except KeyError:
+            pass
+        else:
+            if (
+                type(stream) is int
+                and -1 <= stream < 2**63
+                and stream
+                and protocol is None
+                and writable is None
+                and not listeners
+            ):
+                made = short(obj, StridedView, stream)
+        if made is not None:
+            return made  # type: ignore[no-any-return]
+        from ..gpu.stream import handle_of
+
+        handle_of(stream)  # what is no stream is refused, also where none is needed
+    if isinstance(obj, StridedView) and protocol is None:
+        made = _again(obj, stream)
+    else:
+        made = describe(obj, stream, protocol, writable is True, StridedView, _StreamedView)
+        learn(obj)
+    if writable is False and not made.readonly:
+        made.place = place(made.place.device, True, made.place.protocol)
+    elif writable is True and made.readonly:
+        raise refusal(
+            made.protocol,
+            "readonly",
+            True,
+            "the exporter says so itself, and writable=True cannot change it; copy the array",
+        )
+    return made  # type: ignore[no-any-return]
+
+
+def _again(obj: StridedView, stream: Any) -> StridedView:
+    """View a view: the same memory, in another stream's order if one is given."""
+    made = obj._derived(obj.ptr, obj.shape, obj.strides)
+    if stream is not None and obj.is_device_accessible:
+        from ..gpu.ordering import make_wait
+        from ..gpu.stream import handle_of
+
+        make_wait(handle_of(stream), obj)
+        made.stream = stream
+    return made
+
+
+# -- copy(), and what a Device and a Memory offer
+
+
+def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
+    """Copy elements between any two exporters, of any layout, in host or device memory.
+
+    shape   src is repeated to dst's shape as NumPy does in an assignment
+    stream  the stream that device memory is copied on; None is the legacy default stream
+    order   done on return where pageable host memory takes part, else when the stream reaches it; overlapping sides are
+            copied as if src had been copied aside first
+    raises  TypeError       other dtypes: nothing is converted
+            ValueError      shapes that do not fit
+            ProtocolError   dst is read-only
+    """
+    global _copy_again
+    if type(dst) is _MemoryView:
+        try:  # just this was done before, and all of it is still open; see device_copy.py
+            token, queue, again, arguments = dst._again  # type: ignore[attr-defined]
+            if (
+                src._token is token
+                and queue is stream._argument
+                and dst.stream is stream
+                and (src.stream is None or src.stream is stream)
+                and dst._ready  # type: ignore[attr-defined]
+                and src._ready
+                and not careful
+                and not again(*arguments)
+            ):
+                return
+        except AttributeError:
+            pass
+    ours = type(dst) is _MemoryView and type(src) is _MemoryView
+    if ours and _copy_again is not None and _copy_again(dst, src, stream):
+        return
+    from .copying import copy as copy_views
+
+    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
+    copy_views(target, source, stream)
+    if ours and stream is not None:
+        from ..gpu.copies.device_copy import copy_again as _copy_again
+        from ..gpu.copies.device_copy import remember
+
+        remember(target, source)
+
+
+def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
+    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    from .copying import copy as copy_views
+
+    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
+    if target.nbytes != source.nbytes:
+        raise ValueError(f"{target.nbytes} bytes cannot take {source.nbytes}: copy a part, view(x)[...]")
+    if target.is_c_contiguous:
+        target = _as_like(target, source)
+    elif source.is_c_contiguous:
+        source = _as_like(source, target)
+    elif (target.shape, target.dtype) != (source.shape, source.dtype):
+        raise ValueError("both sides have gaps: copy() between arrays of one shape and dtype")
+    copy_views(target, source, stream)
+
+
+def _as_like(plain: StridedView, other: StridedView) -> StridedView:
+    """View memory without gaps as what another view is."""
+    return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
+
+
+def over_memory(memory: Memory) -> StridedView:
+    """View a Memory: one dimension of uint8."""
+    from .copying import memory_device
+
+    return _MemoryView._over(
+        memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory), stream=memory.stream
+    )
+
+
+def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
+    """Make an array on a device, in C order, its contents undefined; the view owns its memory.
+
+    kind    of memory, as Device.allocate has it
+    raises  ValueError    a negative extent, a size that no memory has
+            OutOfMemory   there is not so much
+    """
+    from .copying import memory_device
+
+    extents, element = layout.as_shape(shape), of(dtype)
+    if element.packed:
+        raise ValueError(f"{element} elements share bytes, so that no view can have them")
+    nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
+    memory = device.allocate(nbytes, kind=kind)
+    return _MemoryView._over(
+        memory, memory.ptr, extents, layout.c_strides(extents, element.itemsize), element, memory_device(memory)
+    )
+
+
+def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
+    """Copy an exporter's array into new memory of a device, in C order."""
+    source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    target = empty(device, source.shape, source.dtype)
+    copy(target, source, stream=stream)
+    return target

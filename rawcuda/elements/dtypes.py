@@ -1,0 +1,449 @@
+"""One table of element types: name = DLPack code = typestr = PEP 3118 format = PTX type.
+
+What it is   `DType`, an element type with all its names; `of` finds one by whatever names it. Each type exists once, so
+             `is` compares types, and a view holds a reference, not a description.
+What not     it converts no values (scalars.py does), and parses no PEP 3118 text (protocols/pep3118.py does).
+Source       dlpack.h 1.3, enum DLDataTypeCode; NumPy, "The array interface protocol", typestr and descr; PEP 3118;
+             ml_dtypes for the names of the small floats; PTX ISA, "Fundamental types"
+Read next    layout.py
+"""
+
+from __future__ import annotations
+
+import sys
+from ctypes import addressof, create_string_buffer
+
+from ..errors import ProtocolError, refusal, worded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["DType", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
+
+ORDER = "<" if sys.byteorder == "little" else ">"
+
+# name, DLPack code, bits, typestr without byte order, PEP 3118 format, PTX type of one element (as ld and st have it).
+# The arrays of ml_dtypes call themselves V1 and V2 in a typestr, which says nothing: those rows have none.
+_TABLE = (
+    ("bool", 6, 8, "b1", "?", "u8"),
+    ("int8", 0, 8, "i1", "b", "s8"),
+    ("int16", 0, 16, "i2", "h", "s16"),
+    ("int32", 0, 32, "i4", "i", "s32"),
+    ("int64", 0, 64, "i8", "q", "s64"),
+    ("uint8", 1, 8, "u1", "B", "u8"),
+    ("uint16", 1, 16, "u2", "H", "u16"),
+    ("uint32", 1, 32, "u4", "I", "u32"),
+    ("uint64", 1, 64, "u8", "Q", "u64"),
+    ("float16", 2, 16, "f2", "e", "f16"),
+    ("float32", 2, 32, "f4", "f", "f32"),
+    ("float64", 2, 64, "f8", "d", "f64"),
+    ("float128", None, 128, "f16", "g", None),  # the C compiler's long double: no two machines agree
+    ("bfloat16", 4, 16, None, None, "bf16"),
+    ("complex32", 5, 32, None, "Ze", None),
+    ("complex64", 5, 64, "c8", "Zf", None),
+    ("complex128", 5, 128, "c16", "Zd", None),
+    ("complex256", None, 256, "c32", "Zg", None),
+    ("float8_e3m4", 7, 8, None, None, "b8"),
+    ("float8_e4m3", 8, 8, None, None, "b8"),
+    ("float8_e4m3b11fnuz", 9, 8, None, None, "b8"),
+    ("float8_e4m3fn", 10, 8, None, None, "b8"),
+    ("float8_e4m3fnuz", 11, 8, None, None, "b8"),
+    ("float8_e5m2", 12, 8, None, None, "b8"),
+    ("float8_e5m2fnuz", 13, 8, None, None, "b8"),
+    ("float8_e8m0fnu", 14, 8, None, None, "b8"),
+    ("float6_e2m3fn", 15, 6, None, None, "b8"),
+    ("float6_e3m2fn", 16, 6, None, None, "b8"),
+    ("float4_e2m1fn", 17, 4, None, None, "b8"),
+    ("int1", 0, 1, None, None, "b8"),
+    ("int2", 0, 2, None, None, "b8"),
+    ("int4", 0, 4, None, None, "b8"),
+    ("uint1", 1, 1, None, None, "b8"),
+    ("uint2", 1, 2, None, None, "b8"),
+    ("uint4", 1, 4, None, None, "b8"),
+)
+
+
+class DType:
+    """Be one element type; read its names, never change them.
+
+    name      what NumPy or ml_dtypes calls it; str() gives it too. A vector is "float32x4"
+    kind      "bool" "int" "uint" "float" "complex" or "opaque" (text, dates, structures: moved, never computed with)
+    itemsize  bytes from one element to the next where they are side by side, rounded up to a whole one
+    code bits lanes    as in DLPack's DLDataType; code is None where DLPack has no such type
+    packed    elements are smaller than a byte and share bytes, so that an element has no address
+    padded    elements are smaller than a byte, but each has one (DLPack's flag IS_SUBBYTE_TYPE_PADDED)
+    typestr   as in the array interfaces, "|V4" where they have no better name
+    format    as in PEP 3118
+    ptx       the type that PTX loads and stores, or None
+    descr     the fields of a structure, as in the array interface, or None
+    """
+
+    __slots__ = (
+        "name",
+        "kind",
+        "itemsize",
+        "code",
+        "bits",
+        "lanes",
+        "packed",
+        "padded",
+        "typestr",
+        "format",
+        "ptx",
+        "descr",
+        "_c_format",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        itemsize: int,
+        *,
+        code: int | None = None,
+        bits: int = 0,
+        lanes: int = 1,
+        packed: bool = False,
+        padded: bool = False,
+        typestr: str = "",
+        format: str = "",
+        ptx: str | None = None,
+        descr: list[Any] | None = None,
+    ) -> None:
+        self.name, self.kind, self.itemsize = name, kind, itemsize
+        self.code, self.bits, self.lanes = code, bits or 8 * itemsize, lanes
+        self.packed, self.padded = packed, padded
+        self.typestr = typestr or f"|V{itemsize}"
+        self.format = format or f"{itemsize}x"
+        self.ptx, self.descr = ptx, descr
+        self._c_format: Any = None  # the format as a C string, made when first needed
+
+    def nbytes(self, count: int) -> int:
+        """Return how many bytes `count` elements side by side take, packed ones rounded up to a whole byte."""
+        return (count * self.bits * self.lanes + 7) // 8 if self.packed else count * self.itemsize
+
+    def with_lanes(self, lanes: int) -> DType:
+        """Return the vector of `lanes` of these; raises ProtocolError where DLPack has no such type."""
+        if self.code is None:
+            raise ProtocolError(
+                f"dlpack: dtype {self.name} has no vectors: use a structure", protocol="dlpack", field="dtype.lanes"
+            )
+        return from_dlpack(self.code, self.bits, lanes, padded=self.padded)
+
+    def c_format(self) -> int:
+        """Return the address of the format as a C string, which lives as long as this type."""
+        if self._c_format is None:
+            self._c_format = create_string_buffer(self.format.encode())
+        return addressof(self._c_format)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.name == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.code is not None:
+            return from_dlpack, (self.code, self.bits, self.lanes, self.padded)
+        return from_typestr, (self.typestr, self.descr)
+
+
+_KINDS = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
+_CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
+_BY_NAME: dict[str, DType] = {}
+_BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
+_BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
+_OPAQUE: dict[tuple[str, str], DType] = {}  # (typestr, repr of descr); emptied when it grows large
+
+
+def _fill() -> None:
+    for name, code, bits, typestr, format, ptx in _TABLE:
+        size = (bits + 7) // 8
+        kind = "complex" if name.startswith("complex") else _KINDS.get(code if code is not None else 2, "float")
+        full = None if typestr is None else ("|" if size == 1 else ORDER) + typestr
+        dtype = DType(
+            name, kind, size, code=code, bits=bits, padded=bits < 8, typestr=full or "", format=format or "", ptx=ptx
+        )
+        _BY_NAME[name] = dtype
+        if typestr is not None:
+            _BY_TYPESTR[typestr] = dtype
+        if code is not None:
+            _BY_DLPACK[code, bits, 1, bits < 8] = dtype
+
+
+_fill()
+_PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+_ALIASES = {
+    "half": "float16",
+    "single": "float32",
+    "float": "float64",
+    "double": "float64",
+    "int": "int64",
+    "longdouble": "float128",
+    "complex": "complex128",
+    "byte": "int8",
+    "uint": "uint64",
+}
+_NUMPY = {
+    "bool_": "bool",
+    "longdouble": "float128",
+    "clongdouble": "complex256",
+}  # names of scalar types, not of dtypes
+
+
+def of(spec: object) -> DType:
+    """Find the element type that something names.
+
+    spec     a DType, a name ("float32"), a typestr ("<f4", "f4"), bool, int, float or complex, or anything with a
+             `dtype`, or a `name` and `itemsize`, of its own: NumPy's dtypes and scalar types, torch's dtypes
+    raises   TypeError       nothing is known by that name
+             ProtocolError   known, but not usable here: another byte order, Python objects
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str):
+        found = _BY_NAME.get(spec) or _BY_NAME.get(_ALIASES.get(spec, ""))
+        if found is not None:
+            return found
+        base, x, lanes = spec.rpartition("x")
+        if x and lanes.isdigit() and base in _BY_NAME:
+            return _BY_NAME[base].with_lanes(int(lanes))
+        if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
+            return from_typestr(spec)
+        raise TypeError(
+            f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'"
+        )
+    if isinstance(spec, type) and spec in _PYTHON:
+        return _BY_NAME[_PYTHON[spec]]
+    named = _from_attributes(spec)
+    if named is None:
+        raise TypeError(f"no element type is known by {spec!r}: give a name such as 'float32'")
+    return named
+
+
+def _from_attributes(spec: object) -> DType | None:
+    name = getattr(spec, "name", None)  # numpy.dtype('float32').name, ml_dtypes' too
+    if not isinstance(name, str) and isinstance(spec, type):
+        name = spec.__name__  # numpy.float32, ml_dtypes.bfloat16
+    if not isinstance(name, str):
+        name = str(spec).rpartition(".")[2]  # torch.float32
+    typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: the order counts
+    swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
+    if not swapped and (name in _BY_NAME or name in _NUMPY):
+        return _BY_NAME[_NUMPY.get(name, name)]
+    if isinstance(typestr, str):
+        descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
+        return from_typestr(typestr, descr)
+    return None
+
+
+def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> DType:
+    """Find the element type that a DLDataType names.
+
+    padded   whether the tensor's flag IS_SUBBYTE_TYPE_PADDED is set; it says nothing about whole bytes
+    raises   ProtocolError   an unknown code, bits that the code does not have, no bits or no lanes
+    source   dlpack.h 1.3, struct DLDataType: unexpected bits of the small floats must stop an import
+    """
+    padded = padded and bits < 8
+    found = _BY_DLPACK.get((code, bits, lanes, padded))
+    if found is not None:
+        return found
+    value = (code, bits, lanes)
+    if code not in _CODES:
+        raise refusal("dlpack", "dtype.code", value, "no such type code in DLPack 1.3; convert the array first")
+    if not bits or not lanes:
+        raise refusal("dlpack", "dtype", value, "bits and lanes are at least 1; the exporter is at fault")
+    row = _BY_DLPACK.get((code, bits, 1, bits < 8))
+    if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a meaning
+        row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
+    if row is None:
+        raise refusal("dlpack", "dtype.bits", value, "the type has no such width; convert the array first")
+    whole = bits * lanes % 8 == 0
+    packed = bits < 8 and not padded and not whole
+    size = (bits * lanes + 7) // 8  # padded vectors too: dlpack.h pads the vector, not the lane
+    made = DType(
+        row.name if lanes == 1 else f"{row.name}x{lanes}",
+        row.kind,
+        size,
+        code=code,
+        bits=bits,
+        lanes=lanes,
+        packed=packed,
+        padded=padded and not whole,
+        ptx=row.ptx if lanes == 1 else None,
+    )
+    if lanes > 1 and not row.padded and row.typestr[1] != "V":
+        made.descr = [("", row.typestr, (lanes,))]
+        made.format = f"({lanes}){row.format}"
+    return _BY_DLPACK.setdefault((code, bits, lanes, padded), made)
+
+
+def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: str = "array_interface") -> DType:
+    """Find the element type that a typestr of the array interfaces names.
+
+    descr    the fields, which count only where the typestr is a void ("|V12")
+    raises   ProtocolError   not a typestr, another byte order, Python objects, bits, or a descr of another size
+    source   NumPy, "The array interface protocol": typestr, descr
+    """
+    if not isinstance(typestr, str) or not typestr:
+        raise refusal(protocol, "typestr", typestr, "is a str such as '<f4'")
+    order, rest = (typestr[0], typestr[1:]) if typestr[0] in "<>=|" else ("=", typestr)
+    found = _BY_TYPESTR.get(rest)
+    if found is None and len(rest) == 1:
+        found = _from_struct_letter(order, rest)  # '=f': NVIDIA DALI writes struct's letters here
+    if found is not None:
+        if order not in ("=", "|", ORDER) and found.itemsize > 1:
+            raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
+        if descr is not None and _descr_size(descr, protocol) not in (found.itemsize, None):
+            raise refusal(protocol, "descr", descr, f"has another size than typestr {typestr!r}")
+        return found
+    return _from_opaque_typestr(typestr, order, rest, descr, protocol)
+
+
+def _from_struct_letter(order: str, letter: str) -> DType | None:
+    if letter in "lL":
+        return _BY_NAME[("int" if letter == "l" else "uint") + ("32" if order in "<>=" else "64")]
+    for dtype in _BY_NAME.values():
+        if dtype.format == letter:
+            return dtype
+    return None
+
+
+def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] | None, protocol: str) -> DType:
+    kind = rest[:1]
+    digits, bracket, unit = rest[1:].partition("[")
+    if kind == "O":
+        raise refusal(
+            protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them"
+        )
+    if kind == "t":
+        raise refusal(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
+    if (
+        kind not in ("m", "M", "S", "U", "V", "a")
+        and rest not in ("f1", "W4")
+        or not digits.isdigit()
+        or len(digits) > 18
+    ):
+        raise refusal(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
+    size = int(digits) * (4 if kind == "U" else 1)
+    if bracket and (kind not in "mM" or not unit.endswith("]")):
+        raise refusal(protocol, "typestr", typestr, "is malformed")
+    if kind in "mMU" and order not in ("=", "|", ORDER):
+        raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
+    if kind in "mM" and size != 8:
+        raise refusal(protocol, "typestr", typestr, "dates and times have 8 bytes")
+    if kind == "V" and descr is not None:
+        return structured(descr, size, protocol=protocol)
+    if kind in "mM":
+        name = ("datetime64" if kind == "M" else "timedelta64") + bracket + unit
+        return opaque(name, 8, ORDER + rest, "")
+    if kind == "U":
+        return opaque(ORDER + rest, size, ORDER + rest, f"{digits}w")
+    if rest in ("f1", "W4"):  # ml_dtypes since 0.6, where each may be one of two types
+        kind = "V"
+    if kind in "Sa":
+        return opaque(f"|S{digits}", size, f"|S{digits}", f"{digits}s")
+    return opaque(f"|V{digits}", size, f"|V{digits}", "")
+
+
+def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
+    """Return the type of elements that are moved and never computed with."""
+    key = name, f"{size} {typestr} {format} {descr!r}"
+    found = _OPAQUE.get(key)
+    if found is None:
+        if len(_OPAQUE) > 1000:  # names come from outside: what grows without end is a leak
+            _OPAQUE.clear()
+        made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr)
+        found = _OPAQUE.setdefault(key, made)
+    return found
+
+
+def structured(descr: object, size: int, *, format: str = "", protocol: str = "array_interface") -> DType:
+    """Return the type of structures with these fields, under NumPy's name for them.
+
+    descr    [(name or (title, name), typestr or nested descr, shape)], padding being ('', '|V4')
+    raises   ProtocolError   malformed, or of another size than `size`
+    source   NumPy, "The array interface protocol": descr
+    """
+    fields = _fields(descr, protocol)
+    total = sum(field.nbytes for field in fields)
+    if total != size:
+        raise refusal(protocol, "descr", descr, f"takes {worded(total)} bytes where the elements have {size}")
+    nameless = all(field.label == "''" for field in fields)
+    name = f"|V{size}" if nameless else _numpy_name(fields, size)
+    return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)
+
+
+class _Field:
+    """One field of a structure: its name and type as NumPy writes them, its size, whether it is only padding."""
+
+    __slots__ = ("label", "text", "nbytes", "padding")
+
+    def __init__(self, label: str, text: str, nbytes: int, padding: bool) -> None:
+        self.label, self.text, self.nbytes, self.padding = label, text, nbytes, padding
+
+
+def _fields(descr: object, protocol: str, depth: int = 0) -> list[_Field]:
+    if not isinstance(descr, (list, tuple)) or depth > 20:
+        raise refusal(protocol, "descr", descr, "is a list of (name, type) tuples, nested at most 20 deep")
+    return [_field(item, protocol, depth) for item in descr]
+
+
+def _field(item: object, protocol: str, depth: int) -> _Field:
+    if not isinstance(item, (list, tuple)) or len(item) not in (2, 3):
+        raise refusal(protocol, "descr", item, "is a tuple (name, type) or (name, type, shape)")
+    label, kind = item[0], item[1]
+    if isinstance(label, (tuple, list)) and len(label) == 2:
+        label = tuple(label)  # (title, name)
+    shape = item[2] if len(item) == 3 else ()
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    named = all(isinstance(part, str) for part in label) if isinstance(label, tuple) else isinstance(label, str)
+    if not named or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
+        raise refusal(protocol, "descr", item, "has a name that is a str, and a shape of ints")
+    if isinstance(kind, (list, tuple)):
+        inner = _fields(kind, protocol, depth + 1)
+        nbytes = sum(field.nbytes for field in inner)
+        text = _numpy_name(inner, nbytes)
+    else:
+        dtype = from_typestr(kind, protocol=protocol)
+        nbytes, text = dtype.itemsize, repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
+    padding = label == "" and not shape and text.startswith("'V")
+    for extent in shape:
+        nbytes *= extent
+    return _Field(repr(label), f"{text}, {shape!r}" if shape else text, nbytes, padding)
+
+
+def _numpy_name(fields: list[_Field], size: int) -> str:
+    """Write a structure's type as NumPy's str() does: a list where nothing is padded, else a dict of offsets."""
+    if not any(field.padding for field in fields):
+        return "[" + ", ".join(f"({field.label}, {field.text})" for field in fields) + "]"
+    names, formats, offsets, offset = [], [], [], 0
+    for field in fields:
+        if not field.padding:
+            names.append(field.label)
+            formats.append(f"({field.text})" if field.text.endswith(")") else field.text)
+            offsets.append(str(offset))
+        offset += field.nbytes
+    inside = ", ".join(
+        f"'{key}': [{', '.join(values)}]"
+        for key, values in (("names", names), ("formats", formats), ("offsets", offsets))
+    )
+    return f"{{{inside}, 'itemsize': {size}}}"
+
+
+def _copied(descr: Any) -> list[Any]:
+    """Copy a descr, so that nobody can change it afterwards through the list that we were given."""
+    return [tuple(_copied(part) if isinstance(part, list) else part for part in field) for field in descr]
+
+
+def _descr_size(descr: object, protocol: str) -> int | None:
+    return sum(field.nbytes for field in _fields(descr, protocol)) if descr else None

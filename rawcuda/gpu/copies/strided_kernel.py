@@ -1,0 +1,136 @@
+"""The kernel for copies of any layout: its PTX, and its launch.
+
+What it is   for each number of dimensions and element size one kernel, written when it is first needed. A thread takes every
+             so-manyth element; it takes the element's number apart into one index a dimension, last dimension fastest, and
+             adds up strides. The grid may be smaller than the array, so no array is too large for it.
+What not     overlap is the caller's concern. Both sides must be reachable by the device.
+Why so       dimensions are unrolled, since a loop over them would read parameters by a computed address; indices are 32 bits
+             where there are fewer elements, since 64-bit division costs a hundred instructions.
+Source       PTX ISA 6.3: ld, st, div, mad
+Read next    kernel.py
+"""
+
+from __future__ import annotations
+
+from ...arrays.host_copy import Walk
+from ...elements import layout
+from ..device import Device
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..kernels.kernel import Module
+
+    Ints = tuple[int, ...]
+
+__all__ = ["ptx", "run", "units"]
+
+_BLOCK = 256
+_NARROW = 2**32 - 1  # the most elements that a 32-bit index counts
+_BLOCKS = 1 << 20  # threads then take several elements each
+_MOVES = {1: ("u8", "%h"), 2: ("u16", "%h"), 4: ("u32", "%w"), 8: ("u64", "%v"), 16: ("v2.u64", "{%v, %x}")}
+_SIZES = (16, 8, 4, 2, 1)
+
+
+def ptx(ndim: int, size: int, wide: bool) -> str:
+    """Write the kernel for `ndim` dimensions of elements of `size` bytes, with 64-bit indices if `wide`."""
+    names = [f"extent{k}" for k in range(1, ndim)] + [f"to{k}" for k in range(ndim)] + [f"from{k}" for k in range(ndim)]
+    parameters = ",\n".join(f"    .param .u64 {name}" for name in ("target", "source", "count", *names))
+    index, i = ("u64", "d") if wide else ("u32", "r")
+    move, value = _MOVES[size]
+    body = [f"ld.param.u64 %{name}, [{name}];" for name in ("target", "source", "count", *names)]
+    if not wide:
+        body += [f"cvt.u32.u64 %n{k}, %extent{k};" for k in range(1, ndim)]
+    body += [
+        "mov.u32 %width, %ntid.x;",
+        "mov.u32 %block, %ctaid.x;",
+        "mov.u32 %lane, %tid.x;",
+        "mov.u32 %blocks, %nctaid.x;",
+        "cvt.u64.u32 %at, %lane;",
+        "mad.wide.u32 %at, %block, %width, %at;",
+        "mul.wide.u32 %step, %width, %blocks;",
+        "setp.ge.u64 %done, %at, %count;",
+        "@%done bra END;",
+        "NEXT:",
+        f"cvt.{index}.u64 %{i}, %at;" if not wide else "mov.u64 %d, %at;",
+        "mov.u64 %t, %target;",
+        "mov.u64 %s, %source;",
+    ]
+    for k in range(ndim - 1, 0, -1):
+        extent = f"%extent{k}" if wide else f"%n{k}"
+        body += [
+            f"div.{index} %q{i}, %{i}, {extent};",
+            f"mul.lo.{index} %m{i}, %q{i}, {extent};",
+            f"sub.{index} %m{i}, %{i}, %m{i};",
+        ]
+        body += _advance(k, f"%m{i}", wide) + [f"mov.{index} %{i}, %q{i};"]
+    body += _advance(0, f"%{i}", wide)
+    body += [
+        f"ld.global.{move} {value}, [%s];",
+        f"st.global.{move} [%t], {value};",
+        "add.u64 %at, %at, %step;",
+        "setp.lt.u64 %done, %at, %count;",
+        "@%done bra NEXT;",
+        "END:",
+        "ret;",
+    ]
+    registers = ", ".join("%" + name for name in ("target", "source", "count", *names))
+    narrow = "" if wide or ndim < 2 else "    .reg .u32 " + ", ".join(f"%n{k}" for k in range(1, ndim)) + ";\n"
+    return (
+        ".version 6.3\n.target sm_50\n.address_size 64\n\n"
+        f".visible .entry strided_copy(\n{parameters}\n)\n{{\n    .reg .pred %done;\n    .reg .u16 %h;\n"
+        "    .reg .u32 %w, %r, %qr, %mr, %width, %block, %lane, %blocks;\n"
+        f"    .reg .u64 %v, %x, %d, %qd, %md, %at, %step, %t, %s, %index;\n    .reg .u64 {registers};\n{narrow}\n"
+        + "".join(f"{line}\n" if line.endswith(":") else f"    {line}\n" for line in body)
+        + "}\n"
+    )
+
+
+def _advance(k: int, number: str, wide: bool) -> list[str]:
+    """Write how both addresses advance by an index along dimension k."""
+    widen = [] if wide else [f"cvt.u64.u32 %index, {number};"]
+    index = number if wide else "%index"
+    return [*widen, f"mad.lo.u64 %t, {index}, %to{k}, %t;", f"mad.lo.u64 %s, {index}, %from{k}, %s;"]
+
+
+def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
+    """Choose the element that the kernel moves: the largest of 1 to 16 bytes that run, strides and addresses allow.
+
+    returns  (bytes, shape, target strides, source strides), the run between the gaps being a dimension of its own if it is
+             longer than an element
+    """
+    even = walk.nbytes | walk.target | walk.source
+    for stride in walk.target_strides + walk.source_strides:
+        even |= stride
+    size = next(size for size in _SIZES if even % size == 0)
+    if size == walk.nbytes:
+        return size, walk.shape, walk.target_strides, walk.source_strides
+    return size, (*walk.shape, walk.nbytes // size), (*walk.target_strides, size), (*walk.source_strides, size)
+
+
+def _module(device: Device, ndim: int, size: int, wide: bool) -> Module:
+    """Return the module with a kernel, loaded once in the device's context, with which it goes."""
+    key, kept = (__name__, ndim, size, wide), device.primary.kept
+    found: Any = kept.get(key)
+    if found is None:
+        loaded = device.load(ptx(ndim, size, wide))
+        found = kept.setdefault(key, loaded)
+        if found is not loaded:  # another thread was faster
+            loaded.close()
+    return found  # type: ignore[no-any-return]
+
+
+def run(walk: Walk, device: Device, handle: int) -> None:
+    """Copy by the kernel, on a stream.
+
+    order   returns at once; done when the stream reaches it
+    """
+    size, shape, to, of = units(walk)
+    if not shape:
+        shape, to, of = (1,), (size,), (size,)
+    count = layout.size(shape)
+    wide = count > _NARROW
+    kernel = _module(device, len(shape), size, wide)["strided_copy"]
+    blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
+    kernel.launch(walk.target, walk.source, count, *shape[1:], *to, *of, grid=blocks, block=_BLOCK, stream=handle)

@@ -1,0 +1,185 @@
+"""Copies and fills of memory by address: 1-D, 2-D and 3-D, between host and device.
+
+What it is   one function a shape of copy. Which cu* call fits is decided by the kinds of the two memories.
+What not     no bounds are known here, nor objects: strided.py and memory.py check, then call.
+Order        a copy that touches pageable host memory returns when it is done; any other is in stream order.
+Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
+Read next    kernel.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ...headers import cuda_h
+from ...owned import drain
+from ..device import Device
+from ..stream import sweep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["copy_bytes", "copy_2d", "copy_3d", "fill_bytes", "fill_2d"]
+
+# kinds of memory: "host" is pageable; "pinned" is reachable by both; "device" and "managed" have device addresses
+_HOST_KINDS = ("host", "pinned")
+_HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
+
+
+def _finish(device: Device, stream: int, kinds: tuple[str, str]) -> None:
+    """Wait if either side is pageable: nobody keeps that alive for us, and its owner may read or write it at once."""
+    if "host" in kinds:
+        device.primary.driver.cuStreamSynchronize(cuda_h.CUstream(stream))
+    sweep()
+    drain()
+
+
+def copy_bytes(
+    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Device, stream: int
+) -> None:
+    """Copy a run of bytes between any two memories.
+
+    units   bytes
+    stream  a handle
+    calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2, cuStreamSynchronize
+    order   done on return if either side is pageable, else when the stream reaches it
+    """
+    if nbytes == 0:
+        return
+    kinds = target_kind, source_kind
+    with device.current():
+        loaded, queue = device.primary.driver, cuda_h.CUstream(stream)
+        if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
+            # What the device still does to pinned memory comes first.
+            loaded.cuStreamSynchronize(queue)
+            ctypes.memmove(target, source, nbytes)
+        elif source_kind in _HOST_KINDS:
+            loaded.cuMemcpyHtoDAsync_v2(target, source, nbytes, queue)
+        elif target_kind in _HOST_KINDS:
+            loaded.cuMemcpyDtoHAsync_v2(target, source, nbytes, queue)
+        else:
+            loaded.cuMemcpyDtoDAsync_v2(target, source, nbytes, queue)
+        _finish(device, stream, kinds)
+
+
+def _set_side(description: Any, side: str, address: int, kind: str, pitch: int) -> None:
+    host = kind in _HOST_KINDS
+    setattr(description, f"{side}MemoryType", _HOST if host else _DEVICE)
+    setattr(description, f"{side}Host" if host else f"{side}Device", address)
+    setattr(description, f"{side}Pitch", pitch)
+
+
+def copy_2d(
+    target: int,
+    target_pitch: int,
+    source: int,
+    source_pitch: int,
+    width_bytes: int,
+    height: int,
+    *,
+    target_kind: str,
+    source_kind: str,
+    device: Device,
+    stream: int,
+) -> None:
+    """Copy a pitched rectangle between any two memories.
+
+    shape   height rows of width_bytes; each pitch >= width_bytes
+    units   bytes; rows
+    calls   cuMemcpy2DAsync_v2, cuStreamSynchronize
+    order   done on return if either side is pageable, else when the stream reaches it
+    raises  ValueError  a pitch smaller than the width
+    """
+    if min(target_pitch, source_pitch) < width_bytes:
+        raise ValueError(
+            f"a pitch of {min(target_pitch, source_pitch)} bytes is smaller than the width of {width_bytes}"
+        )
+    if width_bytes == 0 or height == 0:
+        return
+    what = cuda_h.CUDA_MEMCPY2D()
+    _set_side(what, "src", source, source_kind, source_pitch)
+    _set_side(what, "dst", target, target_kind, target_pitch)
+    what.WidthInBytes, what.Height = width_bytes, height
+    with device.current():
+        device.primary.driver.cuMemcpy2DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
+        _finish(device, stream, (target_kind, source_kind))
+
+
+def copy_3d(
+    target: int,
+    target_pitch: int,
+    target_rows: int,
+    source: int,
+    source_pitch: int,
+    source_rows: int,
+    width_bytes: int,
+    height: int,
+    depth: int,
+    *,
+    target_kind: str,
+    source_kind: str,
+    device: Device,
+    stream: int,
+) -> None:
+    """Copy a pitched box between any two memories.
+
+    shape   depth layers of height rows of width_bytes; a layer lies pitch * rows bytes behind the one before it
+    units   bytes; rows
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
+    order   done on return if either side is pageable, else when the stream reaches it
+    raises  ValueError  a pitch smaller than the width, or fewer rows than the height
+    """
+    if min(target_pitch, source_pitch) < width_bytes or min(target_rows, source_rows) < height:
+        raise ValueError(
+            f"a box of {height} rows of {width_bytes} bytes does not fit pitches of {target_pitch} and "
+            f"{source_pitch} bytes with {target_rows} and {source_rows} rows a layer"
+        )
+    if width_bytes == 0 or height == 0 or depth == 0:
+        return
+    what = cuda_h.CUDA_MEMCPY3D()
+    _set_side(what, "src", source, source_kind, source_pitch)
+    _set_side(what, "dst", target, target_kind, target_pitch)
+    what.srcHeight, what.dstHeight = source_rows, target_rows
+    what.WidthInBytes, what.Height, what.Depth = width_bytes, height, depth
+    with device.current():
+        device.primary.driver.cuMemcpy3DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
+        _finish(device, stream, (target_kind, source_kind))
+
+
+_FILLS = {
+    1: ("cuMemsetD8Async", "cuMemsetD2D8Async"),
+    2: ("cuMemsetD16Async", "cuMemsetD2D16Async"),
+    4: ("cuMemsetD32Async", "cuMemsetD2D32Async"),
+}
+
+
+def fill_bytes(target: int, value: int, width: int, count: int, *, device: Device, stream: int) -> None:
+    """Set elements of 1, 2 or 4 bytes to a bit pattern, in memory with a device address.
+
+    units   width is bytes, count elements
+    calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
+    order   returns at once; done when the stream reaches it
+    """
+    if count == 0:
+        return
+    with device.current():
+        getattr(device.primary.driver, _FILLS[width][0])(target, value, count, cuda_h.CUstream(stream))
+
+
+def fill_2d(
+    target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Device, stream: int
+) -> None:
+    """Set the elements of a pitched rectangle to a bit pattern, in memory with a device address.
+
+    units   pitch and width are bytes, columns elements
+    calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
+    order   returns at once; done when the stream reaches it
+    raises  ValueError  a pitch smaller than a row
+    """
+    if pitch < columns * width:
+        raise ValueError(f"a pitch of {pitch} bytes is smaller than a row of {columns} elements of {width}")
+    if columns == 0 or rows == 0:
+        return
+    with device.current():
+        getattr(device.primary.driver, _FILLS[width][1])(target, pitch, value, columns, rows, cuda_h.CUstream(stream))

@@ -1,0 +1,285 @@
+"""A device: facts about one GPU, and the place where streams, events, memory and modules are made.
+
+What not     it makes no context of its own: the primary context (context.py) is the one that every other library shares, too.
+Source       CUDA Driver API, "Device Management"
+Read next    stream.py, memory.py, kernel.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from operator import index
+
+from .. import driver
+from ..errors import CudaError, a_kind, worded
+from ..headers import cuda_h
+from ..owned import Owned, drain, outdate
+from .context import Current, context_of, held_contexts, peers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Any
+
+    from ..arrays.strided import StridedView
+    from .context import PrimaryContext
+    from .kernels.kernel import Module
+    from .memory import Memory
+    from .stream import Event, Stream
+
+__all__ = ["Device", "devices", "synchronize", "count", "reaches"]
+
+_stream: Any = None  # stream.create, memory.allocate and its short way, once they were needed
+_allocate: Any = None
+_allocate_again: Any = None
+
+
+class Device(Owned):
+    """One GPU, by its ordinal among those that CUDA_VISIBLE_DEVICES leaves.
+
+    units   total_memory and free_memory are bytes
+    calls   cuDeviceGet
+    raises  TypeError   the ordinal is not an int
+            ValueError  there is no such device
+    """
+
+    __slots__ = ("ordinal", "primary", "_held", "_attributes")
+
+    _held: PrimaryContext | None  # the context, while this is open and holds it
+
+    def __init__(self, ordinal: int = 0) -> None:
+        if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
+            raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
+        ordinal = int.__index__(index(ordinal))
+        loaded, many = driver.current(), count()
+        if not 0 <= ordinal < many:
+            raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {many}, numbered from 0")
+        self.ordinal = ordinal
+        self.primary = context_of(ordinal)
+        self._attributes: dict[int, int] = {}
+        handle = ctypes.c_int()
+        loaded.cuDeviceGet(ctypes.byref(handle), ordinal)
+        self._own(handle.value, None)
+        self._held = None
+
+    # -- the context
+
+    @property
+    def context(self) -> int:
+        """Return the primary context's handle, retaining it if need be."""
+        handle, primary = self.handle, self.primary
+        if self._held is None:
+            primary.hold()
+            with primary._lock:
+                first = self._held is None
+                if first:
+                    self._own(handle, lambda handle, late: primary.let_go(closing=not late))
+                    self._held = primary
+            if not first:  # another thread was faster
+                primary.let_go()
+        return primary.handle
+
+    def current(self) -> Current:
+        """Return a with block in which this device's primary context is current in this thread."""
+        self.context
+        return self.primary.current()
+
+    def synchronize(self) -> None:
+        """Wait until everything that was given to this device's context is done.
+
+        calls   cuCtxSynchronize
+        """
+        from .stream import sweep
+
+        with self.current():
+            self.primary.driver.cuCtxSynchronize()
+        sweep()
+        drain()
+
+    # -- facts
+
+    @property
+    def name(self) -> str:
+        """Return the device's name."""
+        text = ctypes.create_string_buffer(256)
+        self.primary.driver.cuDeviceGetName(text, len(text), self.handle)
+        return text.value.decode("utf-8", "replace")
+
+    @property
+    def uuid(self) -> str:
+        """Return the device's UUID, as nvidia-smi writes it."""
+        raw = cuda_h.CUuuid()
+        name = "cuDeviceGetUuid_v2" if self.primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        getattr(self.primary.driver, name)(ctypes.byref(raw), self.handle)
+        digits = bytes(raw).hex()
+        return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Return (major, minor)."""
+        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
+
+    @property
+    def total_memory(self) -> int:
+        """Return the device's memory in bytes."""
+        size = ctypes.c_size_t()
+        self.primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
+        return size.value
+
+    @property
+    def free_memory(self) -> int:
+        """Return the bytes that are free now; other processes use the device, too."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with self.current():
+            self.primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def attribute(self, which: str | int) -> int:
+        """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
+
+        calls   cuDeviceGetAttribute
+        raises  ValueError  no such name
+        """
+        number = _attribute_number(which) if isinstance(which, str) else which
+        known = self._attributes.get(number)
+        if known is None:
+            value = ctypes.c_int()
+            self.primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
+            known = self._attributes[number] = value.value
+        return known
+
+    def can_access(self, other: Device) -> bool:
+        """Tell whether this device could reach the other's memory.
+
+        calls   cuDeviceCanAccessPeer
+        """
+        yes = ctypes.c_int()
+        self.primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
+        return bool(yes.value)
+
+    def enable_peer_access(self, other: Device) -> None:
+        """Let kernels on this device reach the other's memory; done already is fine.
+
+        calls   cuCtxEnablePeerAccess
+        raises  Unsupported  these devices cannot
+        """
+        other_context = cuda_h.CUcontext(other.context)
+        with self.current():
+            try:
+                self.primary.driver.cuCtxEnablePeerAccess(other_context, 0)
+            except CudaError as error:
+                if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
+                    raise
+        peers.add((self.ordinal, other.ordinal))
+
+    # -- what lives on it
+
+    def stream(self, priority: int = 0) -> Stream:
+        """Make a stream that does not wait for the legacy default stream, nor it for this."""
+        global _stream
+        if _stream is None:  # (an import statement is dear)
+            from .stream import create as _stream
+        return _stream(self, priority)  # type: ignore[no-any-return]
+
+    def event(self, timing: bool = False) -> Event:
+        """Make an event; with timing, elapsed_ms can be asked of it."""
+        from .stream import Event
+
+        return Event(self, timing=timing)
+
+    def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
+        """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
+        global _allocate, _allocate_again
+        if _allocate is None:
+            from .memory import allocate as _allocate
+            from .memory import allocate_again as _allocate_again
+        if kind == "device":
+            made = _allocate_again(self, nbytes, stream)
+            if made is not None:
+                return made  # type: ignore[no-any-return]
+        return _allocate(self, nbytes, kind=kind, stream=stream)  # type: ignore[no-any-return]
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> StridedView:
+        """Make an array on this device, in C order, its contents undefined."""
+        from ..arrays.strided import empty
+
+        return empty(self, shape, dtype)
+
+    def upload(self, exporter: Any, *, stream: Any = None) -> StridedView:
+        """Copy any exporter's array into new memory of this device, in C order."""
+        from ..arrays.strided import upload
+
+        return upload(self, exporter, stream=stream)
+
+    def load(self, code: str | bytes | os.PathLike[str]) -> Module:
+        """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
+        from .kernels.kernel import Module
+
+        return Module(self, code)
+
+    def _gone(self) -> None:
+        self._held = None
+        outdate()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and other.ordinal == self.ordinal
+
+    def __hash__(self) -> int:
+        return hash(("device", self.ordinal))
+
+    def __repr__(self) -> str:
+        return f"<Device {self.ordinal}{' closed' if self.closed else ''}>"
+
+
+def reaches(ordinal: int, other: int) -> bool:
+    """Tell whether kernels on one device may use another's memory, as far as it was switched on through us."""
+    return ordinal == other or (ordinal, other) in peers
+
+
+def _attribute_number(name: str) -> int:
+    full = name.upper()
+    if not full.startswith("CU_DEVICE_ATTRIBUTE_"):
+        full = "CU_DEVICE_ATTRIBUTE_" + full
+    table = cuda_h.enum("CUdevice_attribute")
+    if full not in table:
+        import difflib
+
+        near = difflib.get_close_matches(full, table, 3, 0.5)
+        raise ValueError(f"no device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
+    return table[full]
+
+
+def count() -> int:
+    """Return how many devices this driver sees.
+
+    calls   cuDeviceGetCount
+    """
+    number = ctypes.c_int()
+    driver.current().cuDeviceGetCount(ctypes.byref(number))
+    return number.value
+
+
+def devices() -> list[Device]:
+    """List the devices that this driver sees.
+
+    calls   cuDeviceGetCount
+    """
+    return [Device(ordinal) for ordinal in range(count())]
+
+
+def synchronize() -> None:
+    """Wait until every device is done with all that this package gave it.
+
+    calls   cuCtxSynchronize
+    """
+    for primary in held_contexts():
+        primary.hold()
+        try:
+            with primary.current():
+                primary.driver.cuCtxSynchronize()
+        finally:
+            primary.let_go()
+    from .stream import sweep
+
+    sweep()
+    drain()

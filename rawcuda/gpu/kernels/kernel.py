@@ -1,0 +1,494 @@
+"""Modules and kernels: code on a device, and what it says of itself.
+
+What it is   Module: PTX, cubin or fatbin, loaded; Kernel: one function of it, its parameters and attributes.
+What not     it does not launch (launch.py), nor compile CUDA C.
+Source       CUDA Driver API, "Module Management", "Execution Control", "Occupancy"
+Read next    launch.py, signature.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from ... import driver
+from ...errors import (
+    CompileFailed,
+    CudaError,
+    ForkedAfterInit,
+    InvalidUse,
+    NotFound,
+    PtxError,
+    a_kind,
+    from_code,
+)
+from ...headers import cuda_h
+from ...owned import Owned, drain, outdate
+from ..context import release
+from ..device import Device
+from ..memory import Memory
+from ..stream import Stream, Unnoticed, finish
+from . import image, signature
+from .arguments import Declared, declared
+from .compiled_launch import compiled
+from .launch import Launch, Plan, as_launch, extents
+from .signature import Parameter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+__all__ = ["Module", "Kernel"]
+
+_LOG_BYTES = 64 << 10
+_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
+_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code of what it was given
+
+# what we call a function attribute: CU_FUNC_ATTRIBUTE_...
+_ATTRIBUTES = {
+    "max_threads_per_block": 0,
+    "shared_bytes": 1,
+    "constant_bytes": 2,
+    "local_bytes": 3,
+    "registers": 4,
+    "ptx_version": 5,
+    "binary_version": 6,
+    "max_dynamic_shared_bytes": 8,
+    "preferred_shared_carveout": 9,
+}
+
+
+class Module(Owned):
+    """Code loaded on a device; `module[name]` is a kernel, iteration gives the kernels' names.
+
+    code    PTX as str or bytes, a cubin or fatbin as bytes, a file only as os.PathLike
+    calls   cuModuleLoadDataEx, cuModuleUnload
+    raises  CompileFailed  PTX that does not compile: .log and .source
+            Unsupported    PTX newer than the driver, a cubin for another architecture
+            ValueError     truncated, or no code at all
+    """
+
+    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
+
+    def __init__(self, device: Device, code: Any) -> None:
+        if isinstance(code, os.PathLike):
+            with open(code, "rb") as file:
+                code = file.read()
+        self._kind, data = image.prepare(code)
+        self.device = device
+        drain()
+        device.context
+        primary = device.primary
+        primary.hold()
+        try:
+            with primary.current():
+                handle, self.info_log = _load(primary.driver, self._kind, data)
+        except BaseException:
+            primary.let_go()
+            raise
+
+        def unload(handle: int, late: bool) -> None:
+            try:
+                with primary.current(), Unnoticed(primary.driver):
+                    finish(primary.driver, late)  # its kernels may still run
+                    release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
+            except (CudaError, ForkedAfterInit):
+                pass
+            primary.let_go()
+
+        self._own(handle, unload)
+        self._signatures = _signatures(self._kind, data)
+        self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
+        if self._kind == "cubin":
+            self._names = image.cubin_kernels(data)
+        self._functions: dict[str, int] = {}
+
+    # -- kernels
+
+    def __getitem__(self, name: str) -> Kernel:
+        """Return a kernel by its name.
+
+        raises  NotFound  there is none; the message lists those there are
+        """
+        # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
+        return Kernel(self, name, self._function(name), None)
+
+    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
+        """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
+
+        raises  ValueError  another number or size of parameters than the code has
+                TypeError   what declares nothing
+                NotFound    no such kernel
+        """
+        if parameters is None:
+            return self[name]
+        return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
+
+    def _function(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(f"a kernel's name is a str, not {a_kind(name)}")
+        self.handle
+        if name not in self._functions:
+            function = cuda_h.CUfunction()
+            self._get("kernel", "cuModuleGetFunction", name, ctypes.byref(function))
+            self._functions[name] = function.value or 0
+        return self._functions[name]
+
+    def _get(self, what: str, call: str, name: str, *arguments: Any) -> None:
+        encoded = name.encode("utf-8", "surrogatepass")
+        module = cuda_h.CUmodule(self.handle)
+        try:
+            if b"\0" in encoded:
+                raise NotFound(f"{name!r} is no name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
+            with self.device.current():
+                getattr(self.device.primary.driver, call)(*arguments, module, encoded)
+        except NotFound as error:
+            there = (
+                f"it has {_listed(self.names, name)}"
+                if what == "kernel"
+                else "extern or visible variables have their PTX name"
+            )
+            raise NotFound(
+                f"no {what} {name!r} in this module: {there}",
+                code=error.code,
+                name=error.name,
+                call=call,
+                arguments=error.arguments,
+            ) from None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the kernels, as far as the code or the driver tells.
+
+        calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
+        """
+        if self._names is None:
+            self._names = self._enumerate()
+        return list(self._names)
+
+    def _enumerate(self) -> list[str]:
+        loaded, module, count = self.device.primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
+        if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
+            return []
+        with self.device.current():
+            loaded.cuModuleGetFunctionCount(ctypes.byref(count), module)
+            functions = (cuda_h.CUfunction * count.value)()
+            if count.value:
+                loaded.cuModuleEnumerateFunctions(functions, count.value, module)
+            names, text = [], ctypes.c_char_p()
+            for function in functions:
+                loaded.cuFuncGetName(ctypes.byref(text), function)
+                names.append((text.value or b"").decode("utf-8", "replace"))
+        return names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        try:  # not all drivers can list a fatbin's names
+            return bool(self._function(name))
+        except NotFound:
+            return False
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # -- variables
+
+    def global_(self, name: str) -> Memory:
+        """Return a module's variable as memory; it lives as long as the module.
+
+        calls   cuModuleGetGlobal_v2
+        raises  NotFound  there is none
+        """
+        address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
+        self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
+        return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
+
+    def _gone(self) -> None:
+        outdate()
+
+    def __repr__(self) -> str:
+        return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
+
+
+def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
+    """Load an image in the current context; return the handle and the compiler's info log."""
+    module = cuda_h.CUmodule()
+    info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
+    options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
+    # A size goes in as the pointer itself; the driver writes the log's length over it.
+    values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
+    try:
+        loaded.cuModuleLoadDataEx(ctypes.byref(module), data, 4, options, values)
+    except CudaError as error:
+        log = errors.value.decode("utf-8", "replace").strip("\n")
+        if error.code not in _JIT_CODES or not log:
+            raise
+        name, text = loaded.describe(error.code)
+        told = from_code(error.code, name, text, error.call, error.arguments, log)
+        if isinstance(told, CompileFailed):
+            told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
+        try:
+            raise told from None
+        finally:
+            del told  # else its traceback holds this frame, and this frame the error
+    return module.value or 0, info.value.decode("utf-8", "replace")
+
+
+def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
+    if kind != "ptx":
+        return {}
+    try:
+        return signature.kernels(data[:-1].decode("utf-8", "replace"))
+    except PtxError:  # the driver took it: then it is we who cannot read it
+        return {}
+
+
+def _listed(names: list[str], wanted: str) -> str:
+    if not names:
+        return "none that can be listed"
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
+        shown += '; C++ names are mangled, unless the kernel is declared extern "C"'
+    return shown
+
+
+class Kernel:
+    """One kernel of a module.
+
+    name        as the code has it
+    parameters  [Parameter]: name, offset, size, type
+    """
+
+    __slots__ = ("module", "name", "_function", "_parameters", "_declared", "_attributes", "_launches")
+
+    def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
+        self.module, self.name, self._function, self._declared = module, name, function, wanted
+        self._attributes: dict[str, int] = {}
+        self._launches: dict[Any, tuple[Any, Any, Plan, Any]] = {}
+        self._parameters = self._read_parameters()
+        if wanted is not None:
+            self._parameters = _agree(name, self._parameters, wanted)
+
+    @property
+    def handle(self) -> int:
+        """Return the CUfunction; raises Closed when the module is."""
+        self.module.handle
+        return self._function
+
+    @property
+    def device(self) -> Device:
+        """Return the device that the module is on."""
+        return self.module.device
+
+    # -- parameters
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters.
+
+        raises  TypeError  a cubin, and a driver before 12.4 that does not tell: they must be declared
+        """
+        if self._parameters is None:
+            raise TypeError(
+                f"kernel {self.name}: neither code nor driver tells its parameters (a cubin needs a driver of "
+                f"CUDA 12.4): declare them, module.kernel({self.name!r}, parameters=[...])"
+            )
+        return list(self._parameters)
+
+    def _declared_at(self, index: int) -> Declared | None:
+        return None if self._declared is None else self._declared[index]
+
+    def _read_parameters(self) -> list[Parameter] | None:
+        """Take what the PTX says, if the driver agrees; else the driver's offsets and sizes; else nothing."""
+        said, told = self.module._signatures.get(self.name), self._ask_driver()
+        if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
+            return said
+        return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
+
+    def _ask_driver(self) -> list[tuple[int, int]] | None:
+        """Return each parameter's offset and size, None when the driver cannot tell.
+
+        calls   cuFuncGetParamInfo
+        """
+        loaded = self.device.primary.driver
+        if not loaded.has("cuFuncGetParamInfo"):
+            return None
+        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+        found: list[tuple[int, int]] = []
+        with self.device.current():
+            while True:
+                try:
+                    loaded.cuFuncGetParamInfo(
+                        cuda_h.CUfunction(self._function), len(found), ctypes.byref(offset), ctypes.byref(size)
+                    )
+                except InvalidUse:  # past the last one
+                    return found
+                found.append((offset.value, size.value))
+
+    def _signature(self) -> str:
+        words = [f"{p.name or '?'} " + (f".{p.type}" if p.type else f".b8[{p.size}]") for p in self.parameters]
+        return f"{len(words)} arguments" + (f" ({', '.join(words)})" if words else "")
+
+    # -- facts
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """Return what the driver knows of the compiled kernel; sizes are bytes, versions such as 75.
+
+        calls   cuFuncGetAttribute
+        """
+        known = self._attributes
+        if not known:
+            value, known = ctypes.c_int(), {}  # stored when it is whole: several threads may be here
+            with self.device.current():
+                for name, number in _ATTRIBUTES.items():
+                    self.device.primary.driver.cuFuncGetAttribute(
+                        ctypes.byref(value), number, cuda_h.CUfunction(self.handle)
+                    )
+                    known[name] = value.value
+            self._attributes = known
+        return dict(known)
+
+    def _forget_attributes(self) -> None:
+        self._attributes = {}
+
+    def occupancy(self, block: int | Sequence[int], shared_bytes: int = 0) -> int:
+        """Return how many blocks of this kernel one multiprocessor can hold at a time.
+
+        calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
+        """
+        x, y, z = extents("block", block)
+        blocks = ctypes.c_int()
+        with self.device.current():
+            self.device.primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes
+            )
+        return blocks.value
+
+    # -- launches
+
+    def configure(
+        self,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        shared_bytes: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: int | Sequence[int] | None = None,
+    ) -> Launch:
+        """Check a configuration once and return it as a callable that takes the arguments: the fast path.
+
+        grid, block   blocks a grid and threads a block: a number, or up to three, x first
+        shared_bytes  dynamic shared memory; above 48 KiB it is asked for
+        stream        where it runs; None is the legacy default stream
+        cooperative   all blocks run at once and may synchronise
+        cluster       blocks a cluster (compute capability 9.0)
+        raises        ValueError, TypeError  a number that this kernel or device cannot have
+        """
+        plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
+        return as_launch(plan, compiled(plan))
+
+    def launch(
+        self,
+        *args: Any,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        shared_bytes: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: int | Sequence[int] | None = None,
+    ) -> None:
+        """Launch once; see configure for the configuration, Launch for the arguments."""
+        call: Any = None
+        if type(stream) is Stream and self.module._handle is not None and stream._handle is not None:
+            try:
+                kept = self._launches[grid, block, shared_bytes, stream._handle, cooperative, cluster]
+                # What is equal may be of other types, which are refused: 1.0, True.
+                if (
+                    stream._primary is kept[2]._primary
+                    and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
+                    and type(shared_bytes) is int
+                    and cooperative is False
+                    and cluster is None
+                ):
+                    call = kept[3]
+            except (KeyError, TypeError):  # not yet seen; a list, which is fine, too
+                pass
+        if call is None:
+            plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
+            call = plan.run
+            if type(stream) is Stream and cooperative is False and cluster is None and _are_ints(grid, block):
+                call = self._keep(grid, block, plan)
+        call(*args)
+
+    def _keep(self, grid: Any, block: Any, plan: Plan) -> Any:
+        """Keep a launch for the next one with the same numbers.
+
+        It goes without its module and stream, which launch() looks at itself: else kernel and launch would hold each other,
+        and a stream would live longer than its last user.
+        """
+        key = grid, block, plan.shared_bytes, plan._stream, False, None
+        stands_in: Any = _Nameplate(self)
+        plan.kernel, plan.stream = stands_in, None
+        never_closed: Any = Stream.legacy
+        plan._module = never_closed
+        if len(self._launches) >= 100:
+            self._launches.clear()
+        call = compiled(plan)
+        self._launches[key] = grid, block, plan, call
+        return call
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}>"
+
+
+def _are_ints(grid: Any, block: Any) -> bool:
+    return all(
+        [type(number) is int for given in (grid, block) for number in (given if type(given) is tuple else (given,))]
+    )
+
+
+class _Nameplate:
+    """What a launch without its kernel needs to know of it."""
+
+    __slots__ = ("name", "device", "_words")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.name, self.device, self._words = kernel.name, kernel.device, kernel._signature()
+
+    def _signature(self) -> str:
+        return self._words
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}>"
+
+
+def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:
+    """Lay declared parameters out as C would, and compare them with what code and driver tell.
+
+    raises  ValueError  another number, size or place
+    """
+    laid, offset = [], 0
+    for index, one in enumerate(wanted):
+        offset = (offset + one.alignment - 1) // one.alignment * one.alignment
+        known = have[index].name if have is not None and index < len(have) else ""
+        laid.append(
+            Parameter(known, offset, one.size, one.type if one.type != "pointer" else "u64", one.type == "pointer")
+        )
+        offset += one.size
+    if have is not None:
+        if len(have) != len(laid):
+            raise ValueError(f"kernel {name} has {len(have)} parameters; {len(laid)} were declared")
+        for index, (ours, theirs) in enumerate(zip(laid, have)):
+            if ours.size != theirs.size:
+                raise ValueError(
+                    f"kernel {name}: parameter {index} has {theirs.size} bytes; it was declared with {ours.size}"
+                )
+            ours.offset = theirs.offset  # .align can ask for more than C would
+    return laid

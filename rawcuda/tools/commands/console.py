@@ -1,0 +1,196 @@
+"""What the commands share: reading arguments, choosing the driver, showing progress.
+
+What it is   `Parser`, argparse with short errors; `choose` and `connect`; `Progress`, one line on a terminal.
+What not     it prints no results.
+Read next    demo.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from ... import driver, use
+from ...errors import DriverNotFound, RawCudaError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+__all__ = [
+    "PACKAGE",
+    "PROGRAM",
+    "VARIABLE",
+    "Refusal",
+    "NoGpu",
+    "Parser",
+    "add_driver",
+    "choose",
+    "chosen_by",
+    "connect",
+    "reason",
+    "first_line",
+    "is_emulator",
+    "Progress",
+    "show_progress",
+]
+
+PACKAGE = __name__.partition(".tools.")[0]  # whatever a copy of this package is called
+PROGRAM = f"python3 -m {PACKAGE}"
+VARIABLE = "RAWCUDA_DRIVER"
+
+
+class Refusal(Exception):
+    """Say that the command line is wrong: exit status 2."""
+
+
+class NoGpu(RawCudaError):
+    """Say in one line why no driver could be used."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Be argparse with errors of one line, and negative numbers of every form as arguments.
+
+    command  its name; the usage line is made of it
+    """
+
+    def __init__(self, command: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=f"{PROGRAM} {command}".strip(),
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a Refusal where argparse would print the usage and exit."""
+        raise Refusal(f"{message}; see {self.prog} --help")
+
+    def read(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse options and arguments in any order."""
+        # argparse takes "-1e-3" and "-inf" for options; what holds a space is none, and numbers do not mind one.
+        return self.parse_intermixed_args([" " + word if _is_negative(word) else word for word in arguments])
+
+
+def _is_negative(word: str) -> bool:
+    return word[:1] == "-" and (word[1:2].isdigit() or word[1:2] == "." or word[1:4].lower() in ("inf", "nan"))
+
+
+def add_driver(parser: Parser, otherwise: str) -> None:
+    """Add --driver; `otherwise` words what happens without it."""
+    parser.add_argument(
+        "--driver",
+        metavar="nvidia|emulator|PATH",
+        help=f"the GPU's driver, the emulator, or the path of a libcuda; {otherwise}",
+    )
+
+
+# -- the driver
+
+
+def choose(option: str | None) -> None:
+    """Choose the driver that --driver names, if it names one.
+
+    raises  Refusal  it names none
+    """
+    if option is None:
+        return
+    if option not in ("nvidia", "emulator"):
+        if os.path.basename(option) == option:  # a bare name would be searched for, who knows where
+            raise Refusal(f"--driver {option}: give nvidia, emulator, or a path such as ./libcuda.so.1")
+        option = os.path.abspath(option)
+    use(option)
+
+
+def chosen_by(option: str | None) -> str:
+    """Return what names the driver: "--driver", the environment variable, or "" when nothing does."""
+    if option is not None:
+        return f"--driver {option}"
+    value = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
+    return f"{VARIABLE}={value}" if value else ""
+
+
+def connect(option: str | None) -> driver.Driver:
+    """Choose the driver and return it, loaded.
+
+    raises  NoGpu    it cannot be used: one line says why
+            Refusal  --driver names none
+    """
+    choose(option)
+    try:
+        return driver.current()
+    except RawCudaError as error:
+        raise NoGpu(reason(error)) from error
+
+
+def reason(error: RawCudaError) -> str:
+    """Return in one line why a driver could not be used."""
+    if isinstance(error, DriverNotFound) and error.tried:
+        path, _, said = error.tried[0]
+        return said if path in said else f"{path}: {said}"
+    return " ".join(str(error).splitlines()[:1])
+
+
+def is_emulator(loaded: driver.Driver) -> bool:
+    """Tell whether this driver is the emulator."""
+    return type(loaded.libcuda).__module__.startswith(f"{PACKAGE}.emulator")
+
+
+def first_line(loaded: driver.Driver, why: str = "") -> str:
+    """Say where kernels will run, and why not on a GPU."""
+    if is_emulator(loaded):
+        return f"On the emulator{f' ({why})' if why else ''}."
+    from ...gpu.device import Device
+
+    device = Device(0)
+    major, minor = device.compute_capability
+    return (
+        f"On {device.name}, compute capability {major}.{minor}, "
+        f"driver for CUDA {loaded.version // 1000}.{loaded.version % 1000 // 10}{f' ({why})' if why else ''}."
+    )
+
+
+# -- progress
+
+
+class Progress:
+    """Show how far long work is, on one line of a terminal, from the second second on; called with (done, total).
+
+    What is no terminal gets nothing.
+    """
+
+    def __init__(self, what: str, stream: Any = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._what, self._start, self._width = what, time.monotonic(), 0
+        self._on = bool(self._stream) and self._stream.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that so many of so many blocks are done."""
+        elapsed = time.monotonic() - self._start
+        if not self._on or elapsed < 1:
+            return
+        left = f", {elapsed * (total - done) / done:.0f} s left" if done else ""
+        self._put(f"{self._what}: {100 * done // max(total, 1)} % of {total} blocks{left}")
+
+    def _put(self, text: str) -> None:
+        before, self._width = self._width, max(self._width, len(text))  # first: Ctrl-C may come while we write
+        self._stream.write("\r" + text.ljust(before) + ("\r" if not text else ""))
+        self._stream.flush()
+        self._width = len(text)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self._put("")
+
+
+def show_progress(loaded: driver.Driver, progress: Progress | None) -> None:
+    """Let the emulator report to `progress`; a real driver has nothing to tell."""
+    if is_emulator(loaded):
+        loaded.libcuda.progress = progress  # type: ignore[attr-defined]

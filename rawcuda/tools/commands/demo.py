@@ -1,0 +1,200 @@
+"""`demo`: three kernels over generated data, each result checked in plain Python, each timed.
+
+What it is   the shortest way to see the whole path: load, upload, launch, download.
+What not     a benchmark: the data are small, and each kernel runs once, just compiled.
+Why exact    the data are small multiples of 1/8, so that no sum or product is ever rounded, in whatever order it is made:
+             every element must be equal, not merely close.
+Read next    kernels.py
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+from contextlib import contextmanager, nullcontext
+from operator import add, mul
+
+from ... import trace
+from ...gpu.device import Device
+from ..trace_forms import writer
+from . import kernels
+from .console import NoGpu, Parser, add_driver, chosen_by, connect, first_line, is_emulator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Callable
+
+    from ...driver import Driver
+
+__all__ = ["main"]
+
+_BLOCK = 256
+_EIGHTHS = [number / 8 for number in range(-512, 512)]
+_SMALL = [float(number) for number in range(-8, 9)]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the demo; return 0 when every result is right."""
+    parser = Parser(
+        "demo",
+        "Add two vectors, scale and add (saxpy), and multiply two matrices, with kernels of real PTX; "
+        "check each result in plain Python, and time it.",
+    )
+    add_driver(parser, "without it the GPU where there is one, else the emulator")
+    parser.add_argument("--trace", action="store_true", help="show each driver call: name, arguments, result, time")
+    options = parser.read(arguments)
+    tracer = _Tracer()
+    with trace(tracer.hear) if options.trace else nullcontext():
+        loaded, why = _connect(options.driver)
+        print(first_line(loaded, why), flush=True)
+        tracer.begin()
+        return 0 if _demonstrate(small=is_emulator(loaded)) else 1
+
+
+class _Tracer:
+    """Print the log of a trace; what was heard before the first line, which says where we are, after it."""
+
+    def __init__(self) -> None:
+        self._early: list[Any] | None = []
+        self._log: Any = writer(sys.stdout, "log")
+
+    def hear(self, event: Any) -> None:
+        if self._early is not None:
+            self._early.append(event)
+            return
+        try:
+            self._log.event(event)
+            sys.stdout.flush()
+        except BrokenPipeError:  # a listener cannot stop the call it hears of; our own next line will
+            pass
+
+    def begin(self) -> None:
+        early, self._early = self._early or [], None
+        for event in early:
+            self._log.event(event)
+
+
+def _connect(option: str | None) -> tuple[Driver, str]:
+    """Return the driver that was asked for; if none was, the GPU's or else the emulator, and why."""
+    asked = chosen_by(option)
+    try:
+        return connect(option), asked
+    except NoGpu as missing:
+        if asked:
+            raise
+        return connect("emulator"), f"no GPU can be used: {missing}"
+
+
+def _demonstrate(small: bool) -> bool:
+    """Run the three, on data that the emulator, too, is done with in no time; return whether all were right."""
+    count = 1 << 16 if small else 1 << 19
+    m, n, k = (60, 70, 52) if small else (250, 300, 200)  # no multiples of a tile
+    print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
+    wrong = 0
+    device = Device(0)
+    parts: list[tuple[str, str, Callable[..., bool], tuple[int, ...]]] = [
+        ("vector add", f"{count} floats", _vector_add, (count,)),
+        ("saxpy", f"{count} floats", _saxpy, (count,)),
+        ("matrix product", f"{m} x {k} by {k} x {n}", _matrix_product, (m, n, k)),
+    ]
+    for name, size, run, sizes in parts:
+        clock = _Clock(device)
+        right = run(device, clock, *sizes)
+        print(
+            f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
+            flush=True,
+        )
+        wrong += not right
+    print(f"\n{wrong} of 3 results are WRONG." if wrong else "\nAll 3 results are right: every element was compared.")
+    return not wrong
+
+
+class _Clock:
+    """Add up, in milliseconds: `load` and `copies` by the wall's clock, `kernel` by the device's own."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.load = self.copies = self.kernel = 0.0
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Time a with block as loading."""
+        start = time.perf_counter()
+        yield
+        self.load += (time.perf_counter() - start) * 1000
+
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """Time a with block as copying."""
+        start = time.perf_counter()
+        yield
+        self.copies += (time.perf_counter() - start) * 1000
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Time what a with block launches, and wait for it."""
+        with self.device.event(timing=True) as start, self.device.event(timing=True) as end:
+            start.record()
+            yield
+            end.record()
+            end.synchronize()
+            self.kernel += end.elapsed_ms(since=start)
+
+
+# -- the three. Each: make the data, load, upload, launch, download, compare
+
+
+def _floats(choices: list[float], count: int, seed: int) -> array[float]:
+    from random import Random  # late: importing it changes what happens at fork()
+
+    return array("f", Random(seed).choices(choices, k=count))
+
+
+def _vector_add(device: Device, clock: _Clock, n: int) -> bool:
+    a, b, result = _floats(_EIGHTHS, n, 1), _floats(_EIGHTHS, n, 2), array("f", bytes(4 * n))
+    with clock.loading():
+        module = device.load(kernels.VECTOR_ADD)
+    with module:
+        with clock.copying():
+            on_device = device.upload(a), device.upload(b), device.empty(n, "float32")
+        with clock.computing():
+            module["vector_add"].launch(*on_device, n, grid=-(-n // _BLOCK), block=_BLOCK)
+        with clock.copying():
+            on_device[2].copy_to(result)
+    return result == array("f", map(add, a, b))
+
+
+def _saxpy(device: Device, clock: _Clock, n: int) -> bool:
+    alpha, x, y = 2.5, _floats(_EIGHTHS, n, 3), _floats(_EIGHTHS, n, 4)
+    result = array("f", bytes(4 * n))
+    with clock.loading():
+        module = device.load(kernels.SAXPY)
+    with module:
+        with clock.copying():
+            x_there, y_there = device.upload(x), device.upload(y)
+        with clock.computing():
+            module["saxpy"].launch(alpha, x_there, y_there, n, grid=64, block=_BLOCK)  # each thread takes several
+        with clock.copying():
+            y_there.copy_to(result)
+    return result == array("f", [alpha * p + q for p, q in zip(x, y)])
+
+
+def _matrix_product(device: Device, clock: _Clock, m: int, n: int, k: int) -> bool:
+    a, b, result = _floats(_SMALL, m * k, 5), _floats(_SMALL, k * n, 6), array("f", bytes(4 * m * n))
+    tile = kernels.TILE
+    with clock.loading():
+        module = device.load(kernels.MATRIX_PRODUCT)
+    with module:
+        with clock.copying():
+            on_device = device.upload(a), device.upload(b), device.empty(m * n, "float32")
+        with clock.computing():
+            module["matrix_product"].launch(
+                *on_device, m, n, k, grid=(-(-n // tile), -(-m // tile)), block=(tile, tile)
+            )
+        with clock.copying():
+            on_device[2].copy_to(result)
+    columns = [b[column::n] for column in range(n)]
+    rows = [a[row * k : (row + 1) * k] for row in range(m)]
+    return result == array("f", [sum(map(mul, row, column)) for row in rows for column in columns])

@@ -1,0 +1,98 @@
+"""`inspect`: what an object says of its memory, by every protocol that it offers.
+
+What not     nothing is evaluated but the expression that was typed, and only the modules that it names are imported.
+Read next    ../explaining/__init__.py
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from importlib import import_module
+
+from ...elements import npy
+from ..explaining import explain
+from ..explaining.offers import raised
+from .console import PROGRAM, Parser, Refusal, add_driver, choose
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["main"]
+
+_SHORT = {"np": "numpy", "cp": "cupy", "tf": "tensorflow", "wp": "warp", "pa": "pyarrow", "jnp": "jax.numpy"}
+
+
+def main(arguments: list[str]) -> int:
+    """Explain one object; return 0 when it could be made."""
+    parser = Parser(
+        "inspect",
+        "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
+        "disagree, what would be made of it, and which known quirks show.",
+        f"EXPR names modules in full, and they are imported:\n  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
+    )
+    add_driver(parser, "only for expressions that use one")
+    parser.add_argument("--svg", metavar="FILE", help="draw the layout in memory")
+    parser.add_argument("expression", metavar="EXPR", help="a Python expression, or a .npy file")
+    options = parser.read(arguments)
+    choose(options.driver)
+    text = options.expression.strip()
+    explanation = explain(npy.read(text) if text.endswith(".npy") else _evaluate(text, options.debug))
+    print(explanation)
+    if options.svg is not None:
+        picture = explanation._repr_svg_()
+        if picture is None:
+            raise ValueError(
+                f"{options.svg} was not written: no protocol describes any memory, so there is no layout to draw"
+            )
+        with open(options.svg, "w", encoding="utf-8") as file:
+            file.write(picture)
+        print(f"\nThe layout is drawn in {options.svg}")
+    return 0
+
+
+def _evaluate(text: str, debug: bool) -> Any:
+    try:
+        tree = ast.parse(text, mode="eval")
+        code = compile(tree, "EXPR", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Refusal(f"{text[:60]!r} is no Python expression: {getattr(error, 'msg', error)}") from None
+    doing = ""
+    try:
+        nodes = list(ast.walk(tree))
+        bound = {
+            getattr(node, "arg", "") or getattr(node, "id", "")
+            for node in nodes
+            if isinstance(node, ast.arg) or isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
+        names: dict[str, Any] = {}
+        for node in nodes:
+            dotted = ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+            first = dotted.partition(".")[0]
+            if re.fullmatch(r"[\w.]+", dotted) and first not in bound and not hasattr(builtins, first):
+                doing = f"importing {first}"
+                names[first] = import_module(first)
+                _import_inside(dotted)
+        doing = "the expression"
+        return eval(code, names)
+    except Exception as error:
+        if debug:
+            raise
+        missing = getattr(error, "name", None)
+        if isinstance(error, ModuleNotFoundError) and doing == f"importing {missing}":
+            raise Refusal(
+                f"{missing!r} in the expression is neither a built-in nor an installed module"
+                f"{f': write {_SHORT[missing]}' if missing in _SHORT else ''}"
+            ) from None
+        raise ValueError(f"{doing} raised {raised(error)}") from None
+
+
+def _import_inside(dotted: str) -> None:
+    """Import as much of a dotted name as is a module: xml.etree.ElementTree.parse."""
+    try:
+        for end in re.finditer(r"\.\w+", dotted):
+            import_module(dotted[: end.end()])
+    except ImportError:  # what is missing, the expression will say
+        pass

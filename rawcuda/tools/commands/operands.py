@@ -1,0 +1,150 @@
+"""What an argument of a kernel may be on the command line.
+
+What it is   `parse` makes an operand of one word; `place` makes of it what a launch takes.
+What not     it knows no kernel: whether a number fits its parameter, the launch says.
+Read next    run.py
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ...elements import dtypes, layout, npy
+from ...errors import ProtocolError
+from .console import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...gpu.device import Device
+
+__all__ = ["HELP", "Operand", "parse", "extents"]
+
+HELP = """\
+An ARG is one of
+  FILE.npy            uploaded, in C order whatever the file's; the kernel gets its address
+  zeros:SHAPE:DTYPE   new memory on the device, filled with zeros     zeros:1000:float32
+  empty:SHAPE:DTYPE   the same with undefined contents                empty:64x48:int32
+  NUMBER              3  -0x10  2.5  1e-3  inf  nan; as the parameter's type says
+  NUMBER:DTYPE        for a parameter that says no type (a half, a cubin's)   2.5:float16
+  null                a null pointer
+SHAPE is one number or several joined by x; DTYPE is a name as NumPy has it."""
+
+
+class Operand:
+    """One argument: `text` as it was typed, and `place`.
+
+    is_array  whether it is memory on the device, so that it can be downloaded
+    """
+
+    is_array = False
+
+    def __init__(self, text: str, value: int | float | bytes | None) -> None:
+        self.text, self._value = text, value
+
+    def place(self, device: Device) -> Any:
+        """Return what a launch takes, put on the device if it is an array."""
+        return self._value
+
+
+class _File(Operand):
+    """A .npy file; it is read at once, so that a bad one is refused before anything else is done."""
+
+    is_array = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, None)
+        self._array = npy.read(text)
+
+    def place(self, device: Device) -> Any:
+        return device.upload(self._array)
+
+
+class _Fresh(Operand):
+    """New memory, zeroed or not."""
+
+    is_array = True
+
+    def __init__(self, text: str, shape: tuple[int, ...], dtype: dtypes.DType, zeroed: bool) -> None:
+        super().__init__(text, None)
+        self._shape, self._dtype, self._zeroed = shape, dtype, zeroed
+
+    def place(self, device: Device) -> Any:
+        view = device.empty(self._shape, self._dtype)
+        if self._zeroed:
+            view.fill(0)
+        return view
+
+
+def parse(text: str) -> Operand:
+    """Make an operand of one word of the command line.
+
+    raises  Refusal      it is nothing that HELP has
+            ValueError   a .npy file that cannot be used
+            OSError      a file that cannot be read
+    """
+    text = text.strip()
+    if text.endswith(".npy"):
+        return _File(text)
+    if text == "null":
+        return Operand(text, None)
+    head, colon, rest = text.partition(":")
+    if head in ("zeros", "empty"):
+        return _fresh(text, head, *rest.partition(":")[::2])
+    number = _number(head)
+    if number is None:
+        raise Refusal(f"argument {text!r} is no FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE or null")
+    return Operand(text, _packed(number, _dtype(rest, text), text) if colon else number)
+
+
+def _fresh(text: str, kind: str, shape: str, dtype: str) -> _Fresh:
+    sizes, element = extents(shape, f"the shape in {text!r}", least=0), _dtype(dtype, text)
+    try:
+        layout.checked_size(sizes, element.itemsize)
+    except ValueError as error:
+        raise Refusal(f"argument {text!r}: {error}") from None
+    return _Fresh(text, sizes, element, kind == "zeros")
+
+
+def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM) -> tuple[int, ...]:
+    """Read "256", "16x16" or "16,16,1".
+
+    raises  Refusal  something else, a number less than `least`, or more than `most` of them
+    """
+    parts = text.strip().replace("x", ",").split(",")
+    if not all(part.isascii() and part.isdigit() for part in parts) or len(parts) > most:
+        raise Refusal(f"{what}: {text.strip()!r} is neither a number nor up to {most} joined by x, such as 16x16")
+    numbers = tuple(map(int, parts))
+    if min(numbers) < least:
+        raise Refusal(f"{what}: {text.strip()!r} holds a number below {least}")
+    return numbers
+
+
+def _number(text: str) -> int | float | None:
+    for read in (int, lambda word: int(word, 0), float, float.fromhex if "x" in text.lower() else float):
+        try:
+            return read(text)
+        except (ValueError, OverflowError):
+            pass
+    return None
+
+
+def _dtype(name: str, text: str) -> dtypes.DType:
+    try:
+        dtype = dtypes.of(name)
+    except (TypeError, ProtocolError):
+        dtype = None
+    if dtype is None or dtype.code is None or dtype.typestr[1:2] == "V":
+        raise Refusal(f"argument {text!r}: {name!r} is no element type: give a name as NumPy has it, such as float32")
+    return dtype
+
+
+def _packed(number: int | float, dtype: dtypes.DType, text: str) -> bytes:
+    """Return the number's bytes in a type of its own, which a parameter without a type takes."""
+    if dtype.kind not in ("bool", "int", "uint", "float"):
+        raise Refusal(f"argument {text!r}: a number cannot be {dtype}")
+    try:
+        return struct.pack("<" + dtype.format, number)
+    except (struct.error, OverflowError) as error:
+        raise Refusal(f"argument {text!r} does not fit {dtype}: {error}") from None

@@ -1,0 +1,207 @@
+"""`run`: any kernel over .npy files and numbers, without a program.
+
+What it is   file and arguments are read and checked first, then the driver is loaded, and what was asked for is written last.
+What not     it compiles no CUDA C (nvcc -ptx does), and launches once.
+Read next    operands.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ...elements import npy
+from ...gpu.device import Device
+from ...gpu.kernels import image, signature
+from ...gpu.kernels.kernel import Module
+from . import operands
+from .console import (
+    PROGRAM,
+    NoGpu,
+    Parser,
+    Progress,
+    Refusal,
+    add_driver,
+    chosen_by,
+    connect,
+    first_line,
+    show_progress,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+__all__ = ["main"]
+
+_EPILOG = (
+    operands.HELP
+    + f"""
+
+Arguments are numbered from 0. To run saxpy over two files and write the second, as the kernel left it, to a third:
+
+  {PROGRAM} run saxpy.ptx saxpy 1000 2.5 x.npy y.npy --grid 4 --block 256 --out 3=result.npy
+
+Without KERNEL, the kernels in FILE and their parameters are listed."""
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one kernel, or list those there are."""
+    options = _parser().read(arguments)
+    try:
+        code = Path(options.file).read_bytes()
+        kind, data = image.prepare(code + b"\n")  # a newline: one line alone would be taken for a file's name
+    except ValueError as error:
+        raise ValueError(f"{options.file}: {error}") from None
+    if options.kernel is None:
+        return _list(options.file, kind, data)
+    for name in ("grid", "block"):
+        if getattr(options, name) is None:
+            raise Refusal(
+                f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}, "
+                f"such as --{name} 256"
+            )
+    grid, block = (operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
+    arrays = [operands.parse(text) for text in options.arguments]
+    return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
+
+
+def _parser() -> Parser:
+    parser = Parser("run", "Run a kernel of a PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
+    parser.add_argument("file", metavar="FILE", help="PTX, a cubin or a fatbin")
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, those there are get listed")
+    parser.add_argument("arguments", metavar="ARG", nargs="*", help="an argument of the kernel, see below")
+    parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
+    parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads a block")
+    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory a block")
+    parser.add_argument(
+        "--out",
+        metavar="I=FILE.npy",
+        action="append",
+        default=[],
+        help="write argument I, numbered from 0, after the launch; may be given several times",
+    )
+    parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
+    add_driver(parser, "without it the GPU's")
+    return parser
+
+
+def _bytes(text: str) -> int:
+    number = int(text, 0)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+_bytes.__name__ = "number of bytes"  # argparse words its error with this
+
+
+def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[int, str]]:
+    """Read each I=FILE.npy, and see that it could be written, before any work is done.
+
+    raises  Refusal  it makes no sense
+            OSError, ValueError  the file could not be written
+    """
+    found: list[tuple[int, str]] = []
+    for word in words:
+        number, equals, path = word.partition("=")
+        if not equals or not (number.isascii() and number.isdigit()) or not path:
+            raise Refusal(f"--out {word}: give I=FILE.npy, where I is the number of an argument, the first being 0")
+        if not path.endswith(".npy"):
+            raise Refusal(f"--out {word}: the file's name ends in .npy")
+        if int(number) >= len(arguments):
+            raise Refusal(f"--out {word}: there are {len(arguments)} arguments, numbered from 0")
+        if not arguments[int(number)].is_array:
+            raise Refusal(f"--out {word}: argument {number}, {arguments[int(number)].text!r}, is no array")
+        real = npy.check_target(path)
+        if any(os.path.realpath(other) == real for _, other in found):
+            raise Refusal(f"--out {word}: this file is written twice")
+        found.append((int(number), path))
+    return found
+
+
+# -- listing
+
+
+def _list(path: str, kind: str, data: bytes) -> int:
+    """Print the kernels and their parameters, numbered as --out numbers them; needs no driver."""
+    if kind == "fatbin":
+        raise ValueError(f"{path}: a fatbin is compressed, and only the driver reads its kernels' names: give the name")
+    if kind == "cubin":
+        for name in image.cubin_kernels(data):
+            print(f"{name}\n     only the driver tells a cubin's parameters: type each number, such as 3:int32")
+        return 0
+    found = signature.kernels(data.decode("utf-8", "replace"))
+    if not found:
+        raise ValueError(f"{path}: there is no .entry in this PTX: compile a __global__ function")
+    for name, parameters in found.items():
+        print(name)
+        for index, parameter in enumerate(parameters):
+            print(f"  {index:2}  {_worded(parameter):28}{parameter.name}")
+    return 0
+
+
+def _worded(parameter: signature.Parameter) -> str:
+    if parameter.pointer:
+        return "pointer"
+    if parameter.type in ("u64", "b64", "s64"):
+        return f"{parameter.type}, or a pointer"
+    return parameter.type or f"{parameter.size} bytes without a type"
+
+
+# -- running
+
+
+def _run(
+    options: argparse.Namespace,
+    code: bytes,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: list[operands.Operand],
+    outputs: list[tuple[int, str]],
+) -> int:
+    try:
+        loaded = connect(options.driver)
+    except NoGpu as missing:
+        if chosen_by(options.driver):
+            raise
+        raise NoGpu(
+            f"no GPU can be used: {missing}\nTo run on the emulator instead, slowly, add --driver emulator; "
+            f"{PROGRAM} doctor tells what was tried"
+        ) from None
+    device = Device(options.device)
+    with Module(device, code) as module:
+        launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
+        wanted = len(launch.kernel.parameters)
+        if len(arguments) != wanted:  # before anything is uploaded
+            raise Refusal(
+                f"kernel {options.kernel} has {wanted} parameters, and {len(arguments)} arguments were given; "
+                f"{PROGRAM} run {options.file} lists them"
+            )
+        values = [argument.place(device) for argument in arguments]
+        with Progress(options.kernel) as progress, device.event(timing=True) as start, device.event(timing=True) as end:
+            show_progress(loaded, progress)
+            start.record()
+            launch(*values)
+            end.record()
+            end.synchronize()
+            elapsed = end.elapsed_ms(since=start)
+            show_progress(loaded, None)
+        print(first_line(loaded, chosen_by(options.driver)))
+        print(f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms")
+        _write(values, outputs)
+    return 0
+
+
+def _times(extents: tuple[int, ...]) -> str:
+    return " x ".join(map(str, extents))
+
+
+def _write(values: list[Any], outputs: list[tuple[int, str]]) -> None:
+    """Download every result, then write them: a failed download leaves no file behind."""
+    results = [(path, values[index].download()) for index, path in outputs]
+    for path, result in results:
+        npy.write(path, result.memoryview(), dtype=result.dtype, shape=result.shape)
+        print(f"{path}: {result.dtype} {result.shape}")

@@ -1,0 +1,209 @@
+"""Explain what an object says of its memory, protocol by protocol.
+
+What it is   a side room: `explain` asks an object for everything that it offers, shows each answer with the bytes of the struct,
+             compares the answers, and says what would be made of them.
+What not     it takes nothing: a capsule stays unconsumed, and the object is not kept.
+Read next    offers.py
+"""
+
+from __future__ import annotations
+
+import struct
+import textwrap
+
+from ...dlpack import is_capsule
+from ...elements import layout
+from ...errors import worded
+from .offers import ASKED, Finding, peek, quirks, raised
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...protocols.description import Description
+
+    Found = dict[str, Finding]
+
+__all__ = ["Explanation", "explain"]
+
+
+def explain(obj: Any) -> Explanation:
+    """Explain what protocols an object offers, what each says, where they disagree, and what would be made of it.
+
+    obj      an array of any library, an object with a buffer, a DLPack capsule, which stays as it is, or a stream
+    order    the object's exporters run, and whatever they raise is told; no driver is loaded, and nothing is kept
+    returns  what prints as text, and shows itself with a picture in a notebook
+    """
+    found: Found = {}
+    for name, (_, ask) in ASKED.items():
+        finding = Finding()
+        try:
+            is_offered = ask(obj, finding)
+        except Exception as error:
+            finding.refusal, is_offered = raised(error), True
+        if is_offered:
+            found[name] = finding
+    made = next((finding.made for finding in found.values() if finding.made is not None), None)
+    kind = type(obj)
+    title = f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__ == "builtins":  # a foreign repr may do anything: fetch an array from a device, say
+        title = f"{kind.__qualname__}   {worded(obj)}"
+    return Explanation(title, _sections(obj, found, made), made)
+
+
+class Explanation:
+    """What explain() found: str() gives the text.
+
+    title     what the object is
+    sections  (heading, lines), in the order of the text
+    made      what view() would see: `ptr shape strides dtype`; or None
+    """
+
+    def __init__(self, title: str, sections: list[tuple[str, list[str]]], made: Description | None) -> None:
+        self.title, self.sections, self.made = title, sections, made
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                self.title,
+                *(line for heading, lines in self.sections for line in ("", heading, *("  " + each for each in lines))),
+            ]
+        )
+
+    __repr__ = __str__
+
+    def _repr_svg_(self) -> str | None:
+        if self.made is None:
+            return None
+        from ..pictures import layout_picture
+
+        made = self.made
+        return layout_picture(
+            made.shape, made.strides, made.dtype.itemsize, str(made.dtype), address=made.ptr, note=self.title
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>{self._repr_svg_() or ''}"
+
+
+def _wrapped(texts: list[str], mark: str = "- ") -> list[str]:
+    return [
+        line
+        for text in texts
+        for line in textwrap.wrap(
+            text,
+            116,
+            initial_indent=mark,
+            subsequent_indent=" " * len(mark),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+
+
+def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[str, list[str]]]:
+    sections = [
+        (
+            "What it offers",
+            [
+                f"{attribute:<28}{'-' if name not in found else 'yes, but refused' if found[name].refusal else 'yes'}"
+                for name, (attribute, _) in ASKED.items()
+            ],
+        )
+    ] * (not is_capsule(obj))
+    for name, finding in found.items():
+        end = (
+            [f"= {_said(finding.made)}" + ", since a legacy capsule cannot say" * _is_legacy(finding)]
+            if finding.made is not None
+            else _wrapped([f"refused: {finding.refusal}"] * bool(finding.refusal), "")
+        )
+        sections.append((ASKED[name][0], finding.lines + end))
+    described = {name: finding for name, finding in found.items() if finding.made is not None}
+    sections += [
+        ("The layout", _layout(made) if made is not None else []),
+        ("Where they disagree", _wrapped(_differences(described)) if len(described) > 1 else []),
+        ("What view() makes of it", _wrapped([_used(obj, found, made)])),
+        ("Known quirks that show here", _wrapped(quirks(found, obj))),
+    ]
+    return [(heading, lines) for heading, lines in sections if lines]
+
+
+def _said(made: Description) -> str:
+    where = (
+        "a device that the driver must be asked for"
+        if made.place.device is None
+        else " ".join(map(str, made.place.device))
+    )
+    return (
+        f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
+        f"{'read-only' if made.place.readonly else 'writable'}"
+    )
+
+
+def _is_legacy(finding: Finding) -> bool:
+    return finding.facts.get("versioned") is False
+
+
+def _is_far(made: Description) -> bool:
+    """Tell whether the memory may be out of the CPU's reach."""
+    return made.place.device is None or made.place.device[0] in ("cuda", "cuda_managed")
+
+
+def _layout(made: Description) -> list[str]:
+    from ..pictures import worded_layout
+
+    lines = worded_layout(made.shape, made.strides, made.dtype.itemsize)
+    if _is_far(made) or not layout.size(made.shape) or not made.dtype.itemsize:
+        return lines
+    raw = peek(made.ptr, min(made.dtype.itemsize, 16))
+    if raw is None:
+        return lines + [
+            f"NO MEMORY CAN BE READ at {made.ptr:#x}: whoever uses it will crash, and the exporter is at fault"
+        ]
+    value = struct.unpack("=" + made.dtype.format, raw)[0] if made.dtype.format in tuple("?bBhHiIqQefd") else None
+    return lines + [f"the first element: {raw.hex(' ')}" + (f" = {value!r}" if value is not None else "")]
+
+
+def _differences(described: Found) -> list[str]:
+    """Compare what each protocol describes with what the first one does; what nobody can tell is left out."""
+    (first, reference), *others = [(name, _comparable(finding)) for name, finding in described.items()]
+    return [
+        f"{field}: {first} says {one}, {name} says {other}"
+        for name, told in others
+        for field, one, other in zip(("address", "shape", "strides", "dtype", "device", "read-only"), reference, told)
+        if one != other and None not in (one, other)
+    ] or ["nowhere: all describe the same memory alike"]
+
+
+def _comparable(finding: Finding) -> tuple[Any, ...]:
+    made: Any = finding.made
+    count = layout.size(made.shape)
+    telling = tuple([stride if n > 1 and count else 0 for n, stride in zip(made.shape, made.strides)])
+    return (
+        hex(made.ptr) if count else None,
+        made.shape,
+        telling,
+        str(made.dtype),
+        made.place.device,
+        None if _is_legacy(finding) else made.place.readonly,
+    )
+
+
+def _used(obj: Any, found: Found, made: Description | None) -> str:
+    """Say what view() does with it."""
+    if is_capsule(obj) and made is not None:
+        return "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; that was not done now"
+    if any("no memory can be read" in finding.refusal for finding in found.values()):
+        return "it would follow the bad pointer and end the process, as every consumer would"
+    if made is not None and _is_far(made):
+        return "the memory is, or may be, a device's: it would ask the driver which, and wait for its stream"
+    try:
+        from ...arrays.strided import view
+
+        return f"{view(obj)!r}"
+    except Exception as error:
+        return f"it raises {raised(error)}" + "; as stream= it takes this" * (
+            "cuda_stream" in found and not found["cuda_stream"].refusal
+        )

@@ -1,0 +1,494 @@
+"""Ask an object for each protocol, and word what it answers, with the bytes of structs beside their meaning.
+
+What it is   one function a protocol. Capsules that it asks for are dropped unconsumed, buffers released.
+What not     no driver is loaded: CUDA memory is asked for with stream=-1, as nothing is read from it. No pointer is followed before
+             the system has said that there is memory.
+Read next    __init__.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+from ...dlpack import (
+    DEVICE_TYPES,
+    TYPE_CODES,
+    VERSION,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPI,
+    identify,
+    is_capsule,
+)
+from ...dlpack import name_of as name_of_capsule
+from ...elements import layout
+from ...errors import worded
+from ...interpreter.cpython import bind
+from ...protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
+from ...protocols.description import Description
+from ...protocols.dlpack import describe_tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Callable
+
+    Meanings = Mapping[str, Callable[[Any], str]]
+
+__all__ = ["ASKED", "Finding", "peek", "raised", "quirks"]
+
+
+class Finding:
+    """Keep what one protocol said: `lines`, what is `made` of them or the `refusal`, and `facts`, the fields by name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self.made: Description | None = None
+        self.refusal: str = ""
+
+    def read(self, how: Callable[[], Description | None]) -> None:
+        """Make the Description, which must not hold the exporter, or note why there is none."""
+        try:
+            made = how()
+        except Exception as error:
+            self.refusal = raised(error)
+        else:
+            self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made.place, None)
+
+    def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
+        """Return the bytes behind a pointer, or note that it leads nowhere."""
+        raw = peek(address, nbytes)
+        if raw is None:
+            self.refusal = f"{what} points to {address:#x}, where no memory can be read: the exporter is at fault"
+        return raw
+
+
+def raised(error: BaseException) -> str:
+    """Word an exception: its class and text."""
+    try:
+        text = str(error).strip().partition("\n")[0][:300]
+    except Exception:
+        text = "(its text raises, too)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# -- bytes
+
+
+def peek(address: int, nbytes: int) -> bytes | None:
+    """Return a copy of at most 4096 bytes at an address, or None where they cannot be read.
+
+    Reading through a bad pointer would end the process; writing from it into a pipe is an error, and no more.
+    """
+    if not (0 < nbytes <= 4096 and 0 < address < 2**63 - nbytes):
+        return None
+    if sys.platform == "win32":
+        try:
+            return ctypes.string_at(address, nbytes)  # there ctypes turns an access violation into an OSError
+        except OSError:
+            return None
+    source, sink = os.pipe()
+    try:
+        return (
+            os.read(source, nbytes)
+            if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes
+            else None
+        )
+    except OSError:  # EFAULT
+        return None
+    finally:
+        os.close(source)
+        os.close(sink)
+
+
+def _int64s(raw: bytes | None) -> tuple[int, ...] | None:
+    return raw and tuple(memoryview(raw).cast("q"))  # type: ignore[return-value]
+
+
+def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator[tuple[str, bytes, int, int, bool]]:
+    """Yield (name, bytes, offset, value, whether it is a pointer) of each number in a struct, what is nested taken apart."""
+    for name, type_ in kind._fields_:
+        offset = start + getattr(kind, name).offset
+        if issubclass(type_, ctypes.Structure):
+            yield from _fields(type_, raw, offset, "" if name == "dl_tensor" else f"{before}{name}.")
+        else:
+            part = raw[offset : offset + ctypes.sizeof(type_)]
+            is_signed = type_ in (ctypes.c_int32, ctypes.c_int, ctypes.c_int64, ctypes.c_ssize_t)
+            yield (
+                before + name,
+                part,
+                offset,
+                int.from_bytes(part, sys.byteorder, signed=is_signed),
+                type_ is ctypes.c_void_p,
+            )
+
+
+def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meanings) -> dict[str, int]:
+    """Word a struct line by line, beside its bytes, and return its fields' values."""
+    fields = list(_fields(kind, raw))
+    values = {name: value for name, _, _, value, _ in fields}
+    finding.facts.update(values)
+    wide = max(21, *map(len, values))
+    finding.lines += [
+        f"{kind.__name__} {where}, {len(raw)} bytes:",
+        f"  {'at':>4}  {'bytes, lowest address first':<27} {'field':<{wide}} {'value':<16} meaning",
+    ]
+    for name, part, offset, value, is_pointer in fields:
+        means = meanings[name](value) if name in meanings else ""
+        finding.lines.append(
+            f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {hex(value) if is_pointer else value:<16} {means}".rstrip()
+        )
+    return values
+
+
+# -- DLPack
+
+
+def _name(names: Mapping[str, int], number: int) -> str:
+    return next((name for name, value in names.items() if value == number), "unknown to DLPack 1.3")
+
+
+_TENSOR: Meanings = {
+    "version.major": lambda v: "" if v == 1 else "another layout: nothing behind flags can be read",
+    "deleter": lambda v: "to be called once, by whoever takes the tensor" if v else "null: nothing to free",
+    "manager_ctx": lambda v: "the producer's own business",
+    "flags": lambda v: " | ".join(
+        ["READ_ONLY"] * (v & 1) + ["IS_COPIED"] * (v >> 1 & 1) + ["IS_SUBBYTE_TYPE_PADDED"] * (v >> 2 & 1)
+    ),
+    "data": lambda v: f"{v % 256} past a multiple of 256" if v % 256 else "",
+    "device.device_type": lambda v: _name(DEVICE_TYPES, v),
+    "dtype.code": lambda v: _name(TYPE_CODES, v),
+    "dtype.bits": lambda v: "of one lane",
+    "byte_offset": lambda v: "to be added to data" if v else "",
+    "strides": lambda v: "" if v else "null: C order",
+}
+
+
+def _tensor(finding: Finding, capsule: Any) -> None:
+    """Show the managed tensor in a capsule."""
+    address, versioned = identify(capsule)
+    kind: Any = DLManagedTensorVersioned if versioned else DLManagedTensor
+    raw = finding.peek("the capsule", address, ctypes.sizeof(kind))
+    if raw is None:
+        return
+    said = _show(finding, kind, raw, f"at {address:#x}", _TENSOR)
+    finding.facts["versioned"] = versioned
+    ndim = said["ndim"]
+    if said.get("version.major", 1) == 1 and 0 < ndim <= 64:  # what is out of bounds the reader refuses by itself
+        for name, unit in (("shape", "elements"), ("strides", "elements, not bytes")):
+            numbers = finding.facts[f"{name}_read"] = (
+                _int64s(finding.peek(name, said[name], 8 * ndim)) if said[name] else None
+            )
+            if finding.refusal:
+                return
+            if numbers:
+                finding.lines.append(f"  {name} at {said[name]:#x}: {numbers} {unit}")
+    finding.read(lambda: describe_tensor(address, versioned, None))
+
+
+def _dlpack(obj: Any, finding: Finding) -> bool:
+    if is_capsule(obj):  # it stays as it is
+        finding.facts["name"] = name = name_of_capsule(obj)
+        finding.lines.append(
+            f"a PyCapsule named {worded(name)}"
+            + ": nobody has taken the tensor, and dropping the capsule frees it"
+            * (name in (b"dltensor", b"dltensor_versioned"))
+        )
+        _tensor(finding, obj)
+        return True
+    ask = getattr(obj, "__dlpack__", None)
+    if ask is None or isinstance(obj, type):
+        return False
+    stream = {}
+    try:
+        said = finding.facts["said_device"] = obj.__dlpack_device__()
+        kind, _ = map(int, (said[0], said[1] or 0))
+        stream = {"stream": -1} if kind in (2, 13) else {}
+        finding.lines.append(f"__dlpack_device__() -> {worded(said)}   {_name(DEVICE_TYPES, kind)}")
+    except Exception as error:
+        finding.lines.append(f"__dlpack_device__() is no pair of ints: {raised(error)}")
+    capsules = [_ask(finding, ask, {"max_version": VERSION, **stream}, "first"), _ask(finding, ask, stream, "legacy")]
+    if not capsules[0] and not capsules[1]:
+        finding.refusal = finding.facts["legacy"]
+    else:
+        _tensor(finding, (capsules[0] or capsules[1])[0])
+    return True
+
+
+def _ask(finding: Finding, ask: Callable[..., Any], keywords: dict[str, Any], which: str) -> list[Any]:
+    """Call `__dlpack__` and note how it went; return [capsule], or [] where it raised."""
+    question = f"__dlpack__({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
+    try:
+        capsule = ask(**keywords)
+    except Exception as error:
+        finding.facts[which] = raised(error)
+        finding.lines.append(f"{question} raises {raised(error)}")
+        return []
+    finding.facts[which] = name = name_of_capsule(capsule) if is_capsule(capsule) else None
+    finding.lines.append(f"{question} -> {f'a capsule named {worded(name)}' if name else worded(capsule)}")
+    return [capsule]
+
+
+def _exchange(obj: Any, finding: Finding) -> bool:
+    kind = type(obj)
+    offered = getattr(kind, "__dlpack_c_exchange_api__", None) or getattr(kind, "__c_dlpack_exchange_api__", None)
+    if offered is None:
+        return False
+    get = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    address = get(offered, b"dlpack_exchange_api") if is_capsule(offered) else int(offered)
+    raw = finding.peek("it", address, ctypes.sizeof(DLPackExchangeAPI))
+    if raw is not None:
+        _show(finding, DLPackExchangeAPI, raw, f"at {address:#x}", {})
+        if dlpack_c_exchange.is_torch(kind):
+            finding.read(lambda: dlpack_c_exchange.describe(obj))
+        else:
+            finding.lines.append("not called: unasked, only torch's own tensors are read this way")
+    return True
+
+
+# -- the array interfaces
+
+
+def _stream_meaning(value: Any) -> str:
+    known = {
+        "None": "nothing to wait for",
+        "0": "forbidden: it could mean either default stream",
+        "1": "the legacy default stream",
+        "2": "the per-thread default stream",
+    }
+    return known.get(worded(value), "a stream's handle, to be waited for" if type(value) is int else "no stream")
+
+
+_KEYS: Meanings = {
+    "typestr": lambda v: "byte order, kind, bytes of an element",
+    "data": lambda v: "(address, read-only)",
+    "stream": _stream_meaning,
+    "strides": lambda v: "C order" if v is None else "bytes",
+    "descr": lambda v: "an element's fields",
+}
+
+
+def _interface(
+    obj: Any, finding: Finding, protocol: str, describe: Callable[[Any], Description | None], required: str
+) -> bool:
+    said = array_interface.read_attribute(obj, protocol)
+    if said is None:
+        return False
+    facts = finding.facts
+    facts.update({str(key): said[key] for key in said.keys()})
+    for key in dict.fromkeys([*facts, *required.split()]):
+        means = _KEYS[key](facts.get(key)) if key in _KEYS else ""
+        finding.lines.append(f"{key:<9} {worded(facts[key], 90) if key in facts else '(missing)':<32} {means}".rstrip())
+    finding.read(lambda: describe(obj))
+    return True
+
+
+# -- the buffer protocol, and streams
+
+_check, _release = (
+    bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object),
+    bind("PyBuffer_Release", None, ctypes.c_void_p),
+)
+_get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+
+
+def _buffer(obj: Any, finding: Finding) -> bool:
+    if not _check(obj):
+        return False
+    struct = buffer.Py_buffer()
+    _get(obj, ctypes.addressof(struct), 0x11C)  # PyBUF_FULL_RO
+    try:
+        format_ = ctypes.string_at(struct.format).decode("latin-1") if struct.format else "B"
+        read = {
+            name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim))
+            for name in ("shape", "strides", "suboffsets")
+        }
+        _show(
+            finding,
+            buffer.Py_buffer,
+            bytes(struct),
+            "for PyBUF_FULL_RO, released again",
+            {
+                "buf": lambda v: "the first element, not the lowest address",
+                "obj": lambda v: "the exporter, which is held",
+                "len": lambda v: "bytes of all elements, gaps not counted",
+                "readonly": lambda v: "read-only" if v else "writable",
+                "format": lambda v: worded(format_, 90),
+                "shape": lambda v: f"{read['shape']}",
+                "strides": lambda v: f"{read['strides']} bytes" if v else "null: C order",
+                "suboffsets": lambda v: f"{read['suboffsets']}" * bool(v),
+            },
+        )
+    finally:
+        _release(ctypes.addressof(struct))
+    finding.facts.update({f"{name}_read": value for name, value in read.items()})
+    finding.read(lambda: buffer.describe(obj))
+    return True
+
+
+def _stream(obj: Any, finding: Finding) -> bool:
+    offered = getattr(obj, "__cuda_stream__", None)
+    if offered is None or isinstance(obj, type):
+        return False
+    finding.facts["pair"] = pair = offered() if callable(offered) else offered
+    handle = cuda_stream.handle_from(obj)
+    finding.lines.append(
+        f"-> {worded(pair)}   version, cudaStream_t; to the driver {handle:#x}, {_stream_meaning(handle)}"
+    )
+    return True
+
+
+# protocol, as view() calls it and in the order in which it tries them: (what an object has, what asks for it: whether it is there)
+ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
+    "dlpack_c_exchange": ("__dlpack_c_exchange_api__", _exchange),
+    "dlpack": ("__dlpack__", _dlpack),
+    "cuda_array_interface": (
+        "__cuda_array_interface__",
+        lambda obj, finding: _interface(
+            obj,
+            finding,
+            "cuda_array_interface",
+            cuda_array_interface.describe,
+            "shape typestr data version strides stream",
+        ),
+    ),
+    "array_interface": (
+        "__array_interface__",
+        lambda obj, finding: _interface(
+            obj, finding, "array_interface", array_interface.describe, "shape typestr data version strides"
+        ),
+    ),
+    "buffer": ("the buffer protocol", _buffer),
+    "cuda_stream": ("__cuda_stream__", _stream),
+}
+
+
+# -- known quirks of libraries that an answer may show, as seen in November 2026; numbers behind # are issues or pull requests
+
+
+class _Said:
+    """What was said: `d` DLPack's fields, `c` the CUDA array interface's, `i` either interface's, `b` the buffer's, `s` the
+    stream's; `lib` the library, `n` the number of elements."""
+
+    def __init__(self, found: Mapping[str, Finding], obj: Any) -> None:
+        said: Any = {name: finding.facts for name, finding in found.items()}
+        self.d, self.c, self.b = said.get("dlpack"), said.get("cuda_array_interface"), said.get("buffer")
+        self.s, self.i = said.get("cuda_stream"), self.c or said.get("array_interface")
+        self.lib, self.obj = type(obj).__module__.partition(".")[0], obj
+        self.n: int = next((layout.size(finding.made.shape) for finding in found.values() if finding.made), -1)
+
+
+_QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
+    (
+        lambda s: s.d["first"].startswith("TypeError"),
+        "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: ask again without it, but "
+        "never without the stream.",
+    ),
+    (
+        lambda s: s.d["first"] == b"dltensor",
+        "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. Go by the name (cuda-python #285).",
+    ),
+    (
+        lambda s: s.d["versioned"] is False,
+        "A legacy capsule cannot say read-only, though JAX's arrays are: NumPy and view() take it as read-only (unless the "
+        "object's own array interface says otherwise), PyTorch and CuPy write into it.",
+    ),
+    (lambda s: s.d["flags"] & 1, "READ_ONLY: PyTorch and CuPy ignore it and write."),
+    (
+        lambda s: s.d["flags"] & 1 and s.d["legacy"] == b"dltensor",
+        "The legacy capsule loses READ_ONLY: pyarrow, cuda.core 1.2, nanobind 3.1.",
+    ),
+    (
+        lambda s: s.d["flags"] & 1 and "Error" in s.d["legacy"],
+        "No legacy capsule, rightly, as it would lose READ_ONLY (numpy #20742); JAX and Warp ask for one (jax #40789).",
+    ),
+    (
+        lambda s: s.d["ndim"] and not s.d["strides"],
+        "strides is null for C order, forbidden since DLPack 1.2: NumPy before 2.4, Warp, DALI, pyarrow.",
+    ),
+    (
+        lambda s: s.d["byte_offset"],
+        "byte_offset is not 0: Warp ignores it and reads other elements, TensorFlow refuses it.",
+    ),
+    (
+        lambda s: s.d["data"] % 256 and s.n > 0,
+        "data is not aligned to 256 bytes, as dlpack.h wants it: NumPy, PyTorch, pyarrow, tvm-ffi.",
+    ),
+    (
+        lambda s: s.n == 0 and s.d["data"],
+        "No elements, but a pointer: NumPy. It should be null, and the driver must not be asked about it.",
+    ),
+    (
+        lambda s: (
+            s.n > 0
+            and any(
+                n == 1 and step not in (0, c)
+                for n, step, c in zip(s.d["shape_read"], s.d["strides_read"], layout.c_strides(s.d["shape_read"], 1))
+            )
+        ),
+        "An extent of 1 has an odd stride, which says nothing: PyTorch (pytorch #83158).",
+    ),
+    (
+        lambda s: min(s.d["strides_read"]) < 0,
+        "A negative stride ends the process in PyTorch up to 2.13 (pytorch #188023); TensorFlow and JAX refuse it.",
+    ),
+    (
+        lambda s: tuple(map(int, s.d["said_device"])) != (s.d["device.device_type"], s.d["device.device_id"]),
+        "__dlpack_device__ contradicts the capsule, which is "
+        "the truth: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422).",
+    ),
+    (
+        lambda s: s.d["device.device_type"] in (3, 13),
+        "Pinned or managed memory: PyTorch refuses it (pytorch #96318), NumPy does not wait for the device.",
+    ),
+    (
+        lambda s: s.d["name"].startswith(b"used_"),
+        "The capsule was consumed: its tensor has an owner, who will free it. A second from_dlpack must fail, or it "
+        "would be freed twice.",
+    ),
+    (
+        lambda s: s.lib == "numpy" and "data" not in s.d,
+        "NumPy refuses what DLPack cannot say: structures, dates, text, odd strides; before 2.1 also read-only arrays.",
+    ),
+    (
+        lambda s: s.lib == "torch" and s.obj.is_neg(),
+        "The negative bit: Tensor.__dlpack__ forgets it, and values get the wrong sign. Export resolve_neg().",
+    ),
+    (
+        lambda s: s.c["stream"] == 0,
+        "stream 0 is forbidden, as it could mean None, 1 or 2; cuda.core fails with a bare assert.",
+    ),
+    (
+        lambda s: s.c["version"] >= 3 and s.c.get("stream") is None,
+        "No stream, so nothing to wait for: PyCUDA says that even with work pending. DALI 1.32 crashed on "
+        "None (DALI #5423).",
+    ),
+    (
+        lambda s: s.c["version"] < 3,
+        "Before version 3 nothing is said of streams, though work may be pending: PyTorch. cuda.core refuses version 2.",
+    ),
+    (
+        lambda s: s.i["typestr"][1:] in ("V1", "V2"),
+        "So bfloat16 (V2) and float8 (V1) show themselves: opaque bytes, never float16.",
+    ),
+    (
+        lambda s: s.b["ndim"] and not s.b["strides"],
+        "strides is null though strides were asked for: ctypes, for C order.",
+    ),
+    (lambda s: s.s["pair"][1] == 0, "Handle 0 is the legacy default stream (Numba): to be sent as 1."),
+)
+
+
+def quirks(found: Mapping[str, Finding], obj: Any) -> list[str]:
+    """Return the text of each quirk that shows."""
+    said, out = _Said(found, obj), []
+    for condition, text in _QUIRKS:
+        try:
+            if condition(said):
+                out.append(text)
+        except Exception:  # what the condition looks at is not offered, or malformed
+            continue
+    return out

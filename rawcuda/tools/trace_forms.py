@@ -1,0 +1,286 @@
+"""What a trace is written as: a log for people, JSON lines, a Chrome trace, pictures.
+
+What not     a GPU's clock: a row of a stream shows when work was given to it, not when it ran.
+Source       "Trace Event Format" (Chromium), which ui.perfetto.dev and chrome://tracing open; no-color.org
+Read next    pictures/traces.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from ..tracing import Call, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Union
+
+    Event = Union[Call, Step]
+
+__all__ = ["FORMS", "Placed", "form_of", "is_colourful", "page", "picture", "placed", "stream_name", "writer"]
+
+
+def form_of(to: Any, form: str | None) -> str:
+    """Return the form to write: the one that is given, else what the path's suffix says, else "log"; raises ValueError."""
+    if form is None:
+        path = os.fspath(to) if isinstance(to, str) or hasattr(to, "__fspath__") else ""
+        return {".jsonl": "jsonl", ".json": "chrome", ".svg": "svg"}.get(os.path.splitext(path)[1].lower(), "log")
+    if form not in FORMS:
+        raise ValueError(f"form {form!r}: give one of {', '.join(map(repr, FORMS))}")
+    return form
+
+
+def writer(to: Any, form: str) -> _Writer:
+    """Return what writes events to a text file, to a path, or to standard error; its end() closes a file that it opened."""
+    is_path = isinstance(to, str) or hasattr(to, "__fspath__")
+    made: _Writer = FORMS[form](open(to, "w", encoding="utf-8") if is_path else sys.stderr if to is None else to)
+    made.closes = is_path
+    return made
+
+
+class _Writer:
+    """Write events to a text file, and number the threads in the order in which they turn up."""
+
+    closes = False
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self._threads: dict[int, int] = {}
+        self._start: int | None = None
+
+    def thread(self, event: Event) -> int:
+        return self._threads.setdefault(event.thread, len(self._threads) + 1)
+
+    def since_start(self, event: Event) -> int:
+        """Return the nanoseconds since the first event began."""
+        if self._start is None:
+            self._start = event.began_ns
+        return event.began_ns - self._start
+
+    def event(self, event: Event) -> None: ...
+
+    def end(self) -> None:
+        if self.closes:
+            self.file.close()
+
+
+# -- for people
+
+
+def is_colourful(file: Any) -> bool:
+    """Tell whether colours may be written to a file: a terminal that has them, and nobody has set NO_COLOR."""
+    has = getattr(file, "isatty", None)
+    if has is None or not has() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.platform != "win32" or "WT_SESSION" in os.environ
+
+
+class _Log(_Writer):
+    """Write aligned lines: when it began, how long it took, what it was, and its result where that is an error."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._is_first, self._colourful = True, is_colourful(file)
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self._colourful and text else text
+
+    def event(self, event: Event) -> None:
+        if self._is_first:
+            self._is_first = False
+            self.file.write(self._paint("2", f"{'at ms':>10}{'took us':>10}  what") + "\n")
+        took = result = ""
+        if isinstance(event, Call):
+            took, name, colour = f"{event.elapsed_ns / 1000:.1f}", event.name, "36"
+            text = ", ".join(f"{key}={value}" for key, value in event.arguments.items())
+            if event.result != "CUDA_SUCCESS":
+                result = self._paint("33" if event.result == "CUDA_ERROR_NOT_READY" else "31;1", f"  -> {event.result}")
+        else:
+            name, colour, text = f"{event.protocol}: {event.what}", "32", event.details
+            if event.tensor and "0x" not in name:
+                text = f"tensor {event.tensor:#x}, {text}"
+        number = self.thread(event)
+        line = (
+            self._paint("2", f"{self.since_start(event) / 1e6:10.3f}{took:>10}") + f"  {self._paint(colour, name)}"
+            f"{' ' * max(30 - len(name), 1)}{text}{result}{f'  [thread {number}]' if number > 1 else ''}"
+        )
+        self.file.write(line.rstrip() + "\n")
+
+
+# -- for programs
+
+
+class _JsonLines(_Writer):
+    """Write one JSON object a line."""
+
+    def event(self, event: Event) -> None:
+        import json
+
+        said = {name: getattr(event, name) for name in event.__slots__}
+        del said["began_ns"]
+        said.update(kind=type(event).__name__.lower(), at_ns=self.since_start(event), thread=self.thread(event))
+        self.file.write(json.dumps(said, default=dict) + "\n")
+
+
+class _Chrome(_Writer):
+    """Write the Trace Event Format: a row for each thread, one for each stream, arrows from records to waits.
+
+    It is the array form, in which a file that was cut short is still read.
+    """
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._separator, self._arrows = "[\n", 0
+        self._rows: dict[tuple[int, object], int] = {}
+        self._ends: dict[int, float] = {}
+        self._recorded: dict[str, int] = {}  # event -> the arrow that its last record began
+        for process, name in ((1, "host threads"), (2, "streams (when work was given to them)")):
+            self._put("M", "process_name", process, 0, args={"name": name})
+
+    def _put(self, kind: str, name: str, process: int, row: int, **more: Any) -> None:
+        import json
+
+        self.file.write(self._separator + json.dumps({"ph": kind, "name": name, "pid": process, "tid": row, **more}))
+        self._separator = ",\n"
+
+    def _row(self, process: int, key: object, name: str) -> int:
+        row = self._rows.get((process, key))
+        if row is None:
+            row = self._rows[process, key] = len(self._rows) + 1
+            self._put("M", "thread_name", process, row, args={"name": name})
+        return row
+
+    def event(self, event: Event) -> None:
+        at, number = (
+            event.began_ns / 1000,
+            self.thread(event),
+        )  # microseconds; from the clock's own zero, so that none is negative
+        row = self._row(1, number, f"thread {number}")
+        if isinstance(event, Step):
+            self._put(
+                "i",
+                f"{event.protocol}: {event.what}",
+                1,
+                row,
+                ts=at,
+                s="t",
+                args={"details": event.details, "tensor": hex(event.tensor)},
+            )
+            return
+        took = event.elapsed_ns / 1000
+        self._put("X", event.name, 1, row, ts=at, dur=took, args={**event.arguments, "result": event.result})
+        work = placed(event)
+        if work is None or not work.stream:
+            return
+        lane = self._row(2, work.stream, stream_name(work.stream))
+        begin = max(at, self._ends.get(lane, 0))  # two threads may be at it at once, but slices in a row may not cross
+        took = max(at + took - begin, 0)
+        at, self._ends[lane] = begin, begin + took
+        self._put("X", work.label, 2, lane, ts=at, dur=took, cat=work.kind, args=dict(event.arguments))
+        if work.kind == "record":  # an arrow is tied to the slice that it lies in
+            self._arrows += 1
+            self._recorded[work.event] = self._arrows
+            self._put("s", "event", 2, lane, ts=at + took / 2, id=self._arrows, cat="event")
+        elif work.kind == "wait" and work.event in self._recorded:
+            self._put("f", "event", 2, lane, ts=at + took / 2, id=self._recorded[work.event], cat="event", bp="e")
+
+    def end(self) -> None:
+        self.file.write("\n]\n")
+        super().end()
+
+
+class _Pictures(_Writer):
+    """Keep the events, and draw them at the end."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._events: list[Event] = []
+
+    def event(self, event: Event) -> None:
+        self._events.append(event)
+
+    def end(self) -> None:
+        self.file.write(picture(self._events) or "")
+        super().end()
+
+
+FORMS: dict[str, Any] = {"log": _Log, "jsonl": _JsonLines, "chrome": _Chrome, "svg": _Pictures}
+
+
+def picture(events: Sequence[Event]) -> str | None:
+    """Draw events as SVG; None in a copy of this package that has no pictures."""
+    try:
+        from .pictures import trace_picture
+    except (ImportError, NotImplementedError):
+        return None
+    return trace_picture(events)
+
+
+def page(events: Sequence[Event]) -> str:
+    """Show events in a notebook: the pictures, and the calls and steps to unfold."""
+    from html import escape
+
+    return f"{picture(events) or ''}<details><summary>{len(events)} events</summary><pre>{escape(chr(10).join(map(str, events)))}</pre></details>"
+
+
+# -- streams
+
+
+class Placed:
+    """What a call does in a stream.
+
+    kind     "kernel" "copy" "fill" "memory" "record" "wait" "graph", or "sync": the host waits
+    stream   its handle as text, "" for none
+    event    the handle of the event that is recorded or waited for
+    label    a short name
+    """
+
+    __slots__ = ("kind", "stream", "event", "label")
+
+    def __init__(self, kind: str, stream: str, event: str, label: str) -> None:
+        self.kind, self.stream, self.event, self.label = kind, stream, event, label
+
+
+_KINDS = {
+    "cuLaunch": "kernel",
+    "cuMemcpy": "copy",
+    "cuMemset": "fill",
+    "cuMemAllocAsync": "memory",
+    "cuMemAllocFromPoolAsync": "memory",
+    "cuMemFreeAsync": "memory",
+    "cuEventRecord": "record",
+    "cuStreamWaitEvent": "wait",
+    "cuGraphLaunch": "graph",
+    "cuStreamSynchronize": "sync",
+    "cuEventSynchronize": "sync",
+    "cuCtxSynchronize": "sync",
+}
+
+
+def placed(call: Call) -> Placed | None:
+    """Say what a call does in a stream, or None where it does nothing there; copies without a stream are in the legacy one."""
+    kind = next((kind for start, kind in _KINDS.items() if call.name.startswith(start)), None)
+    if kind is None or call.result != "CUDA_SUCCESS":
+        return None
+    said = call.arguments
+    stream, event = ["".join(re.findall("0x[0-9a-f]+", said.get(name, ""))[:1]) for name in ("hStream", "hEvent")]
+    if stream == "0x0" or not stream and kind in ("copy", "fill"):
+        stream = "0x1"
+    label = call.name[2:].partition("_")[0]
+    if kind in ("copy", "fill"):
+        label = f"{''.join(re.findall('[HDA]to[HDA]', label)) or kind} {said.get('ByteCount') or said.get('N') or ''}".rstrip()
+    elif kind == "kernel":
+        label = said.get("f", "kernel").replace("<Kernel ", "").rstrip(">")
+    elif kind == "sync":
+        label = "waits" if stream or event else "waits for all"
+    return Placed(kind, stream, event, label[:40])
+
+
+def stream_name(handle: str) -> str:
+    """Name a stream by its handle as text, "" being the host."""
+    return {"": "this program", "0x1": "legacy default stream", "0x2": "per-thread default stream"}.get(
+        handle, f"stream {handle}"
+    )
