@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and all of the
 # floors below.
 FLOORS = (
-    ("", "errors owned tracing locate"),
+    ("", "errors doors owned tracing locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -43,6 +43,7 @@ ORDER = {
 
 # Imports inside a function that point upwards, each with its reason.
 UPWARDS = {
+    "doors": {"gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver"},
     "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
     "tracing": {"tools.trace_forms": "what a trace is written as is loaded when one is started"},
     "gpu.device": {
