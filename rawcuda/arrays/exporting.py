@@ -123,11 +123,11 @@ def host_capsule(view: StridedView, max_version: Any) -> Any:
         _asked = max_version
     if tracing.listeners:
         return None
-    key = view.shape, view.strides, view.dtype.name, view.place  # the name: a DType's own hash costs more
+    key = view.shape, view.strides, view.dtype.name, view._place  # the name: a DType's own hash costs more
     template = _templates.get(key)
     if template is not None:
         return export_like(template, view.ptr, view)
-    if not shortcuts or view.place.device != HOST or not view.size:
+    if not shortcuts or view._place.device != HOST or not view.size:
         return None
     capsule = dlpack_capsule(view, None, max_version, None, None)
     if len(_templates) > 300:

@@ -89,7 +89,9 @@ def fill(target: Description, pattern: bytes) -> None:
         ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
         return
     one = ctypes.create_string_buffer(pattern, nbytes)
-    source = Description(ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target.place, one)
+    source = Description(
+        ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target._place, one
+    )
     copy(walk_of(target, source))
 
 

@@ -84,7 +84,7 @@ class StridedView(Description):
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
     ) -> StridedView:
         """Make another view of the same memory."""
-        where = self.place
+        where = self._place
         if readonly and not where.readonly:
             where = place(where.device, True, where.protocol)
         return type(self)(ptr, shape, strides, dtype or self.dtype, where, self.owner, self.stream)
@@ -94,17 +94,17 @@ class StridedView(Description):
     @property
     def device(self) -> tuple[str, int | None]:
         """Return (kind, ordinal), kind one of "cpu" "cuda" "cuda_host" "cuda_managed"."""
-        return self.place.device or ("cuda", None)
+        return self._place.device or ("cuda", None)
 
     @property
     def readonly(self) -> bool:
         """Tell whether the memory must not be written through this view."""
-        return self.place.readonly
+        return self._place.readonly
 
     @property
     def protocol(self) -> str:
         """Return the protocol that it was viewed by, "memory" for our own."""
-        return self.place.protocol
+        return self._place.protocol
 
     @property
     def itemsize(self) -> int:
@@ -467,7 +467,7 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         made = describe(obj, stream, protocol, writable is True, StridedView, _StreamedView)
         learn(obj)
     if writable is False and not made.readonly:
-        made.place = place(made.place.device, True, made.place.protocol)
+        made._place = place(made._place.device, True, made._place.protocol)
     elif writable is True and made.readonly:
         raise refusal(
             made.protocol,

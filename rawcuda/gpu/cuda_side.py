@@ -145,7 +145,7 @@ def describe_known(exporter: Any, kind: type[Description], stream: Any = None) -
             where = spot(address)
             if where is not None:
                 made = _new(kind)
-                made.ptr, made.shape, made.strides, made.dtype, made.place = (
+                made.ptr, made.shape, made.strides, made.dtype, made._place = (
                     address,
                     shape,
                     strides,
@@ -199,7 +199,7 @@ def settle_description(made: Description, stream: Any) -> None:
             hex(made.ptr),
             "is no address that this driver knows; the exporter is at fault, or uses another driver",
         )
-    made.place = place(where, made.place.readonly, made.place.protocol)
+    made._place = place(where, made._place.readonly, made._place.protocol)
     settle_stream(made, stream)
 
 
@@ -221,7 +221,7 @@ def settle_stream(made: Description, stream: Any) -> None:
     from .device import Device
     from .ordering import wait_between
 
-    device = Device((made.place.device or ("cuda", 0))[1] or 0)
+    device = Device((made._place.device or ("cuda", 0))[1] or 0)
     if pending == UNORDERED:
         device.synchronize()  # before version 3 nobody says which stream is at work
     else:
@@ -230,10 +230,10 @@ def settle_stream(made: Description, stream: Any) -> None:
 
 def find_managed(made: Description) -> None:
     """Find the device of managed memory: DLPack says 0 for all of it."""
-    if made.place.device and made.place.device[0] == "cuda_managed" and driver.is_loaded() and 0 not in made.shape:
+    if made._place.device and made._place.device[0] == "cuda_managed" and driver.is_loaded() and 0 not in made.shape:
         where = locate(made.ptr)
         if where is not None and where[0] == "cuda_managed":
-            made.place = place(where, made.place.readonly, made.place.protocol)
+            made._place = place(where, made._place.readonly, made._place.protocol)
 
 
 def check_label(view: Description) -> None:
@@ -241,7 +241,7 @@ def check_label(view: Description) -> None:
 
     raises  ProtocolError   the driver in use says otherwise
     """
-    device, protocol = view.place.device, view.place.protocol
+    device, protocol = view._place.device, view._place.protocol
     if device is None or not protocol.startswith("dlpack") or 0 in view.shape or not driver.is_loaded():
         return
     where = locate(view.ptr)

@@ -43,7 +43,7 @@ class Device(Owned):
             ValueError  there is no such device
     """
 
-    __slots__ = ("ordinal", "primary", "_held", "_attributes")
+    __slots__ = ("ordinal", "_primary", "_held", "_attributes")
 
     _held: PrimaryContext | None  # the context, while this is open and holds it
 
@@ -55,7 +55,7 @@ class Device(Owned):
         if not 0 <= ordinal < many:
             raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {many}, numbered from 0")
         self.ordinal = ordinal
-        self.primary = context_of(ordinal)
+        self._primary = context_of(ordinal)
         self._attributes: dict[int, int] = {}
         handle = ctypes.c_int()
         loaded.cuDeviceGet(ctypes.byref(handle), ordinal)
@@ -67,7 +67,7 @@ class Device(Owned):
     @property
     def context(self) -> int:
         """Return the primary context's handle, retaining it if need be."""
-        handle, primary = self.handle, self.primary
+        handle, primary = self.handle, self._primary
         if self._held is None:
             primary.hold()
             with primary._lock:
@@ -82,7 +82,7 @@ class Device(Owned):
     def current(self) -> Current:
         """Return a with block in which this device's primary context is current in this thread."""
         self.context
-        return self.primary.current()
+        return self._primary.current()
 
     def synchronize(self) -> None:
         """Wait until everything that was given to this device's context is done.
@@ -92,7 +92,7 @@ class Device(Owned):
         from .stream import sweep
 
         with self.current():
-            self.primary.driver.cuCtxSynchronize()
+            self._primary.driver.cuCtxSynchronize()
         sweep()
         drain()
 
@@ -102,15 +102,15 @@ class Device(Owned):
     def name(self) -> str:
         """Return the device's name."""
         text = ctypes.create_string_buffer(256)
-        self.primary.driver.cuDeviceGetName(text, len(text), self.handle)
+        self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
         return text.value.decode("utf-8", "replace")
 
     @property
     def uuid(self) -> str:
         """Return the device's UUID, as nvidia-smi writes it."""
         raw = cuda_h.CUuuid()
-        name = "cuDeviceGetUuid_v2" if self.primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        getattr(self.primary.driver, name)(ctypes.byref(raw), self.handle)
+        name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+        getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
         digits = bytes(raw).hex()
         return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -123,7 +123,7 @@ class Device(Owned):
     def total_memory(self) -> int:
         """Return the device's memory in bytes."""
         size = ctypes.c_size_t()
-        self.primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
+        self._primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
         return size.value
 
     @property
@@ -131,7 +131,7 @@ class Device(Owned):
         """Return the bytes that are free now; other processes use the device, too."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         with self.current():
-            self.primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+            self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
         return free.value
 
     def attribute(self, which: str | int) -> int:
@@ -144,7 +144,7 @@ class Device(Owned):
         known = self._attributes.get(number)
         if known is None:
             value = ctypes.c_int()
-            self.primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
+            self._primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
             known = self._attributes[number] = value.value
         return known
 
@@ -154,7 +154,7 @@ class Device(Owned):
         calls   cuDeviceCanAccessPeer
         """
         yes = ctypes.c_int()
-        self.primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
+        self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
         return bool(yes.value)
 
     def enable_peer_access(self, other: Device) -> None:
@@ -166,7 +166,7 @@ class Device(Owned):
         other_context = cuda_h.CUcontext(other.context)
         with self.current():
             try:
-                self.primary.driver.cuCtxEnablePeerAccess(other_context, 0)
+                self._primary.driver.cuCtxEnablePeerAccess(other_context, 0)
             except CudaError as error:
                 if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
                     raise

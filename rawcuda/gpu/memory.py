@@ -214,7 +214,7 @@ def allocate(device: Device, nbytes: int, *, kind: str = "device", stream: Any =
         memory._own(0, lambda handle, late: None)
         return memory
     device.context
-    primary = device.primary
+    primary = device._primary
     primary.hold()
     try:
         address = _allocate(primary, nbytes, kind, number)
@@ -255,7 +255,7 @@ def allocate_again(device: Device, nbytes: Any, stream: Any, new: Any = object._
     if stream is not None:
         if type(stream) is not Stream or stream._primary is not primary:
             return None
-        queue = stream._argument or stream.prepared()
+        queue = stream._argument or stream._prepared()
         if queue is None:
             return None
     if dropped:

@@ -36,7 +36,7 @@ def device_of(view: Description) -> Device | None:
 
     if isinstance(view.owner, Memory):
         return view.owner.device
-    kind, ordinal = view.place.device or ("cpu", 0)
+    kind, ordinal = view._place.device or ("cpu", 0)
     return Device(ordinal) if kind in ("cuda", "cuda_managed") and ordinal is not None else None
 
 

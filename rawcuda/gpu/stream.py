@@ -103,7 +103,7 @@ class _InContext(Owned):
         if dropped:
             drain()
         device.context
-        primary = device.primary
+        primary = device._primary
         handle = 0 if numbers else primary.make(which)
         self.device, self._primary = device, primary
         # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
@@ -202,7 +202,7 @@ class Stream(_InContext):
             event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(self.handle))
         primary = self._primary
         if primary is not None and event._primary is primary and type(event) is Event:
-            queue, point = self.prepared(), event._handle
+            queue, point = self._prepared(), event._handle
             if queue is not None and point is not None:
                 event._again = queue, primary.raw("cuEventRecord"), (driver.as_argument(point), queue)
                 if event._handle is None:  # closed just now
@@ -240,7 +240,7 @@ class Stream(_InContext):
 
         return Graph(self, mode)
 
-    def prepared(self) -> Any:
+    def _prepared(self) -> Any:
         """Return the handle as an argument of raw() functions, always the same; None once this is closed."""
         handle = self._handle
         if self._argument is None and handle is not None:
@@ -424,9 +424,9 @@ def capture_number(device: Device, stream: int) -> int | None:
     calls   cuStreamGetCaptureInfo
     """
     status, number = ctypes.c_uint(), ctypes.c_uint64()
-    with device.primary.current():
+    with device._primary.current():
         release(
-            device.primary.driver,
+            device._primary.driver,
             "cuStreamGetCaptureInfo",
             cuda_h.CUstream(stream),
             ctypes.byref(status),
@@ -449,8 +449,8 @@ def retain(device: Device, stream: int, things: Any) -> None:
     try:
         event = Event(Device(device.ordinal) if device.closed else device).record(stream)
     except BaseException:
-        with device.primary.current():  # the work is queued: its memory must outlive it all the same
-            release(device.primary.driver, "cuCtxSynchronize")
+        with device._primary.current():  # the work is queued: its memory must outlive it all the same
+            release(device._primary.driver, "cuCtxSynchronize")
         raise
     _retained.append((event, things))
 

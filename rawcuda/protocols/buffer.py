@@ -115,7 +115,7 @@ def describe_bytes(
     made = new(kind)
     (made.ptr,) = _read_buf(id(view))
     made.shape, made.strides, made.dtype = (view.nbytes,), _ONE, _BYTE
-    made.place = _READONLY if view.readonly else _WRITABLE
+    made._place = _READONLY if view.readonly else _WRITABLE
     made.owner = held = new(Held)
     held._view = view
     made.stream = None
@@ -194,7 +194,7 @@ def struct_of(description: Description, address: int) -> Py_buffer:
         buf=address,
         len=nbytes,
         itemsize=dtype.itemsize,
-        readonly=description.place.readonly,
+        readonly=description._place.readonly,
         ndim=ndim,
         format=dtype.c_format(),
         shape=where if ndim else None,

@@ -86,7 +86,7 @@ def _by_dlpack(exporter: Any, stream: Any, writable: bool, kind: Kind, streamed:
 
             handle = handle_of(stream)
         made = dlpack_protocol.describe(exporter, kind, stream=handle, writable=writable, cuda=_cuda_side)
-    if made is not None and made.place.device != HOST:
+    if made is not None and made._place.device != HOST:
         from ..gpu.cuda_side import check_label, find_managed
 
         made.stream = stream

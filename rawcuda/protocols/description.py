@@ -59,13 +59,13 @@ class Description:
     stream   the stream in whose order the memory is ready, as it was given; None: nothing is said, or nothing pends
     """
 
-    __slots__ = ("ptr", "shape", "strides", "dtype", "place", "owner", "stream")
+    __slots__ = ("ptr", "shape", "strides", "dtype", "_place", "owner", "stream")
 
     ptr: int
     shape: Ints
     strides: Ints
     dtype: DType
-    place: Place
+    _place: Place
     owner: Any
     stream: Any
 
@@ -73,4 +73,4 @@ class Description:
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType, place: Place, owner: object, stream: Any = None
     ) -> None:
         self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
-        self.place, self.owner, self.stream = place, owner, stream
+        self._place, self.owner, self.stream = place, owner, stream

@@ -274,9 +274,9 @@ def describe_ndarray(array: Any, kind: type[Description] = Description) -> Descr
         made = _new(kind)
         seen = numbers(sized, shape)
         try:
-            made.shape, made.strides, made.dtype, made.place = known[seen]
+            made.shape, made.strides, made.dtype, made._place = known[seen]
         except KeyError:
-            made.shape, made.strides, made.dtype, made.place = work_out(seen)
+            made.shape, made.strides, made.dtype, made._place = work_out(seen)
     except (
         KeyError,
         ValueError,
@@ -336,14 +336,14 @@ def describe(
                 NAME,
                 f"{type(exporter).__name__}.__dlpack__()",
                 f"-> dltensor{'_versioned' if versioned else ''}, "
-                f"device {made.place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}",
+                f"device {made._place.device}, shape {made.shape}, strides {made.strides}, {made.dtype}",
                 address,
             )
         )
     if said is not None:
         _compare_devices(said, made)
     if not versioned and not writable and _own_word_is_writable(exporter, made):
-        made.place = place(made.place.device, False, NAME)
+        made._place = place(made._place.device, False, NAME)
     return made
 
 
@@ -399,11 +399,11 @@ def _ask(ask: Callable[..., Any], stream: dict[str, Any]) -> Any:
 
 def _compare_devices(said: tuple[int, int], made: Description) -> None:
     """Refuse a capsule that contradicts `__dlpack_device__`; torch calls pinned memory 3 there and 1 in the capsule."""
-    kind, ordinal = made.place.device or ("cpu", 0)
+    kind, ordinal = made._place.device or ("cpu", 0)
     if said[0] in _HOST:
         agrees = kind in ("cpu", "cuda_host")
         if agrees and said[0] == _CUDA_HOST and kind == "cpu":
-            made.place = place(("cuda_host", 0), made.place.readonly, NAME)
+            made._place = place(("cuda_host", 0), made._place.readonly, NAME)
     else:
         agrees = (kind, ordinal) == ({_CUDA: "cuda", _CUDA_MANAGED: "cuda_managed"}.get(said[0]), said[1])
     if not agrees:
@@ -417,7 +417,7 @@ def _compare_devices(said: tuple[int, int], made: Description) -> None:
 
 def _own_word_is_writable(exporter: Any, made: Description) -> bool:
     """Tell whether the exporter's own array interface calls this memory writable."""
-    on_host = made.place.device is not None and made.place.device[0] in ("cpu", "cuda_host")
+    on_host = made._place.device is not None and made._place.device[0] in ("cpu", "cuda_host")
     try:
         address, readonly = getattr(exporter, "__array_interface__" if on_host else "__cuda_array_interface__")["data"]
     except Exception:  # not offered, or not for this array: then it has not said so
@@ -466,9 +466,9 @@ def describe_jax(array: Any, kind: type[Description] = Description) -> Descripti
         if strides:
             seen += numbers(sized, strides)
         try:
-            made.shape, made.strides, made.dtype, made.place = known[seen]
+            made.shape, made.strides, made.dtype, made._place = known[seen]
         except KeyError:
-            made.shape, made.strides, made.dtype, made.place = work_out(seen)
+            made.shape, made.strides, made.dtype, made._place = work_out(seen)
     except KeyError:  # not in host memory
         _elsewhere.append(True)
         return None

@@ -156,7 +156,7 @@ def describe(exporter: Any, kind: type[Description] = Description) -> Descriptio
         made = _borrowed(exporter, table.borrow, kind)
     else:
         made = _owned(exporter, table, kind)
-    device, ordinal = made.place.device or ("cpu", 0)
+    device, ordinal = made._place.device or ("cpu", 0)
     if device in ("cuda", "cuda_managed") and ordinal is not None:
         made.stream = _stream_at_work(table, _CUDA if device == "cuda" else _CUDA_MANAGED, ordinal)
     if tracing.listeners:
@@ -164,7 +164,7 @@ def describe(exporter: Any, kind: type[Description] = Description) -> Descriptio
             tracing.Step(
                 NAME,
                 f"{type_.__name__}'s table",
-                f"-> device {made.place.device}, shape {made.shape}, "
+                f"-> device {made._place.device}, shape {made.shape}, "
                 f"strides {made.strides}, {made.dtype}, stream {made.stream}",
             )
         )
@@ -196,9 +196,9 @@ def describe_host_tensor(tensor: Any, kind: type[Description] = Description) -> 
         made = _new(kind)
         seen = numbers(sized, shape)
         try:
-            made.shape, made.strides, made.dtype, made.place = known[seen]
+            made.shape, made.strides, made.dtype, made._place = known[seen]
         except KeyError:
-            made.shape, made.strides, made.dtype, made.place = work_out(seen)
+            made.shape, made.strides, made.dtype, made._place = work_out(seen)
         if not data and 0 not in made.shape:
             return None
     except Exception:  # not exportable, not in host memory, or every struct in use

@@ -190,7 +190,7 @@ def test_whatever_goes_outdates_what_was_looked_at():
 
 def test_generated_source_has_nothing_of_the_input():
     known = set(
-        """make plan pool pack seen None def launch MISSING nonlocal try if sound is not and _ready start ptr place _ours
+        """make plan pool pack seen None def launch MISSING nonlocal try if sound is not and _ready start ptr _place _ours
         owner _handle _theirs type int float entry pop storage call _run arguments code return failed append except UNFIT pass long_way""".split()
     )
     for kinds in ("", "m", "vifo", "mmmi" * 16):

@@ -68,7 +68,7 @@ def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
         Late()
         with rawcuda.Device(0).allocate(8) as memory:
             memory.copy_from(b"12345678")
-        print(memory.device.primary is rawcuda.Device(0).primary, rawcuda.cu.libcuda is module("driver").current().libcuda)
+        print(memory.device._primary is rawcuda.Device(0)._primary, rawcuda.cu.libcuda is module("driver").current().libcuda)
     """,
         timeout=30,
     )
@@ -86,7 +86,7 @@ def test_a_child_forked_while_another_thread_makes_a_context_does_not_wait_for_i
         memory = device.allocate(8)
         inside, leave = threading.Event(), threading.Event()
         def hold():
-            with device.primary._lock:
+            with device._primary._lock:
                 inside.set()
                 leave.wait(60)
         threading.Thread(target=hold).start()

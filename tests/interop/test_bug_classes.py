@@ -56,7 +56,7 @@ def test_class_a_consumer_missing_none_and_explicit_strides_are_the_same():
     for version in (0, 1, 2, 3):
         assert read(version=version).strides == (16, 4)
     shows = Shows(cuda=types.MappingProxyType({**GOOD, "data": (GOOD["data"][0], True)}))
-    assert cuda_array_interface.describe(shows).place.readonly and shows.reads == 1
+    assert cuda_array_interface.describe(shows)._place.readonly and shows.reads == 1
     with pytest.raises(ProtocolError, match="mask"):
         read(mask=Shows(cuda=GOOD))
     for error in (RuntimeError("no"), KeyError("typestr")):

@@ -135,7 +135,7 @@ def test_5_array_interfaces_as_others_write_them():
     assert view(Shows(host=given), protocol="array_interface").tolist() == a.tolist()
     assert cuda_array_interface.describe(Shows(cuda=given)).strides == (16, 4)
     assert cuda_array_interface.describe(Shows(cuda={**given, "shape": (), "strides": None})).shape == ()
-    assert cuda_array_interface.describe(Shows(cuda={**given, "data": (given["data"][0], True)})).place.readonly
+    assert cuda_array_interface.describe(Shows(cuda={**given, "data": (given["data"][0], True)}))._place.readonly
     with pytest.raises(ProtocolError, match="mask"):
         cuda_array_interface.describe(Shows(cuda={**given, "mask": a}))
     system = Warp().load()

@@ -53,9 +53,9 @@ def test_5_1_5_3_6_1_what_is_read(read, name):
     d = read(
         data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None
     )  # what may be there, and says nothing new
-    assert d.place.readonly and d.strides == (12, 4)
+    assert d._place.readonly and d.strides == (12, 4)
     d = read()
-    assert (d.place.readonly, d.place.protocol, d.place.device) == (
+    assert (d._place.readonly, d._place.protocol, d._place.device) == (
         False,
         name,
         ("cpu", 0) if name == "array_interface" else None,
@@ -97,11 +97,11 @@ def test_5_2_6_1_a_key_missing(read, name, key):
 def test_5_2_lenient_where_others_are_sloppy(read, name):
     d = read(shape=[2, 3], strides=[12, 4], data=[ADDRESS, False])
     assert d.shape == (2, 3) and d.strides == (12, 4) and all(type(n) is int for n in d.shape + d.strides)
-    assert read(shape=(0, 3), data=(None, False)).ptr == 0 and read(shape=(0, 3), data=(0, True)).place.readonly
+    assert read(shape=(0, 3), data=(None, False)).ptr == 0 and read(shape=(0, 3), data=(0, True))._place.readonly
     assert read(version=7).shape == (2, 3)  # 6.5: future versions must not be refused
     numpy = pytest.importorskip("numpy")
     d = read(shape=(numpy.int64(2), numpy.uint8(3)), data=(numpy.uint64(ADDRESS), numpy.bool_(True)))
-    assert d.shape == (2, 3) and type(d.shape[0]) is int and type(d.ptr) is int and d.place.readonly is True
+    assert d.shape == (2, 3) and type(d.shape[0]) is int and type(d.ptr) is int and d._place.readonly is True
 
 
 @BOTH
@@ -209,8 +209,8 @@ def test_5_9_streams_that_are_refused(stream):
 def test_5_6_read_only_is_carried():
     for readonly in (True, False):
         assert (
-            device(data=(ADDRESS, readonly)).place.readonly is readonly
-            and host(data=(ADDRESS, readonly)).place.readonly is readonly
+            device(data=(ADDRESS, readonly))._place.readonly is readonly
+            and host(data=(ADDRESS, readonly))._place.readonly is readonly
         )
 
 
@@ -257,8 +257,8 @@ def test_6_2_data_in_a_buffer():
     data = bytearray(range(48))
     d = host(data=data, offset=4, typestr="|u1", shape=(2, 3), strides=(10, 2))
     start = ctypes.addressof(ctypes.c_char.from_buffer(data))
-    assert d.ptr == start + 4 and d.owner.obj is data and not d.place.readonly and d.strides == (10, 2)
-    assert host(data=bytes(24)).place.readonly
+    assert d.ptr == start + 4 and d.owner.obj is data and not d._place.readonly and d.strides == (10, 2)
+    assert host(data=bytes(24))._place.readonly
 
 
 def test_6_2_data_in_the_exporter_itself():

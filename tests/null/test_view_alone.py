@@ -116,7 +116,7 @@ def test_a_view_has_no_dict():
         "shape",
         "strides",
         "dtype",
-        "place",
+        "_place",
         "owner",
         "stream",
     )

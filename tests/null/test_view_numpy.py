@@ -199,7 +199,7 @@ def test_100_000_exchanges_of_each_kind_leave_nothing():
             sys.getrefcount(a),
             sys.getrefcount(v),
             sys.getrefcount(v.dtype),
-            sys.getrefcount(v.place),
+            sys.getrefcount(v._place),
             len(dlpack.outstanding),
             allocated(),
         )
@@ -210,7 +210,7 @@ def test_100_000_exchanges_of_each_kind_leave_nothing():
             sys.getrefcount(a),
             sys.getrefcount(v),
             sys.getrefcount(v.dtype),
-            sys.getrefcount(v.place),
+            sys.getrefcount(v._place),
             len(dlpack.outstanding),
             allocated(),
         )

@@ -90,7 +90,7 @@ def copy_again(target: StridedView, source: StridedView, stream: Any) -> bool:
     calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2
     """
     shape, strides = target.shape, target.strides
-    plan = _plans.get((target.place, source.place, shape, strides, target.dtype.itemsize))
+    plan = _plans.get((target._place, source._place, shape, strides, target.dtype.itemsize))
     if (
         plan is None
         or source.shape != shape
@@ -100,14 +100,14 @@ def copy_again(target: StridedView, source: StridedView, stream: Any) -> bool:
         or careful
     ):
         return False
-    queue = stream.prepared()
+    queue = stream._prepared()
     primary, to, from_ = stream._primary, target.owner, source.owner
     if (
         primary is None
         or queue is None
         or primary is not plan[2]
-        or to.device.primary is not primary
-        or from_.device.primary is not primary
+        or to.device._primary is not primary
+        or from_.device._primary is not primary
         or target.stream is not None
         and target.stream is not stream
         or source.stream is not None
@@ -130,7 +130,7 @@ _last: list[int] = []
 
 def _prepare(target: Any, source: Any, stream: Stream, plan: Any) -> None:
     """Bind a whole copy between two arrays, so that doing it again is one call of strided.copy(); closing any of the three ends that."""
-    queue = stream.prepared()
+    queue = stream._prepared()
     if queue is not None and all(hasattr(view, "_ready") or view.owner.trust(view) for view in (target, source)):
         arguments = as_argument(target.start), as_argument(source.start), ctypes.c_size_t.from_param(plan[1]), queue
         if not hasattr(source, "_token"):  # (no other array ever has the same, as it might have the same id)
@@ -140,7 +140,7 @@ def _prepare(target: Any, source: Any, stream: Stream, plan: Any) -> None:
 
 def remember(target: StridedView, source: StridedView) -> None:
     """Note a copy that was done, if the next one like it may go the short way."""
-    places = target.place, source.place
+    places = target._place, source._place
     kinds = (places[0].device or HOST)[0], (places[1].device or HOST)[0]
     if (
         not shortcuts
@@ -155,7 +155,7 @@ def remember(target: StridedView, source: StridedView) -> None:
         return
     if len(_plans) > 300:
         _plans.clear()
-    primary = (target if kinds[0] == "cuda" else source).owner.device.primary
+    primary = (target if kinds[0] == "cuda" else source).owner.device._primary
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         primary.driver.address(_CALLS[kinds])
     )
@@ -221,7 +221,7 @@ def _copy_across(walk: Walk, device: Device, there: Device, handle: int) -> None
             )
             sending.synchronize()
         with device.current():
-            device.primary.driver.cuMemcpyPeerAsync(
+            device._primary.driver.cuMemcpyPeerAsync(
                 second.ptr,
                 cuda_h.CUcontext(device.context),
                 first.ptr,
@@ -348,7 +348,7 @@ def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: De
 
 def _wait(device: Device, handle: int) -> None:
     with device.current():
-        device.primary.driver.cuStreamSynchronize(cuda_h.CUstream(handle))
+        device._primary.driver.cuStreamSynchronize(cuda_h.CUstream(handle))
 
 
 def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:

@@ -111,7 +111,7 @@ def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
 
 def _module(device: Device, ndim: int, size: int, wide: bool) -> Module:
     """Return the module with a kernel, loaded once in the device's context, with which it goes."""
-    key, kept = (__name__, ndim, size, wide), device.primary.kept
+    key, kept = (__name__, ndim, size, wide), device._primary.kept
     found: Any = kept.get(key)
     if found is None:
         loaded = device.load(ptx(ndim, size, wide))

@@ -30,7 +30,7 @@ _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 def _finish(device: Device, stream: int, kinds: tuple[str, str]) -> None:
     """Wait if either side is pageable: nobody keeps that alive for us, and its owner may read or write it at once."""
     if "host" in kinds:
-        device.primary.driver.cuStreamSynchronize(cuda_h.CUstream(stream))
+        device._primary.driver.cuStreamSynchronize(cuda_h.CUstream(stream))
     sweep()
     drain()
 
@@ -49,7 +49,7 @@ def copy_bytes(
         return
     kinds = target_kind, source_kind
     with device.current():
-        loaded, queue = device.primary.driver, cuda_h.CUstream(stream)
+        loaded, queue = device._primary.driver, cuda_h.CUstream(stream)
         if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
             # What the device still does to pinned memory comes first.
             loaded.cuStreamSynchronize(queue)
@@ -102,7 +102,7 @@ def copy_2d(
     _set_side(what, "dst", target, target_kind, target_pitch)
     what.WidthInBytes, what.Height = width_bytes, height
     with device.current():
-        device.primary.driver.cuMemcpy2DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
+        device._primary.driver.cuMemcpy2DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
         _finish(device, stream, (target_kind, source_kind))
 
 
@@ -143,7 +143,7 @@ def copy_3d(
     what.srcHeight, what.dstHeight = source_rows, target_rows
     what.WidthInBytes, what.Height, what.Depth = width_bytes, height, depth
     with device.current():
-        device.primary.driver.cuMemcpy3DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
+        device._primary.driver.cuMemcpy3DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
         _finish(device, stream, (target_kind, source_kind))
 
 
@@ -164,7 +164,7 @@ def fill_bytes(target: int, value: int, width: int, count: int, *, device: Devic
     if count == 0:
         return
     with device.current():
-        getattr(device.primary.driver, _FILLS[width][0])(target, value, count, cuda_h.CUstream(stream))
+        getattr(device._primary.driver, _FILLS[width][0])(target, value, count, cuda_h.CUstream(stream))
 
 
 def fill_2d(
@@ -182,4 +182,4 @@ def fill_2d(
     if columns == 0 or rows == 0:
         return
     with device.current():
-        getattr(device.primary.driver, _FILLS[width][1])(target, pitch, value, columns, rows, cuda_h.CUstream(stream))
+        getattr(device._primary.driver, _FILLS[width][1])(target, pitch, value, columns, rows, cuda_h.CUstream(stream))

@@ -37,9 +37,9 @@ _MOST_CHANGES = 4  # a launch given other kinds of arguments each time stays as 
 _MOST_STRANGERS = 8  # so many launches with new arrays, and new ones are expected
 _SIGNED = {"B": "b", "H": "h", "I": "i", "Q": "q"}
 _TESTS = {
-    "m": "a{0}.place is plan._ours",
-    "o": "a{0}.place is plan._ours and a{0}.owner._handle is not None",
-    "v": "a{0}.place is plan._theirs",
+    "m": "a{0}._place is plan._ours",
+    "o": "a{0}._place is plan._ours and a{0}.owner._handle is not None",
+    "v": "a{0}._place is plan._theirs",
     "i": "type(a{0}) is int",
     "f": "type(a{0}) is float",
 }
@@ -146,10 +146,10 @@ def _take_kinds(plan: Plan, given: tuple[Any, ...]) -> None:
     """Note what arguments of a launch that succeeded were, and expect the like from now on."""
     kinds, before, strange = "", (plan._ours, plan._theirs), False
     for code, argument, kind in zip(plan._codes, given, plan._kinds):
-        if isinstance(argument, Description) and code == "Q" and _suits(plan, argument.place):
+        if isinstance(argument, Description) and code == "Q" and _suits(plan, argument._place):
             ours: Any = argument
             if not hasattr(ours, "start"):  # (only views of Memory have one)
-                kind, plan._theirs = "v", argument.place
+                kind, plan._theirs = "v", argument._place
             else:
                 new = not hasattr(ours, "_ready")
                 strange = strange or new
@@ -159,7 +159,7 @@ def _take_kinds(plan: Plan, given: tuple[Any, ...]) -> None:
                     else "m"
                 )
                 if kind == "o" or not plan._alone:
-                    plan._ours = argument.place
+                    plan._ours = argument._place
         else:
             kind = "i" if code == "Q" and type(argument) is int else kind
         kinds += kind

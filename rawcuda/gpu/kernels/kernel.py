@@ -79,7 +79,7 @@ class Module(Owned):
         self.device = device
         drain()
         device.context
-        primary = device.primary
+        primary = device._primary
         primary.hold()
         try:
             with primary.current():
@@ -142,7 +142,7 @@ class Module(Owned):
             if b"\0" in encoded:
                 raise NotFound(f"{name!r} is no name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
             with self.device.current():
-                getattr(self.device.primary.driver, call)(*arguments, module, encoded)
+                getattr(self.device._primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
             there = (
                 f"it has {_listed(self.names, name)}"
@@ -168,7 +168,7 @@ class Module(Owned):
         return list(self._names)
 
     def _enumerate(self) -> list[str]:
-        loaded, module, count = self.device.primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
+        loaded, module, count = self.device._primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
         if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
             return []
         with self.device.current():
@@ -315,7 +315,7 @@ class Kernel:
 
         calls   cuFuncGetParamInfo
         """
-        loaded = self.device.primary.driver
+        loaded = self.device._primary.driver
         if not loaded.has("cuFuncGetParamInfo"):
             return None
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()
@@ -347,7 +347,7 @@ class Kernel:
             value, known = ctypes.c_int(), {}  # stored when it is whole: several threads may be here
             with self.device.current():
                 for name, number in _ATTRIBUTES.items():
-                    self.device.primary.driver.cuFuncGetAttribute(
+                    self.device._primary.driver.cuFuncGetAttribute(
                         ctypes.byref(value), number, cuda_h.CUfunction(self.handle)
                     )
                     known[name] = value.value
@@ -365,7 +365,7 @@ class Kernel:
         x, y, z = extents("block", block)
         blocks = ctypes.c_int()
         with self.device.current():
-            self.device.primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            self.device._primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes
             )
         return blocks.value

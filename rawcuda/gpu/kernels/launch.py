@@ -126,11 +126,11 @@ class Plan:
         self.stream = stream
         self._stream = work_handle(stream)
         if isinstance(stream, Stream):
-            stream.prepared()  # its close outdates what was prepared with it
+            stream._prepared()  # its close outdates what was prepared with it
         if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
             raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
         self._needs_context = self._stream <= _PER_THREAD
-        self._primary, self._driver = device.primary, device.primary.driver
+        self._primary, self._driver = device._primary, device._primary.driver
         clusters = None if cluster is None else extents("cluster", cluster)
         _check_extents(kernel, device, self.grid, self.block, clusters)
         self._prepare_arguments(device)
@@ -350,7 +350,7 @@ def _check_shared(kernel: Kernel, device: Device, given: Any) -> int:
         )
     if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
         with device.current():
-            device.primary.driver.cuFuncSetAttribute(
+            device._primary.driver.cuFuncSetAttribute(
                 cuda_h.CUfunction(kernel.handle), cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
             )
         kernel._forget_attributes()

@@ -133,12 +133,12 @@ def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[st
 def _said(made: Description) -> str:
     where = (
         "a device that the driver must be asked for"
-        if made.place.device is None
-        else " ".join(map(str, made.place.device))
+        if made._place.device is None
+        else " ".join(map(str, made._place.device))
     )
     return (
         f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
-        f"{'read-only' if made.place.readonly else 'writable'}"
+        f"{'read-only' if made._place.readonly else 'writable'}"
     )
 
 
@@ -148,7 +148,7 @@ def _is_legacy(finding: Finding) -> bool:
 
 def _is_far(made: Description) -> bool:
     """Tell whether the memory may be out of the CPU's reach."""
-    return made.place.device is None or made.place.device[0] in ("cuda", "cuda_managed")
+    return made._place.device is None or made._place.device[0] in ("cuda", "cuda_managed")
 
 
 def _layout(made: Description) -> list[str]:
@@ -186,8 +186,8 @@ def _comparable(finding: Finding) -> tuple[Any, ...]:
         made.shape,
         telling,
         str(made.dtype),
-        made.place.device,
-        None if _is_legacy(finding) else made.place.readonly,
+        made._place.device,
+        None if _is_legacy(finding) else made._place.readonly,
     )
 
 

@@ -56,7 +56,7 @@ class Finding:
         except Exception as error:
             self.refusal = raised(error)
         else:
-            self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made.place, None)
+            self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made._place, None)
 
     def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
         """Return the bytes behind a pointer, or note that it leads nowhere."""

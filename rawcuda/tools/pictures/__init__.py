@@ -124,7 +124,7 @@ class _Drawing:
         self.starts = sorted(self.at)
         nearest = min([later - one for one, later in zip(self.starts, self.starts[1:])], default=itemsize)
         self.layers = min(-(-itemsize // nearest), 4)  # elements that share some bytes are drawn below one another
-        self.place: dict[int, tuple[int, float]] = {}  # offset -> its line, and x there
+        self._place: dict[int, tuple[int, float]] = {}  # offset -> its line, and x there
         self.gaps: list[tuple[int, float, float, int]] = []  # line, x, width, bytes
         self.lines: list[int] = []  # where each begins
         self._arrange()
@@ -209,7 +209,7 @@ class _Drawing:
                 self.lines.append(low)
                 at, x = low, 0.0
             x = self._gap(start - at, x) if start > at else x - (at - start) * scale
-            self.place[start] = len(self.lines) - 1, x
+            self._place[start] = len(self.lines) - 1, x
             at, x = start + self.itemsize, x + self.cell
 
     def _gap(self, nbytes: int, x: float) -> float:
@@ -224,7 +224,7 @@ class _Drawing:
         """Draw lines of bytes, from the lowest address on, and return where it ends."""
         y = self._heading(y, "As it lies in memory", f"numbers are bytes from the first element{where}")
         left = 14 + 6.6 * max(len(f"{start:+d}") for start in (self.starts[0], self.starts[-1]))
-        first, arcs = self.place[0], self._steps()
+        first, arcs = self._place[0], self._steps()
         tops, is_whole, high = [], self.shown == self.shape, _HIGH * self.layers
         for line, start in enumerate(self.lines):
             y += 20 * len(arcs) * (line == first[0])
@@ -247,7 +247,7 @@ class _Drawing:
             if wide != nbytes * self.cell / self.itemsize:
                 self.sheet.plate(left + x + wide / 2, tops[line] + high / 2 + 4, f"… {nbytes} B")
         for number, start in enumerate(self.starts):
-            line, x = self.place[start]
+            line, x = self._place[start]
             self._cell(left + x, tops[line] + _HIGH * (number % self.layers), start, self.at[start])
             if self.layers == 1:
                 self.sheet.text(left + x, tops[line] + _HIGH + 11, start, size=8.5, colour=QUIET, mono=True)
@@ -265,11 +265,11 @@ class _Drawing:
     def _steps(self) -> list[tuple[str, float]]:
         """Return one step from the first element along each axis that stays in its line: label, x."""
         (line, x), steps = (
-            self.place[0],
+            self._place[0],
             [(axis, step) for axis, (n, step) in enumerate(zip(self.shown, self.strides)) if n > 1],
         )
         return sorted(
-            [(f"axis {axis}: {step:+d}", self.place[step][1]) for axis, step in steps if self.place[step][0] == line],
+            [(f"axis {axis}: {step:+d}", self._place[step][1]) for axis, step in steps if self._place[step][0] == line],
             key=lambda arc: abs(arc[1] - x),
         )
 
