@@ -17,13 +17,13 @@ class Entry(NamedTuple):
 
 BEFORE = """# Array systems: what works with which library
 
-Written by `python3 -m tests.systems_table` from what it measures with the real libraries; not by hand. A test measures again
-and fails when a row got worse.
+`python3 -m tests.systems_table` writes this page from what it measures with the real libraries. Do not edit it by hand.
+A test measures again and fails when a row got worse.
 
-Every row is one library, one direction and one protocol. *Takes ours*: the library is given a view of ours. *Gives to us*:
-`rawcuda.view` is given an array of theirs. For every layout (contiguous, strided, transposed, reversed, broadcast, offset, 0-d,
-empty, read-only) and every dtype the values, shape, strides, dtype, device, address and read-only flag are compared, as far as
-the library tells them. What stands without a word is right, and is the same memory; the words are
+Every row is one library, one direction and one protocol. *Takes ours*: the library is given a view of ours. *Gives to
+us*: `rawcuda.view` is given an array of theirs. For every layout (contiguous, strided, transposed, reversed, broadcast,
+offset, 0-d, empty, read-only) and every dtype, the values, shape, strides, dtype, device, address and read-only flag
+are compared, as far as the library tells them. A case without a word is right, and is the same memory; the words are
 
 - *as bytes*: the same memory, but the protocol has no name for the dtype;
 - *copied*: right, in other memory, by the library's doing;
@@ -31,18 +31,18 @@ the library tells them. What stands without a word is right, and is the same mem
 - *has none*: the library has no such array or dtype;
 - *wrong*: what comes out, and is the library's own doing; its remark below says more.
 
-"Labelled CUDA" is host memory that claims to be a GPU's: on a machine without a driver nobody can tell, so that addresses,
-strides, flags and devices can be compared there, too. Device memory itself is the business of `tests/interop/test_device_*.py`,
-which `python3 -m tests interop --driver nvidia` runs on a machine with a GPU.
+"Labelled CUDA" is host memory that claims to be a GPU's. Without a driver nobody can tell the difference, so that
+addresses, strides, flags and devices can be compared there, too. Device memory itself is tested by
+`tests/interop/test_device_*.py`, which `python3 -m tests interop --driver nvidia` runs on a machine with a GPU.
 
-Reversed arrays are refused by our `__dlpack__`, since PyTorch up to 2.13 ends the process on a negative stride; the other
+Our `__dlpack__` refuses reversed arrays, since PyTorch up to 2.13 ends the process on a negative stride; the other
 protocols give them.
 """
 
 AFTER = """## For each library, the lines to paste
 
-Each block is run by `tests/interop/test_table.py` where the library is installed. `v` is always a view by us, `x` an array of
-theirs; both share one memory unless the block says otherwise."""
+`tests/interop/test_table.py` runs each block where the library is installed. `v` is always a view by us, `x` an array
+of theirs; both share one memory unless the block says otherwise."""
 
 _NUMPY = """
 import numpy, rawcuda
@@ -68,12 +68,12 @@ assert rawcuda.view(x).ptr == v.ptr
         "PyTorch",
         """
 import torch, rawcuda
-v = rawcuda.view(torch.arange(6.0))                      # by the C exchange table; protocol="dlpack" asks the Python way
+v = rawcuda.view(torch.arange(6.0))                # by the C exchange table; protocol="dlpack" asks the Python way
 x = torch.from_dlpack(v)
 assert x.data_ptr() == v.ptr
 """,
-        "Tensors that require a gradient, or have the conjugate or negative bit set, are refused with the remedy: `detach()`, "
-        "`resolve_conj()`, `resolve_neg()`. torch ignores the read-only flag of what it takes.",
+        "Tensors that require a gradient, or have the conjugate or negative bit set, are refused with the remedy: "
+        "`detach()`, `resolve_conj()`, `resolve_neg()`. torch ignores the read-only flag of what it takes.",
     ),
     "jax": Entry(
         "JAX",
@@ -83,8 +83,8 @@ v = rawcuda.view(jax.numpy.arange(6.0))                  # read-only, as JAX's a
 x = jax.dlpack.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.readonly and x.shape == (6,)
 """,
-        "JAX asks for legacy capsules only, so that it refuses read-only views (give it `v.download()`), and takes compact strides only. "
-        "It copies what does not begin at a multiple of 64 bytes.",
+        "JAX asks for legacy capsules only, so that it refuses read-only views (give it `v.download()`), and takes "
+        "compact strides only. It copies what does not begin at a multiple of 64 bytes.",
     ),
     "tvm_ffi": Entry(
         "tvm-ffi",
@@ -94,18 +94,20 @@ x = tvm_ffi.from_dlpack(rawcuda.view(numpy.arange(6.0)))   # by the C exchange t
 v = rawcuda.view(x)
 assert x.data_ptr() == v.ptr
 """,
-        "It forgets the read-only flag of what it takes by the exchange table, and refuses read-only views by plain DLPack.",
+        "It forgets the read-only flag of what it takes by the exchange table, and refuses read-only views by plain "
+        "DLPack.",
     ),
     "cuda.core.utils": Entry(
         "cuda.core",
         """
 import numpy, rawcuda
 from cuda.core.utils import StridedMemoryView
-x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)   # -1: no ordering, which host memory needs none of
+x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)   # -1: no ordering; host memory needs none
 v = rawcuda.view(x)
 assert x.ptr == v.ptr
 """,
-        'Its array interfaces, of host memory too, need a CUDA driver: the rows that say "refused: all" were measured without one.',
+        "Its array interfaces, of host memory too, need a CUDA driver: the rows that say "
+        '"refused: all" were measured without one.',
     ),
     "nanobind": Entry(
         "nanobind",
@@ -147,8 +149,9 @@ v = rawcuda.view(warp.zeros(6, dtype=warp.float32, device="cpu"))
 x = warp.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.shape == x.shape == (6,)
 """,
-        "Warp asks for legacy capsules only, so that it refuses read-only views there; its array interface (`warp.array(v, copy=False)`) takes "
-        "them. It makes one dimension of none. Its bfloat16 arrays say uint16 in the array interface, as its documentation has it.",
+        "Warp asks for legacy capsules only, so that it refuses read-only views there; its array interface "
+        "(`warp.array(v, copy=False)`) takes them. It makes one dimension of none. "
+        "Its bfloat16 arrays say uint16 in the array interface, as its documentation has it.",
     ),
     "nvidia.dali.tensors": Entry(
         "NVIDIA DALI",
@@ -159,8 +162,8 @@ x = TensorCPU(rawcuda.view(numpy.zeros((2, 3), "float32")).__dlpack__(), "")
 v = rawcuda.view(x)
 assert v.ptr == x.data_ptr()
 """,
-        "By the buffer protocol DALI 2.4 takes complex numbers for real ones, of the same shape and half the bytes. What a pipeline returns is "
-        "used again by its next iteration: copy it, or be done before.",
+        "By the buffer protocol DALI 2.4 takes complex numbers for real ones, of the same shape and half the bytes. "
+        "What a pipeline returns is used again by its next iteration: copy it, or be done before.",
     ),
     "tensorflow": Entry(
         "TensorFlow",
@@ -189,7 +192,7 @@ v = rawcuda.view(paddle.arange(6, dtype="float32"))
 x = paddle.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.ptr and x.shape == [6]
 """,
-        "It ignores the read-only flag of what it takes, and up to 3.3.1 never frees it: what a view holds is held for good. Give it a copy, or one "
-        "view that you keep.",
+        "It ignores the read-only flag of what it takes, and up to 3.3.1 never frees it: what a view holds is held for "
+        "good. Give it a copy, or one view that you keep.",
     ),
 }
