@@ -46,8 +46,9 @@ of theirs; both share one memory unless the block says otherwise."""
 
 _NUMPY = """
 import numpy, rawcuda
-v = rawcuda.view(numpy.arange(6, dtype="float32"))       # theirs, here
-x = numpy.from_dlpack(v)                                 # ours, there; numpy.asarray(v) does it, too
+
+v = rawcuda.view(numpy.arange(6, dtype="float32"))  # theirs, here
+x = numpy.from_dlpack(v)  # ours, there; numpy.asarray(v) does it, too
 assert x.ctypes.data == v.ptr
 """
 
@@ -59,6 +60,7 @@ ENTRIES = {
         "array-api-strict",
         """
 import array_api_strict, rawcuda
+
 v = rawcuda.view(array_api_strict.asarray([1.0, 2.0, 3.0]))
 x = array_api_strict.from_dlpack(v)
 assert rawcuda.view(x).ptr == v.ptr
@@ -68,7 +70,8 @@ assert rawcuda.view(x).ptr == v.ptr
         "PyTorch",
         """
 import torch, rawcuda
-v = rawcuda.view(torch.arange(6.0))                # by the C exchange table; protocol="dlpack" asks the Python way
+
+v = rawcuda.view(torch.arange(6.0))  # by the C exchange table; protocol="dlpack" asks the Python way
 x = torch.from_dlpack(v)
 assert x.data_ptr() == v.ptr
 """,
@@ -79,7 +82,8 @@ assert x.data_ptr() == v.ptr
         "JAX",
         """
 import jax, numpy, rawcuda
-v = rawcuda.view(jax.numpy.arange(6.0))                  # read-only, as JAX's arrays are
+
+v = rawcuda.view(jax.numpy.arange(6.0))  # read-only, as JAX's arrays are
 x = jax.dlpack.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.readonly and x.shape == (6,)
 """,
@@ -90,7 +94,8 @@ assert v.readonly and x.shape == (6,)
         "tvm-ffi",
         """
 import numpy, tvm_ffi, rawcuda
-x = tvm_ffi.from_dlpack(rawcuda.view(numpy.arange(6.0)))   # by the C exchange table
+
+x = tvm_ffi.from_dlpack(rawcuda.view(numpy.arange(6.0)))  # by the C exchange table
 v = rawcuda.view(x)
 assert x.data_ptr() == v.ptr
 """,
@@ -102,7 +107,8 @@ assert x.data_ptr() == v.ptr
         """
 import numpy, rawcuda
 from cuda.core.utils import StridedMemoryView
-x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)   # -1: no ordering; host memory needs none
+
+x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)  # -1: no ordering; host memory needs none
 v = rawcuda.view(x)
 assert x.ptr == v.ptr
 """,
@@ -113,6 +119,7 @@ assert x.ptr == v.ptr
         "nanobind",
         """
 import numpy, rawcuda
+
 v = rawcuda.view(numpy.arange(6, dtype="float32"))
 # a function of yours in C++, bound with nanobind, takes the view as it takes any array:
 #     m.def("total", [](nb::ndarray<const float, nb::ndim<1>, nb::device::cpu> a) { ... });
@@ -124,10 +131,13 @@ v = rawcuda.view(numpy.arange(6, dtype="float32"))
         "mpi4py",
         """
 import numpy, rawcuda
-import mpi4py; mpi4py.rc.initialize = False              # (only so that these lines run without an MPI job)
+import mpi4py
+
+mpi4py.rc.initialize = False  # (only so that these lines run without an MPI job)
 from mpi4py import MPI
+
 v = rawcuda.view(numpy.arange(6.0))
-x = MPI.buffer(v)                                        # what comm.Send(v) does with it; device memory as well
+x = MPI.buffer(v)  # what comm.Send(v) does with it; device memory as well
 assert x.address == v.ptr
 """,
         "Contiguous memory only, which it sees as bytes in one dimension, in the order in which they lie.",
@@ -136,7 +146,8 @@ assert x.address == v.ptr
         "pyarrow",
         """
 import pyarrow, rawcuda
-v = rawcuda.view(pyarrow.array([1, 2, 3]))               # a column without nulls; read-only, as columns are
+
+v = rawcuda.view(pyarrow.array([1, 2, 3]))  # a column without nulls; read-only, as columns are
 x = pyarrow.py_buffer(v.memoryview())
 assert v.tolist() == [1, 2, 3] and x.address == v.ptr
 """,
@@ -145,6 +156,7 @@ assert v.tolist() == [1, 2, 3] and x.address == v.ptr
         "NVIDIA Warp",
         """
 import numpy, warp, rawcuda
+
 v = rawcuda.view(warp.zeros(6, dtype=warp.float32, device="cpu"))
 x = warp.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.shape == x.shape == (6,)
@@ -158,6 +170,7 @@ assert v.shape == x.shape == (6,)
         """
 import numpy, rawcuda
 from nvidia.dali.tensors import TensorCPU
+
 x = TensorCPU(rawcuda.view(numpy.zeros((2, 3), "float32")).__dlpack__(), "")
 v = rawcuda.view(x)
 assert v.ptr == x.data_ptr()
@@ -169,7 +182,8 @@ assert v.ptr == x.data_ptr()
         "TensorFlow",
         """
 import numpy, tensorflow, rawcuda
-v = rawcuda.view(tensorflow.constant([1.0, 2.0, 3.0]))   # read-only, as tensors are
+
+v = rawcuda.view(tensorflow.constant([1.0, 2.0, 3.0]))  # read-only, as tensors are
 x = tensorflow.experimental.dlpack.from_dlpack(rawcuda.view(numpy.zeros(3, "float32")).__dlpack__())
 assert v.readonly and x.shape == (3,)
 """,
@@ -179,7 +193,8 @@ assert v.readonly and x.shape == (3,)
         "Dr.Jit",
         """
 import numpy, drjit.scalar, rawcuda
-x = drjit.scalar.TensorXf(rawcuda.view(numpy.zeros((2, 3), "float32")))   # copied, by Dr.Jit
+
+x = drjit.scalar.TensorXf(rawcuda.view(numpy.zeros((2, 3), "float32")))  # copied, by Dr.Jit
 v = rawcuda.view(x)
 assert v.tolist() == [[0.0] * 3] * 2
 """,
@@ -188,6 +203,7 @@ assert v.tolist() == [[0.0] * 3] * 2
         "PaddlePaddle",
         """
 import numpy, paddle, rawcuda
+
 v = rawcuda.view(paddle.arange(6, dtype="float32"))
 x = paddle.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.ptr and x.shape == [6]
