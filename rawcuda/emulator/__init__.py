@@ -60,7 +60,7 @@ class Emulator:
             raise ValueError(f"devices={devices}: 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: 50 to 999, as in .target sm_90")
-        from . import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
+        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

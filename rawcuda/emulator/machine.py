@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
-    from .graphs import Capture
+    from .entries.graphs import Capture
     from .space import Allocation
 
     T = TypeVar("T")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-    from .graphs import Capture
+    from .entries.graphs import Capture
     from .machine import Context, Machine
 
 __all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]

@@ -14,9 +14,20 @@ import threading
 import time
 
 from ..space import Allocation, Fault, Space
-from . import half, integers, rounding
-from .emit import Line
-from .machine import (
+from .reading.parser import parse
+from .reading.syntax import (
+    INVALID_IMAGE,
+    INVALID_PTX,
+    NO_BINARY_FOR_GPU,
+    OUT_OF_MEMORY,
+    Function,
+    Module,
+    Rejected,
+    Symbol,
+    Variable,
+)  # fmt: skip
+from .running import half, integers, rounding
+from .running.machine import (
     LOCAL_LIMIT,
     Block,
     Exited,
@@ -30,22 +41,11 @@ from .machine import (
     unpack,
     wrapped,
 )
-from .parser import parse
-from .report import explain, finding
-from .scheduler import Team, run_plainly
-from .syntax import (
-    INVALID_IMAGE,
-    INVALID_PTX,
-    NO_BINARY_FOR_GPU,
-    OUT_OF_MEMORY,
-    Function,
-    Module,
-    Rejected,
-    Symbol,
-    Variable,
-)  # fmt: skip
-from .translate import Translated, translate
-from .unit import Unit
+from .running.report import explain, finding
+from .running.scheduler import Team, run_plainly
+from .translating.emit import Line
+from .translating.translate import Translated, translate
+from .translating.unit import Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import random
 
-from .codes import Refused
-from .machine import Machine, Thread
-from .queues import Stream
-from .thunks import entry, get_int, out, put_int, put_u64
+from ..codes import Refused
+from ..machine import Machine, Thread
+from ..queues import Stream
+from ..thunks import entry, get_int, out, put_int, put_u64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
