@@ -130,6 +130,20 @@ class Capture:
         else:
             self.frontier[stream] = tuple(sorted({*self.frontier[stream], *nodes}))
 
+    def repair(self, streams: list[Stream]) -> None:
+        """Correct what an interrupted call can have left inconsistent; what cannot be corrected invalidates the capture."""
+        for stream in streams:
+            if (stream.capture is self) != (stream in self.frontier):
+                self.invalidate()
+                stream.capture = None if stream.capture is self else stream.capture
+                self.frontier.pop(stream, None)
+        if self.origin.capture is not self:
+            for stream in list(self.frontier):
+                self.leave(stream)
+        if not self.frontier:
+            self.over = True
+            self.machine.captures.discard(self)
+
     def isolate(self) -> None:
         """Refuse to wait for work outside the capture."""
         self.invalidate()

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+from ..recovery import is_outside
 from ..space import Allocation, Fault, Space
 from .reading.parser import parse
 from .reading.syntax import (
@@ -140,13 +141,34 @@ class Entry:
                     _run_together(kernel, launch, clock)
                 else:
                     _run_apart(kernel, launch, clock)
+        except MemoryError:
+            raise
         except Exception as reason:
+            if is_outside(reason):
+                raise
             raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
             launch.close()
             if launch.output:
-                sys.stdout.write("".join(launch.output))
-                sys.stdout.flush()
+                _print("".join(launch.output), launch)
+
+
+def _print(text: str, launch: Launch) -> None:
+    """Write what a kernel printed to Python's stdout; report what cannot be written, as the kernel is not at fault."""
+    stdout = sys.stdout
+    try:
+        if stdout is None:
+            raise ValueError("sys.stdout is None")
+        try:
+            stdout.write(text)
+        except UnicodeEncodeError:
+            encoding = getattr(stdout, "encoding", None) or "ascii"
+            stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stdout.flush()
+    except Exception as reason:
+        launch.space.warnings.append(
+            f"the output of kernel {launch.name} could not be printed: {type(reason).__name__}: {reason}\n    {text[:1000]}"
+        )
 
 
 class _Clock:
@@ -336,7 +358,7 @@ class Code:
     def unload(self) -> None:
         """Free the module's variables, and forget its source."""
         for made in self._memory.values():
-            if made.alive:
+            if self.space.find(made.base) is made:
                 self.space.free(made.base)
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
