@@ -27,7 +27,7 @@ import time
 from collections import deque
 
 from .codes import Refused
-from .recovery import is_outside, recover
+from .recovery import RUNNING, is_outside, recover
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -118,7 +118,6 @@ class Queues:
         self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
-        self.kernels = threading.RLock()  # held by the thread that runs a kernel: one kernel at a time
         self._late: list[Callable[[], None]] = []  # what waits for the end of the kernel that asked for it
         self._kernel_thread = 0  # the thread that runs a kernel now
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
@@ -314,7 +313,7 @@ class Queues:
         lock.release()
         try:
             if work.kind == KERNEL:
-                with self.kernels:
+                with RUNNING:
                     self._kernel_thread = threading.get_ident()
                     try:
                         work.begun = True

@@ -21,6 +21,7 @@ import _thread
 import ctypes
 import os
 import sys
+import threading
 import time
 
 from .codes import Refused
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .queues import Work
 
-__all__ = ["Interrupts", "answer", "covered", "interrupt_in", "is_outside", "recover"]
+__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover"]
 
 _OUT_OF_MEMORY, _UNKNOWN = 2, 999
+RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds through cells that all kernels share
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -46,9 +48,9 @@ def answer(machine: Machine, name: str, caught: BaseException) -> int:
     if isinstance(caught, (Refused, Fault)):
         return machine.refuse(caught.code, caught.report)
     recover(machine)
-    interrupt = interrupt_in(caught)
-    if interrupt is not None:
-        machine.interrupts.keep(interrupt)
+    caught = _origin(caught)
+    if is_outside(caught):
+        machine.interrupts.keep(caught)
         return _UNKNOWN
     if isinstance(caught, MemoryError):
         return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
@@ -60,17 +62,17 @@ def answer(machine: Machine, name: str, caught: BaseException) -> int:
 # -- which exceptions are interrupts
 
 
-def interrupt_in(caught: BaseException) -> BaseException | None:
-    """Return the interrupt among an exception and its contexts, or None.
+def _origin(caught: BaseException) -> BaseException:
+    """Return the interrupt or the MemoryError that an exception followed, or else the exception itself.
 
     An interrupt can leave a lock released, and then leaving the with block of that lock raises a RuntimeError on top.
     """
     seen: BaseException | None = caught
     while seen is not None:
-        if is_outside(seen):
+        if is_outside(seen) or isinstance(seen, MemoryError):
             return seen
         seen = seen.__context__
-    return None
+    return caught
 
 
 def is_outside(caught: BaseException) -> bool:
@@ -96,7 +98,7 @@ def recover(machine: Machine) -> None:
     depth, running = _calls_below(machine)
     lock = machine.lock
     lock.acquire()
-    for other in machine.queues.kernels, machine.space.lock:
+    for other in RUNNING, machine.space.lock:
         if depth <= 0 and not running:
             _release(other)
     machine.queues.repair(running)

@@ -10,10 +10,9 @@ import itertools
 import linecache
 import math
 import sys
-import threading
 import time
 
-from ..recovery import is_outside
+from ..recovery import RUNNING, is_outside
 from ..space import Allocation, Fault, Space
 from .reading.parser import parse
 from .reading.syntax import (
@@ -67,7 +66,6 @@ MOST_SHARED = 48 << 10  # bytes that a kernel may declare; what is given at laun
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 _serial = itertools.count(1)
-_ONE_AT_A_TIME = threading.RLock()  # generated code rounds through cells that all kernels share
 
 
 class Entry:
@@ -136,7 +134,7 @@ class Entry:
         launch.after_refill = clock.look if progress is not None else None
         kernel = code.functions[self._translated.prepared.function.python]
         try:
-            with _ONE_AT_A_TIME:
+            with RUNNING:
                 if self._translated.blocking:
                     _run_together(kernel, launch, clock)
                 else:
