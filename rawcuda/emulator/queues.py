@@ -382,8 +382,7 @@ class Queues:
                     left = work.runner == me
                 if left:
                     self._stop(work)
-            if stream.running is None:
-                self._repair_queue(stream)
+            self._repair_queue(stream)
         self._machine.host_thread.ring()
         self._changed.notify_all()
 
@@ -395,14 +394,16 @@ class Queues:
         work.stream.running = None
 
     def _repair_queue(self, stream: Stream) -> None:
-        """Make the queue of a stream in which nothing runs agree with its work."""
+        """Make the queue of a stream agree with what its work says of itself."""
         while stream.queue and stream.queue[0].done:
             stream.queue.popleft()
         last = stream.last
-        if last is not None and not last.done and last not in stream.queue:
+        if last is not None and last is not stream.running and last not in stream.queue:
             last.done = True
         if stream.queue:
+            stream.last = stream.queue[-1]
             self._busy[stream] = None
+        if stream.queue or stream.running is not None:
             return
         self._busy.pop(stream, None)
         if stream.closed:

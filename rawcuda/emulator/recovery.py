@@ -46,10 +46,12 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 def answer(machine: Machine, name: str, caught: BaseException) -> int:
     """Return the code for an exception that an entry point raised, and keep an exception that nobody meant to raise."""
     if isinstance(caught, (Refused, Fault)):
+        caught.__traceback__ = caught.__context__ = caught.__cause__ = None  # frees them here, where an interrupt is caught
         return machine.refuse(caught.code, caught.report)
     recover(machine)
     caught = _origin(caught)
     if is_outside(caught):
+        caught.__traceback__ = caught.__context__ = None
         machine.interrupts.keep(caught)
         return _UNKNOWN
     if isinstance(caught, MemoryError):
@@ -173,7 +175,7 @@ class Interrupts:
         if self._kept:
             caught = self._kept.pop(_thread.get_ident(), None)
             if caught is not None:
-                raise caught.with_traceback(None) from None
+                raise caught
 
 
 _SECONDS = 0.05  # long after the call has returned
