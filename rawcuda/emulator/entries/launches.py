@@ -15,19 +15,19 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from .codes import Refused
+from ..codes import Refused
+from ..machine import Machine
+from ..queues import KERNEL
+from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
 from .devices import ATTRIBUTES
-from .machine import Machine
 from .modules import Function, function_at
-from .queues import KERNEL
-from .thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-    from .machine import Context
-    from .space import Allocation
+    from ..machine import Context
+    from ..space import Allocation
 
     Size = tuple[int, int, int]
 

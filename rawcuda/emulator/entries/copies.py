@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import ctypes
 
-from .codes import Refused
+from ..codes import Refused
+from ..machine import Context, Machine
+from ..queues import Stream
+from ..space import FIRST_ADDRESS, Fault
+from ..thunks import MEMCPY2D, MEMCPY3D, entry, read
 from .devices import ATTRIBUTES
-from .machine import Context, Machine
-from .queues import Stream
-from .space import FIRST_ADDRESS, Fault
-from .thunks import MEMCPY2D, MEMCPY3D, entry, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .space import Allocation
+    from ..space import Allocation
 
 __all__ = ["Box", "device_box"]
 

@@ -10,10 +10,7 @@ Read next    scheduler.py, which answers
 
 from __future__ import annotations
 
-from .convert import ConvertEmitter
-from .emit import FLOAT_TYPES, Note
-from .forms import check_read, check_written
-from .syntax import (
+from ..reading.syntax import (
     BITS,
     Address,
     Function,
@@ -29,11 +26,14 @@ from .syntax import (
     Variable,
     Vector,
 )  # fmt: skip
+from .convert import ConvertEmitter
+from .emit import FLOAT_TYPES, Note
+from .forms import check_read, check_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..reading.syntax import Operand
     from .forms import Shape
-    from .syntax import Operand
 
 __all__ = ["ControlEmitter"]
 

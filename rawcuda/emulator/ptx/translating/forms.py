@@ -25,7 +25,7 @@ Read next    the tables: opcodes.py
 
 from __future__ import annotations
 
-from .syntax import (
+from ..reading.syntax import (
     BITS,
     Address,
     Float,
@@ -46,7 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .syntax import Operand
+    from ..reading.syntax import Operand
 
     Row = tuple[str, str, str, str, str]
 

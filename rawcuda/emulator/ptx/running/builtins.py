@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ..space import Fault
+from ...space import Fault
 from .machine import ASSERT, Thread
 
 __all__ = ["assertfail", "free", "malloc", "vprintf"]

@@ -6,10 +6,10 @@ Read next    queues.py, memory.py
 
 from __future__ import annotations
 
-from .codes import Refused
-from .machine import Machine
-from .queues import HOST, Event, Stream, host_function
-from .thunks import entry, out, put_float, put_int, put_u64, put_uint
+from ..codes import Refused
+from ..machine import Machine
+from ..queues import HOST, Event, Stream, host_function
+from ..thunks import entry, out, put_float, put_int, put_u64, put_uint
 
 __all__: list[str] = []
 

@@ -17,7 +17,7 @@ from functools import lru_cache, reduce
 from operator import and_, or_, xor
 from time import monotonic
 
-from ..space import Fault
+from ...space import Fault
 from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
 from .rounding import maximum, maximum_nan, minimum, minimum_nan
 

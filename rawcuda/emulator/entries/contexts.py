@@ -6,9 +6,9 @@ Read next    streams.py
 
 from __future__ import annotations
 
-from .codes import Refused
-from .machine import Context, Machine
-from .thunks import entry, out, put_int, put_u64, put_uint
+from ..codes import Refused
+from ..machine import Context, Machine
+from ..thunks import entry, out, put_int, put_u64, put_uint
 
 __all__: list[str] = []
 

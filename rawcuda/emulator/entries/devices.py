@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import os
 
-from .codes import NAMES, TEXTS, Refused
-from .machine import TOTAL_MEMORY, Machine
-from .thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..codes import NAMES, TEXTS, Refused
+from ..machine import TOTAL_MEMORY, Machine
+from ..thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
 
 __all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION"]
 
@@ -179,7 +179,7 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
     machine.device(device)
     if length <= 0:
         raise Refused(1)
-    name = f"{__name__.split('.')[-3]} emulator".encode()
+    name = f"{__name__.split('.')[-4]} emulator".encode()
     put_bytes(address, name[: length - 1] + b"\0")
 
 

@@ -14,9 +14,9 @@ from itertools import chain, repeat
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
-from ..space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
+from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
+from ..translating.unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Watch
-from .unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 
+from ..reading.syntax import BITS, Instruction, Variable
 from .control import ControlEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
@@ -34,7 +35,6 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .syntax import BITS, Instruction, Variable
 from .unit import Prepared, Unit, local_layout
 
 TYPE_CHECKING = False

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import random
 
-from .codes import Refused
-from .machine import Machine, Thread
-from .queues import Stream
-from .thunks import entry, get_int, out, put_int, put_u64
+from ..codes import Refused
+from ..machine import Machine, Thread
+from ..queues import Stream
+from ..thunks import entry, get_int, out, put_int, put_u64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,6 +129,20 @@ class Capture:
             raise Refused(902)
         else:
             self.frontier[stream] = tuple(sorted({*self.frontier[stream], *nodes}))
+
+    def repair(self, streams: list[Stream]) -> None:
+        """Correct what an interrupted call can have left inconsistent; what cannot be corrected invalidates the capture."""
+        for stream in streams:
+            if (stream.capture is self) != (stream in self.frontier):
+                self.invalidate()
+                stream.capture = None if stream.capture is self else stream.capture
+                self.frontier.pop(stream, None)
+        if self.origin.capture is not self:
+            for stream in list(self.frontier):
+                self.leave(stream)
+        if not self.frontier:
+            self.over = True
+            self.machine.captures.discard(self)
 
     def isolate(self) -> None:
         """Refuse to wait for work outside the capture."""

@@ -8,11 +8,10 @@ Read next    copies.py
 
 from __future__ import annotations
 
-from .codes import Refused
-from .machine import Machine, Pool
-from .memory import allocate, holding_at
-from .queues import Stream
-from .thunks import (
+from ..codes import Refused
+from ..machine import Machine, Pool
+from ..queues import Stream
+from ..thunks import (
     ACCESS_DESC,
     LOCATION,
     POOL_PROPS,
@@ -24,6 +23,7 @@ from .thunks import (
     put_u64,
     read,
 )
+from .memory import allocate, holding_at
 
 __all__: list[str] = []
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 
-from ..space import Fault
+from ...space import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

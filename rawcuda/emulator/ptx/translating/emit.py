@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import struct
 
-from .operands import SPECIAL
-from .syntax import (
+from ..reading.operands import SPECIAL
+from ..reading.syntax import (
     BITS,
     Float,
     Function,
@@ -31,7 +31,7 @@ from .syntax import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .syntax import Operand
+    from ..reading.syntax import Operand
     from .unit import Unit
 
 __all__ = ["Emitter", "Line", "Note", "mask", "plain_float"]

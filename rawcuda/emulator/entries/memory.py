@@ -8,10 +8,10 @@ Read next    pools.py, copies.py
 
 from __future__ import annotations
 
-from .codes import Refused
-from .machine import TOTAL_MEMORY, Context, Holding, Machine
-from .space import Allocation, Fault
-from .thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
+from ..codes import Refused
+from ..machine import TOTAL_MEMORY, Context, Holding, Machine
+from ..space import Allocation, Fault
+from ..thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ import struct
 import sys
 import time
 
-from .codes import Refused
-from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
-from .machine import Context, Machine
-from .thunks import (
+from ..codes import Refused
+from ..machine import Context, Machine
+from ..thunks import (
     entry,
     get_u64,
     out,
@@ -31,10 +30,11 @@ from .thunks import (
     put_uint,
     text,
 )
+from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ptx import Code, Entry
+    from ..ptx import Code, Entry
 
 __all__ = ["Module", "Function", "Options", "function_at"]
 
@@ -145,7 +145,7 @@ class Options:
 
 def _translated(machine: Machine, image: bytes, options: Options) -> Module:
     """Compile an image into a module of the current context, and write the logs; the module has no handle yet."""
-    from .ptx import Rejected, load  # only here: programs that load no kernel need no compiler
+    from ..ptx import Rejected, load  # only here: programs that load no kernel need no compiler
 
     context = machine.context()
     begun = time.perf_counter()

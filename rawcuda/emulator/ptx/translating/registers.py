@@ -11,8 +11,8 @@ Read next    translate.py
 
 from __future__ import annotations
 
-from .operands import SPECIAL
-from .syntax import (
+from ..reading.operands import SPECIAL
+from ..reading.syntax import (
     BITS,
     Address,
     Float,
@@ -31,9 +31,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..reading.syntax import Operand
     from .flow import Block
     from .forms import Shape
-    from .syntax import Operand
 
     Judged = tuple[Instruction, Shape]
 

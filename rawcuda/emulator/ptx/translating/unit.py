@@ -6,11 +6,7 @@ Read next    translate.py
 
 from __future__ import annotations
 
-from .flow import Block, Plan, blocks_of, plan
-from .forms import Shape, check
-from .opcodes import TABLE
-from .registers import reads_and_writes
-from .syntax import (
+from ..reading.syntax import (
     BITS,
     Function,
     Instruction,
@@ -22,6 +18,10 @@ from .syntax import (
     Vector,
     python_name,
 )
+from .flow import Block, Plan, blocks_of, plan
+from .forms import Shape, check
+from .opcodes import TABLE
+from .registers import reads_and_writes
 
 __all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 

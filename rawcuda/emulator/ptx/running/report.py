@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from ..space import Fault
+from ...space import Fault
 from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, Launch
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-    from .emit import Line
-    from .syntax import Module
+    from ..reading.syntax import Module
+    from ..translating.emit import Line
 
 __all__ = ["explain", "finding"]
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import re
 
-from .access import AccessEmitter
-from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
-from .forms import check_read, check_written, fits
-from .operands import SPECIAL
-from .syntax import (
+from ..reading.operands import SPECIAL
+from ..reading.syntax import (
     BITS,
     Float,
     Instruction,
@@ -24,11 +21,14 @@ from .syntax import (
     Variable,
     Vector,
 )
+from .access import AccessEmitter
+from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
+from .forms import check_read, check_written, fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..reading.syntax import Operand
     from .forms import Shape
-    from .syntax import Operand
 
 __all__ = ["DataEmitter"]
 

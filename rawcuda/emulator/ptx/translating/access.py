@@ -17,15 +17,15 @@ Read next    machine.py, which has `reach` and its like
 
 from __future__ import annotations
 
-from ..space import WIDTH
+from ...space import WIDTH
+from ..reading.syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
 from .emit import FLOAT_TYPES, Emitter, Note, mask
 from .forms import check_read, check_written
-from .syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..reading.syntax import Operand
     from .forms import Shape
-    from .syntax import Operand
 
 __all__ = ["AccessEmitter"]
 

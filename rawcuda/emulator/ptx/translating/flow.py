@@ -17,7 +17,7 @@ Read next    translate.py, which writes the plan down
 
 from __future__ import annotations
 
-from .syntax import Function, Instruction, Label, Name, Rejected
+from ..reading.syntax import Function, Instruction, Label, Name, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

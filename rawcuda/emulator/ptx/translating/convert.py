@@ -6,14 +6,14 @@ Read next    rounding.py, half.py: what the expressions call
 
 from __future__ import annotations
 
+from ..reading.syntax import BITS, Instruction, Register, Special
 from .data import DataEmitter
 from .emit import mask
-from .syntax import BITS, Instruction, Register, Special
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..reading.syntax import Operand
     from .forms import Shape
-    from .syntax import Operand
 
 __all__ = ["ConvertEmitter"]
 
