@@ -4,8 +4,8 @@
     python3 -m tests.systems_table --measure FILE     measure what this Python has installed, and write that only
     python3 -m tests.systems_table --page             write the page from the results that are there
 
-The results are tests/interop/systems.json, which tests/interop/test_table.py compares with what it measures: a row that gets
-worse is a failure. Remarks and the lines to paste are written by hand, in tests/interop/systems_text.py.
+The results are tests/interop/systems.json, which tests/interop/test_table.py compares with what it measures: a row that
+gets worse is a failure. Remarks and the lines to paste are written by hand, in tests/interop/systems_text.py.
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ def page(results: dict[str, Any]) -> str:
         for row, found in results[name]["rows"].items():
             direction, protocol, memory = row.split(" ")
             lines.append(
-                f"| {ENTRIES[name].title} | {results[name]['version']} | {'takes ours' if direction == 'takes' else 'gives to us'} | `{protocol}` | "
-                f"{'host' if memory == 'host' else 'host, labelled CUDA'} | {summary(found, False)} | {summary(found, True)} |"
+                f"| {ENTRIES[name].title} | {results[name]['version']} "
+                f"| {'takes ours' if direction == 'takes' else 'gives to us'} | `{protocol}` "
+                f"| {'host' if memory == 'host' else 'host, labelled CUDA'} "
+                f"| {summary(found, False)} | {summary(found, True)} |"
             )
     lines += ["", AFTER]
     for name in names:
