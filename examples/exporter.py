@@ -10,8 +10,8 @@ from rawcuda.dlpack import DLManagedTensor, DLManagedTensorVersioned
 from rawcuda.interpreter.callback import callback
 from rawcuda.interpreter.cpython import address_of, bind, c_string, immortal
 
-# The name for each ABI; the key tells whether it is the versioned one. A capsule stores only the address of its name, so
-# these strings are never freed.
+# The name for each ABI; the key tells whether it is the versioned one. A capsule stores only the address of its name,
+# so these strings are never freed.
 NAMES = {True: c_string(b"dltensor_versioned"), False: c_string(b"dltensor")}
 POINTER = ctypes.c_void_p
 new_capsule = bind("PyCapsule_New", ctypes.py_object, POINTER, POINTER, POINTER)
