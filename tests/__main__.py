@@ -2,9 +2,10 @@
 
     python3 -m tests                     null, driver, interop, vendored and docs: what a newcomer runs
     python3 -m tests null driver         these folders only
-    python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode of the
-                                         emulator, all again without fast paths, null and driver again on every other Python of this machine,
-                                         and interop with the large libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
+    python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode
+                                         of the emulator, all again without fast paths, null and driver again on
+                                         every other Python of this machine, and interop with the large libraries
+                                         (PyTorch, JAX, Warp, DALI, TensorFlow...)
     python3 -m tests --heavy reruns      these folders' heavy tests only
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with what this Python has installed, asking no network
@@ -80,7 +81,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def environment(needed: list[str] | None = None) -> str:
-    """Return the Python of an environment that has the test extra (or what is named), and make it if there is none yet."""
+    """Return the Python of an environment with the test extra (or with `needed`); make it if there is none yet."""
     needed = requirements() if needed is None else needed
     key = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *needed]).encode()).hexdigest()[:8]
     folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
@@ -91,15 +92,15 @@ def environment(needed: list[str] | None = None) -> str:
     print(f"making {folder} with {', '.join(needed)} (once; it needs a package index)", flush=True)
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(
-            f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), or "
-            "install the above and run python3 -m tests --here"
+            f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), "
+            "or install the above and run python3 -m tests --here"
         )
     venv.create(folder, clear=True, with_pip=True)
     install = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
     if install.returncode:
         sys.exit(
-            f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by other "
-            "means and run python3 -m tests --here"
+            f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by "
+            "other means and run python3 -m tests --here"
         )
     complete.touch()
     return str(python)

@@ -1,4 +1,4 @@
-"""Options, the three marks, and two fixtures: `python` runs a snippet in a process of its own, `rerun` a whole test run."""
+"""Options, the three marks, and two fixtures: `python` runs a snippet in its own process, `rerun` a whole test run."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
         ''')
         assert result.returncode == 0, result.stderr
 
-    It runs in an empty folder, on the driver that this pytest was started for, unless `env` says otherwise (None takes a
-    variable away: env={"RAWCUDA_DRIVER": None}). `flags` are Python's own ("-S", "-I"); a `check` fails on any exit status
-    but 0; `code` may also be a list of arguments, ["-m", "something"].
+    It runs in an empty folder, on the driver that this pytest was started for, unless `env` says otherwise (None
+    removes a variable: env={"RAWCUDA_DRIVER": None}). `flags` are Python's own ("-S", "-I"). With `check`, any exit
+    status but 0 is a failure. `code` may also be a list of arguments, ["-m", "something"].
     """
     driver, mode, seed = (pytestconfig.getoption(name) for name in ("driver", "mode", "seed"))
     tmp = os.fspath(tmp_path)
@@ -189,7 +189,7 @@ def only_the_subject() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def fast_paths_off(pytestconfig: pytest.Config) -> None:
-    """With --plain, switch off each fast path of the package; there is no such switch for users, who would lose by it."""
+    """With --plain, switch off each fast path of the package. Users have no such switch: it would only slow them."""
     if pytestconfig.getoption("plain"):
         choosing = module("protocols.choosing")
         choosing.shortcuts.clear()

@@ -1,7 +1,7 @@
 """Fill in the tests of docs/protocols.md: python3 -m tests.protocol_table
 
-The demands and reasons in the table are written by hand; which tests a row has follows from their names: test_2_10_2_13_x belongs
-to the rows 2.10 and 2.13, as does a test whose docstring, or whose parameter's id, begins so.
+The demands and reasons in the table are written by hand. Which tests a row has follows from their names:
+test_2_10_2_13_x belongs to the rows 2.10 and 2.13, as does a test whose docstring, or whose parameter's id, begins so.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Run a page: its blocks of code in their order, in one namespace, and compare what they print with what the page shows.
+"""Run the blocks of code of a page in order, in one namespace, and compare what they print with what the page shows.
 
     python3 -m tests.docs.pages PAGE              run it; say what is wrong
     python3 -m tests.docs.pages PAGE --show       the same, and print what each block printed
 
 The conventions of a page:
-    ```python     is run. What it prints is compared with the ```text block right below it, or with the comments behind its
-                  print() calls. A block that raises shows the last line of its traceback there.
-    ```console    each line that begins with "$ " is run by the shell; the lines below it are what it prints, if there are any.
+    ```python     is run. What it prints is compared with the ```text block right below it, or with the comments
+                  behind its print() calls. A block that raises shows the last line of its traceback there.
+    ```console    the shell runs each line that begins with "$ "; the lines below it are what it prints, if there
+                  are any.
     ```text       elsewhere, and blocks of other languages: only text.
     ...           in what is shown, stands for anything; and one space is as good as several.
     <!-- not run: WHY -->     above a block, leaves it out; <!-- needs numpy -->, where that module is not installed.
@@ -51,7 +52,7 @@ def pages() -> list[Path]:
 
 
 def fenced(text: str) -> Iterator[tuple[str, str, int, int, str]]:
-    """Yield each fenced block: language, code, its first line's number, the line behind its end, the last line above it."""
+    """Yield each fenced block: language, code, number of its first line, line after its end, last line above it."""
     lines = text.splitlines()
     above, at = "", 0
     while at < len(lines):

@@ -1,4 +1,4 @@
-"""Every block of code in README.md and docs/ runs, as it is written, and prints what the page shows; every link leads somewhere."""
+"""Every block of code in README.md and docs/ runs as written and prints what the page shows; every link works."""
 
 from __future__ import annotations
 

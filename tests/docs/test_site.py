@@ -1,4 +1,4 @@
-"""The pictures are current and well formed; the site builds without a warning, its links lead somewhere, and a browser shows it."""
+"""The pictures are current and well formed. The site builds without a warning, its links work, a browser shows it."""
 
 from __future__ import annotations
 

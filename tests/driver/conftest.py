@@ -40,7 +40,7 @@ def device(library: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterator[None]:
-    """Fail a test after which more handles live than before it, an exception was swallowed, or a context is left pushed."""
+    """Fail a test that leaves handles alive or a context pushed, or in which an exception was swallowed."""
     before, context = _handles(library), _current_context()
     yield
     if request.node.stash.get(FAILED, False):  # its traceback keeps what it made alive

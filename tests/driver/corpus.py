@@ -1,8 +1,9 @@
 """The corpus of compiled kernels: loading a build, running its kernels, and the exact arithmetic they are checked with.
 
-tests/data/corpus/ has the sources, the PTX, and the script that makes one of the other; TESTED_CORPUS names another folder
-of PTX to test, such as the one that tests/reruns/test_corpus.py fills. A build for an architecture or a PTX version that the
-device does not take is skipped by name; the emulator is made a device of each build's architecture.
+tests/data/corpus/ has the sources, the PTX, and the script that compiles the sources to PTX. TESTED_CORPUS names
+another folder of PTX to test, such as the one that tests/reruns/test_corpus.py fills. A build for an architecture or a
+PTX version that the device does not take is skipped by name; the emulator becomes a device of each build's
+architecture.
 """
 
 from __future__ import annotations

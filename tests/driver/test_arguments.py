@@ -1,4 +1,4 @@
-"""Arguments that lie, fail, recurse or are interrupted: refused by name, or the caller's own error, and nothing is lost."""
+"""Arguments that lie, fail, recurse or are interrupted: they are refused by name, or the caller sees its own error."""
 
 import ctypes
 import struct

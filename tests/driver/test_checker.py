@@ -1,4 +1,4 @@
-"""The memory checker of the emulator: each mistake is refused, with kernel, line, block, thread, address and allocation."""
+"""The emulator's memory checker refuses each mistake, with kernel, line, block, thread, address and allocation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from tests.subject import module
 pytestmark = pytest.mark.emulator_only("a GPU has no such reports")
 CORPUS = Path(__file__).resolve().parent.parent / "data" / "corpus"
 HEAD = ".version 7.8\n.target sm_75\n.address_size 64\n.const .align 8 .b8 table[32] = {1, 2, 3};\n"
-REGISTERS = ".reg .b64 %d<8>;\n.reg .b32 %r<12>;\n.reg .f32 %f<4>;\n.reg .pred %p<4>;\n.shared .align 8 .b8 tile[1024];\n.local .align 8 .b8 own[64];\n"
-START = "ld.param.u64 %d1, [out];\nld.param.u64 %d2, [in];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d3, %r1, 4;\nadd.u64 %d4, %d2, %d3;\nadd.u64 %d5, %d1, %d3;\n"
+REGISTERS = (
+    ".reg .b64 %d<8>;\n.reg .b32 %r<12>;\n.reg .f32 %f<4>;\n.reg .pred %p<4>;\n"
+    ".shared .align 8 .b8 tile[1024];\n.local .align 8 .b8 own[64];\n"
+)
+START = (
+    "ld.param.u64 %d1, [out];\nld.param.u64 %d2, [in];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d3, %r1, 4;\n"
+    "add.u64 %d4, %d2, %d3;\nadd.u64 %d5, %d1, %d3;\n"
+)
 START += "mov.u32 %r2, tile;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r4, %r2, %r3;\n"
 
 
@@ -129,7 +135,8 @@ MISTAKES = {
         103,
     ),
     "local, generic, never written": (
-        "mov.u64 %d6, own;\ncvta.local.u64 %d6, %d6;\nld.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
+        "mov.u64 %d6, own;\ncvta.local.u64 %d6, %d6;\nld.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\n"
+        "st.global.u32 [%d5], %r5;",
         719,
         "was never written",
         103,
@@ -162,7 +169,9 @@ def test_a_mistake_names_kernel_lines_block_and_thread(name: str) -> None:
 
 LOOPS = {
     "a loop without end": "L: add.u32 %r5, %r5, 1;\nsetp.ge.u32 %p1, %r5, 0;\n@%p1 bra L;",
-    "a flag that nobody sets": "st.global.u32 [%d5], 0;\nL: ld.volatile.global.u32 %r5, [%d5];\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;",
+    "a flag that nobody sets": (
+        "st.global.u32 [%d5], 0;\nL: ld.volatile.global.u32 %r5, [%d5];\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;"
+    ),
 }
 
 
@@ -209,7 +218,10 @@ def test_a_wrong_free_is_refused(offset: int, words: str) -> None:
 # -- races
 
 WRITE = "st.shared.u32 [%r4], %r1;\n"
-READ = "xor.b32 %r6, %r1, {lane};\nshl.b32 %r6, %r6, 2;\nadd.u32 %r6, %r6, %r2;\nld.shared.u32 %r5, [%r6];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;"
+READ = (
+    "xor.b32 %r6, %r1, {lane};\nshl.b32 %r6, %r6, 2;\nadd.u32 %r6, %r6, %r2;\nld.shared.u32 %r5, [%r6];\n"
+    "add.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;"
+)
 ORDERED = {
     "a barrier": (WRITE + "bar.sync 0;\n" + READ.format(lane=32), 0),
     "no barrier": (WRITE + "bar.sync 0;\nst.shared.u32 [%r4], 9;\n" + READ.format(lane=32), 719),
@@ -322,8 +334,8 @@ def test_a_warp_that_parts_before_a_barrier() -> None:
     bench = Bench("setp.lt.u32 %p1, %r1, 7;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA: bar.sync 0;\nB: mov.u32 %r5, 0;")
     assert bench.run() == 719
     assert re.search(
-        r"barrier divergence: thread \(0, 0, 0\) waits at ptx line \d+ \(kernel.cu:105\), and thread \(7, 0, 0\) of the same warp "
-        r"at ptx line \d+ \(kernel.cu:103\).*\n.*kernel k, block \(0, 0, 0\)",
+        r"barrier divergence: thread \(0, 0, 0\) waits at ptx line \d+ \(kernel.cu:105\), "
+        r"and thread \(7, 0, 0\) of the same warp at ptx line \d+ \(kernel.cu:103\).*\n.*kernel k, block \(0, 0, 0\)",
         bench.report,
     ), bench.report
 

@@ -16,7 +16,7 @@ KERNELS = str(CHECKOUT / "tests" / "data" / "cli" / "kernels.ptx")
 
 @pytest.fixture
 def cli(capsys, tmp_path, monkeypatch):
-    """Run the command line in this process, in an empty folder, on the driver that is tested: (status, stdout, stderr)."""
+    """Run the command line in this process, in an empty folder, on the tested driver: (status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)
 
@@ -454,7 +454,10 @@ def test_doctor_tells_what_does_not_compile(cli, monkeypatch):
 @pytest.mark.parametrize("flags", [("-S",), ("-I", "-S"), ("-B", "-W", "error"), ("-O",), ("-X", "utf8=0")])
 def test_started_in_every_way(python, flags):
     if "-I" in flags:  # PYTHONPATH is ignored: what a script does that puts a folder on sys.path
-        code = f"import sys, runpy; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['demo']; runpy.run_module({NAME!r}, run_name='__main__')"
+        code = (
+            f"import sys, runpy; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['demo']; "
+            f"runpy.run_module({NAME!r}, run_name='__main__')"
+        )
         words = ["-c", code]
     else:
         words = ["-m", NAME, "demo"]

@@ -1,4 +1,4 @@
-"""Whatever context other code has current: ours is pushed where it is needed, and nothing is left pushed, nor by what raises."""
+"""Whatever context other code has current, ours is pushed where it is needed, and none is left pushed by an error."""
 
 import array
 import ctypes
@@ -181,7 +181,7 @@ def test_a_default_stream_is_that_of_our_context(device):
 
 @pytest.mark.parametrize("code", [201, 400])
 def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, monkeypatch):
-    """A stream of ours knows its context, and so nothing is pushed at first; some drivers refuse that in another context."""
+    """A stream of ours knows its context, so nothing is pushed at first; some drivers then refuse the launch."""
     with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
         launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
         plan, contexts = launch._plan, []

@@ -1,4 +1,7 @@
-"""What compilers make runs with right results: copies, threads that meet, control, variables. test_corpus_numbers.py has the arithmetic."""
+"""Compiled kernels give right results: copies, threads that meet, control flow, variables.
+
+test_corpus_numbers.py has the arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -443,7 +446,10 @@ def test_printf(built: Build, capfd: Any) -> None:
     counts = built.run("count_printed", np.zeros(2, "i4"), 5)
     ctypes.CDLL(None).fflush(None) if sys.platform != "win32" else None
     text = capfd.readouterr().out
-    wide = f"{math.pi:f}|{math.pi:.3f}|{math.pi:10.2e}|{math.pi:g}|{1234 << 33}|deadbeefcafe|word|%|{wrap(1234 + 200, 8, True)}|   ab|\n"
+    wide = (
+        f"{math.pi:f}|{math.pi:.3f}|{math.pi:10.2e}|{math.pi:g}|{1234 << 33}|deadbeefcafe|word|%|"
+        f"{wrap(1234 + 200, 8, True)}|   ab|\n"
+    )
     for thread in range(2):
         assert f"{thread}| 1234|1234 |01234|+1234|1234|4d2|4D2|2322|{'ab'[thread]}\n" in text
     assert text.count(wide) == 2 and text.count("plain\n") == 2 and "5 5 1.500000\n" in text

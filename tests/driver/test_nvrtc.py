@@ -1,4 +1,4 @@
-"""CUDA C to result with nothing installed but PyPI's nvidia-cuda-nvrtc: its compiler needs no GPU, and the emulator neither."""
+"""From CUDA C to a result with only PyPI's nvidia-cuda-nvrtc installed; neither it nor the emulator needs a GPU."""
 
 from __future__ import annotations
 

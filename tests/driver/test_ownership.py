@@ -1,4 +1,4 @@
-"""Closing and dropping: in any order, twice, by several at once, inside collections, with work pending, while somebody captures."""
+"""Closing and dropping: in any order, twice, by several at once, in collections, with pending work, in a capture."""
 
 import array
 import gc
@@ -202,7 +202,7 @@ def test_closed_by_many_threads_at_once():
 
 
 def test_collections_inside_every_call(device):
-    """Memory that only the collector finds is dropped in the middle of calls, in all of which something is collected."""
+    """Memory that only the collector finds is dropped in the middle of calls; each call runs a collection."""
 
     class Circle:
         def __init__(self):

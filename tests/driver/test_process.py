@@ -20,9 +20,10 @@ def test_a_forked_child_is_told_to_spawn(python):
         device.synchronize()
         pid = os.fork()
         if pid == 0:
-            for use in (lambda: rawcuda.Device(0), lambda: device.allocate(8), launch, stream.synchronize, device.synchronize,
-                        lambda: memory.copy_from(b"12345678"), lambda: device.load(kernels.ADD), rawcuda.cu.cuCtxSynchronize,
-                        lambda: module["twice"], lambda: device.stream(), lambda: device.empty(3, "float32")):
+            for use in (lambda: rawcuda.Device(0), lambda: device.allocate(8), launch, stream.synchronize,
+                        device.synchronize, lambda: memory.copy_from(b"12345678"), lambda: device.load(kernels.ADD),
+                        rawcuda.cu.cuCtxSynchronize, lambda: module["twice"], lambda: device.stream(),
+                        lambda: device.empty(3, "float32")):
                 try:
                     use()
                     print("went through", use)
@@ -68,7 +69,8 @@ def test_a_collection_while_the_driver_is_loaded_may_use_it(python):
         Late()
         with rawcuda.Device(0).allocate(8) as memory:
             memory.copy_from(b"12345678")
-        print(memory.device._primary is rawcuda.Device(0)._primary, rawcuda.cu.libcuda is module("driver").current().libcuda)
+        driver = module("driver").current()
+        print(memory.device._primary is rawcuda.Device(0)._primary, rawcuda.cu.libcuda is driver.libcuda)
     """,
         timeout=30,
     )
@@ -133,7 +135,8 @@ def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
         OLD
         + """
     import array
-    assert device.uuid.startswith("GPU-") and not rawcuda.cu.has("cuLaunchKernelEx") and not rawcuda.cu.has("cuFuncGetParamInfo")
+    assert device.uuid.startswith("GPU-")
+    assert not rawcuda.cu.has("cuLaunchKernelEx") and not rawcuda.cu.has("cuFuncGetParamInfo")
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         a, out = device.upload(array.array("f", range(100))), device.empty(100, "float32")
         names = []
@@ -142,9 +145,12 @@ def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
             loaded["add"].launch(a, a, out, 100, grid=1, block=128, cooperative=True)
         device.synchronize()
         assert out.tolist() == [2.0 * x for x in range(100)]
-        assert [name for name in names if name.startswith("cuLaunch")] == ["cuLaunchKernel", "cuLaunchCooperativeKernel"]
-        assert list(loaded) == ["add"] and "nope" not in loaded and [p.type for p in loaded["add"].parameters] == ["u64"] * 3 + ["u32"]
-        for use in (lambda: loaded["add"].launch(a, a, out, 100, grid=2, block=128, cluster=2), lambda: rawcuda.cu.cuFuncGetParamInfo):
+        launches = [name for name in names if name.startswith("cuLaunch")]
+        assert launches == ["cuLaunchKernel", "cuLaunchCooperativeKernel"]
+        assert list(loaded) == ["add"] and "nope" not in loaded
+        assert [p.type for p in loaded["add"].parameters] == ["u64"] * 3 + ["u32"]
+        for use in (lambda: loaded["add"].launch(a, a, out, 100, grid=2, block=128, cluster=2),
+                    lambda: rawcuda.cu.cuFuncGetParamInfo):
             try:
                 use()
             except rawcuda.SymbolNotFound as error:

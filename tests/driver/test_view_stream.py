@@ -292,7 +292,10 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
 def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two):
     first, second = two
     v = made(device)
-    code = ".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry nothing(.param .u64 .ptr .global .align 4 p)\n{\n    ret;\n}\n"
+    code = (
+        ".version 6.3\n.target sm_50\n.address_size 64\n"
+        ".visible .entry nothing(.param .u64 .ptr .global .align 4 p)\n{\n    ret;\n}\n"
+    )
     with device.load(code) as loaded:
         with Watched() as watched:
             loaded["nothing"].launch(interface(v, stream=first.handle), grid=1, block=1, stream=second)

@@ -1,7 +1,8 @@
-"""No driver here: host memory, and host memory that only claims to be CUDA's, also after tests of tests/driver in this process.
+"""Nothing here has a driver, even after tests of tests/driver ran: all memory is host memory, some of it labelled CUDA.
 
-What asks for the fixture `device` is the device half: it needs a GPU (or, in a process that test_device_half.py starts, the emulator),
-and what becomes of it is written to tests/interop/systems_gpu.json and docs/systems_gpu.md.
+The tests that ask for the fixture `device` are the device half. They need a GPU (or, in a process that
+test_device_half.py starts, the emulator). Their results are written to tests/interop/systems_gpu.json and
+docs/systems_gpu.md.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def table(said: dict[str, Any]) -> str:
         "",
         "Written by `python3 -m tests interop --driver nvidia`; not by hand.",
         "",
-        f"{said['gpu']}, compute capability {'.'.join(map(str, said['compute_capability']))}, CUDA driver {said['driver']}, Python {said['python']}, "
+        f"{said['gpu']}, compute capability {'.'.join(map(str, said['compute_capability']))}, "
+        f"CUDA driver {said['driver']}, Python {said['python']}, "
         f"{said['date']}. " + ", ".join(f"{name} {version}" for name, version in said["versions"].items()) + ".",
         "",
         "Passed/run; a dash: nothing of it can be done, or the library is not there.",

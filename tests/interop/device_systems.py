@@ -1,6 +1,7 @@
-"""The libraries again, with their arrays in a GPU's memory; what they do here needs a GPU, and is asked of nobody without one.
+"""The libraries again, with their arrays in a GPU's memory. Nothing here is used on a machine without a GPU.
 
-`Itself` is this package in another library's place: with it the tests run on the emulator, too, so that they are known to work.
+`Itself` is this package in another library's place. With it the tests also run on the emulator, which shows that they
+work.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class DeviceSystem:
         return nullcontext()
 
     def used(self, theirs: Any) -> Any:
-        """Return a copy that their current stream makes, as any use of the array would be put there; by default none is made."""
+        """Return a copy that their current stream makes, which stands for any use of the array; by default no copy."""
         return theirs
 
     def synchronize(self) -> None:

@@ -46,7 +46,7 @@ Row = "dict[str, str]"
 
 
 def rows_of(system: System) -> dict[str, dict[str, str]]:
-    """Measure every row of a loaded library: {"takes dlpack host": {"contiguous": "yes", ..., "float32": "yes", ...}}."""
+    """Measure every row of a loaded library: {"takes dlpack host": {"contiguous": "yes", ..., "int8": "yes", ...}}."""
     rows: dict[str, dict[str, str]] = {}
     for protocol, take in system.by().items():
         if protocol != "cuda_array_interface":

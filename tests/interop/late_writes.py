@@ -1,10 +1,10 @@
-"""A program: a write that is still pending when an array changes hands is never missed, whoever exports and whoever imports.
+"""A program: a write that is pending when an array changes hands is never missed, by any exporter or importer.
 
     python3 -m tests.interop.late_writes ROUNDS
 
-It runs on the driver that RAWCUDA_DRIVER names, and prints for each way how many values came out wrong: none may. The ways
-that say "unordered" ask for no ordering; there the emulator's random mode, or a GPU on which a kernel spins before each
-write, must show wrong values, or this program would notice nothing.
+It runs on the driver that RAWCUDA_DRIVER names, and prints for each way how many values came out wrong: none may. The
+ways that say "unordered" ask for no ordering. There wrong values must show, on the emulator in its random mode and on a
+GPU where a kernel spins before each write; otherwise this program would notice nothing.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class System:
     by         the same for each protocol that it can take
     numbers    nested lists of an array of theirs
     facts      (address, shape, element strides or None, read-only or None, DLPack device) of an array of theirs
-    refuses    what it cannot take from us by DLPack: any of "reversed", "broadcast", "strided", "readonly", "empty", "scalar"
+    refuses    what it cannot take from us by DLPack: any of "reversed", "broadcast", "strided", "readonly", "empty",
+               "scalar"
     """
 
     name = ""
@@ -605,13 +606,17 @@ NB_MODULE(THE_EXTENSION, m) {
     m.def("facts", [](nb::ndarray<> a) { return facts(a); });
     m.def("facts_ro", [](nb::ndarray<nb::ro> a) { return facts(a); });
     m.def("facts_cuda", [](nb::ndarray<float, nb::device::cuda> a) { return facts(a); });
-    m.def("facts_c", [](nb::ndarray<float, nb::ndim<2>, nb::c_contig> a) { return facts(a); }, nb::arg("a").noconvert());
-    m.def("facts_f", [](nb::ndarray<float, nb::ndim<2>, nb::f_contig> a) { return facts(a); }, nb::arg("a").noconvert());
+    m.def("facts_c", [](nb::ndarray<float, nb::ndim<2>, nb::c_contig> a) { return facts(a); },
+          nb::arg("a").noconvert());
+    m.def("facts_f", [](nb::ndarray<float, nb::ndim<2>, nb::f_contig> a) { return facts(a); },
+          nb::arg("a").noconvert());
     m.def("facts_shape", [](nb::ndarray<float, nb::shape<3, 4>> a) { return facts(a); }, nb::arg("a").noconvert());
     m.def("identity", [](nb::ndarray<nb::ro> a) { return a; });
     keeper<nb::ndarray<nb::ro>, nb::ndarray<nb::array_api, nb::ro>>(m, "ReadOnly");
     keeper<nb::ndarray<>, nb::ndarray<nb::array_api>>(m, "Writable");
-    m.def("fill", [](nb::ndarray<float, nb::ndim<1>, nb::device::cpu> a, float x) { for (size_t i = 0; i < a.shape(0); ++i) a(i) = x; });
+    m.def("fill", [](nb::ndarray<float, nb::ndim<1>, nb::device::cpu> a, float x) {
+        for (size_t i = 0; i < a.shape(0); ++i) a(i) = x;
+    });
     m.def("total", [](nb::ndarray<const float, nb::ndim<2>, nb::device::cpu> a) {
         double sum = 0;
         for (size_t i = 0; i < a.shape(0); ++i) for (size_t j = 0; j < a.shape(1); ++j) sum += a(i, j) * (10.0 * i + j);
@@ -624,11 +629,13 @@ NB_MODULE(THE_EXTENSION, m) {
         return nb::ndarray<nb::array_api, float, nb::ndim<1>, nb::device::cpu>(data, {n}, owner);
     });
     m.def("capsule", [](uintptr_t p, size_t n) {
-        return nb::ndarray<float, nb::ndim<1>, nb::device::cpu>((void *) p, {n}, nb::capsule((void *) p, [](void *) noexcept { }));
+        return nb::ndarray<float, nb::ndim<1>, nb::device::cpu>(
+            (void *) p, {n}, nb::capsule((void *) p, [](void *) noexcept { }));
     });
     m.def("labelled", [](uintptr_t p, size_t n) {
-        return nb::ndarray<nb::array_api, float, nb::ndim<1>>((void *) p, {n}, nb::capsule((void *) p, [](void *) noexcept { }), {},
-                                                              nb::dtype<float>(), nb::device::cuda::value, 0);
+        return nb::ndarray<nb::array_api, float, nb::ndim<1>>(
+            (void *) p, {n}, nb::capsule((void *) p, [](void *) noexcept { }), {},
+            nb::dtype<float>(), nb::device::cuda::value, 0);
     });
 }
 """
@@ -636,7 +643,7 @@ _built: dict[str, Any] = {}
 
 
 class Nanobind(System):
-    """An extension in C++ that is built here; its arrays of the array API's kind are Python objects with `__dlpack__`."""
+    """An extension in C++ that is built here; its arrays of the array API's kind have a Python `__dlpack__`."""
 
     name = "nanobind"
     labelled = ("dlpack",)

@@ -1,7 +1,7 @@
 """Five classes of bug that array libraries had with each other, each seen from both sides.
 
-As the consumer we are given a producer that misbehaves just so, and the real library; as the producer we are given to the real
-library. What needs device memory is in test_device_systems.py.
+Where we are the consumer, the producer is one that misbehaves in just this way, and then the real library. Where we are
+the producer, the consumer is the real library. What needs device memory is in test_device_systems.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The device half without a GPU: its tests run on the emulator, with this package in every other library's place, and its report is one."""
+"""The device half without a GPU.
+
+Its tests run on the emulator, with this package in every other library's place, and it writes a report.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
     python3 -m tests interop --driver nvidia --here
 
-It asks no network, skips by name what is not installed, and writes tests/interop/systems_gpu.json and docs/systems_gpu.md.
+It needs no network, skips by name what is not installed, and writes tests/interop/systems_gpu.json and
+docs/systems_gpu.md.
 """
 
 from __future__ import annotations

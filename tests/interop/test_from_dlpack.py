@@ -1,4 +1,4 @@
-"""What NumPy's, nanobind's and the array API's own tests of DLPack are after, rebuilt here with our views in their arrays' place."""
+"""The tests of DLPack of NumPy, nanobind and the array API, rebuilt here with our views in place of their arrays."""
 
 from __future__ import annotations
 

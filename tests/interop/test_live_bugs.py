@@ -1,7 +1,7 @@
-"""Bugs that are live in today's releases: ours does it right, and the day that theirs does, a test here fails and says so.
+"""Bugs that are live in today's releases: ours does it right; when theirs does, too, a test here fails and says so.
 
-Each test has two halves. `ours` is a plain assertion. `still(...)` tells whether the other library still has the bug: when it has
-no longer, take the test's second half out, and say in docs/systems.md from which version on.
+Each test has two halves. `ours` is a plain assertion. `still(...)` tells whether the other library still has the bug.
+When it no longer has, take out the test's second half, and say in docs/systems.md from which version on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def still(system: System, has_the_bug: bool, what: str) -> None:
     """Fail when a library no longer has a bug: good news, which somebody should write down."""
     if not has_the_bug:
         pytest.fail(
-            f"{system} {system.version} has it right now, it seems: {what}. Say so in docs/systems.md, and take this half of the test out"
+            f"{system} {system.version} has it right now, it seems: {what}. "
+            "Say so in docs/systems.md, and take this half of the test out"
         )
 
 

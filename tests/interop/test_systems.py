@@ -1,4 +1,4 @@
-"""Each library takes our views and gives us arrays: values, shape, strides, flags, device, and who keeps the memory alive."""
+"""Each library takes our views and gives us arrays: values, shape, strides, flags, device, and who keeps them alive."""
 
 from __future__ import annotations
 

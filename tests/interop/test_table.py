@@ -1,4 +1,4 @@
-"""docs/systems.md says what is so: what is measured here is not worse than the committed results, and the page is theirs."""
+"""docs/systems.md is true: what is measured here is not worse than the committed results, and the page shows those."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ def test_no_row_is_worse_than_committed(kind, pytestconfig):
     }
     if ordered(system.version) < ordered(known["version"]):
         pytest.skip(
-            f"{system} {system.version} is older than the results, which are of {known['version']}; nothing of it is wrong"
+            f"{system} {system.version} is older than the results, which are of {known['version']}; "
+            "nothing of it is wrong"
         )
     lost = {row: systems_table.worse(found, now.get(row, {})) for row, found in known["rows"].items()}
     assert not any(lost.values()), (
-        f"worse than {systems_table.RESULTS.name} says, with {system} {known['version']} there and {system.version} here: {lost}"
+        f"worse than {systems_table.RESULTS.name} says, "
+        f"with {system} {known['version']} there and {system.version} here: {lost}"
     )
     same = (system.version, systems_table.PYTHON) == (
         known["version"],

@@ -1,4 +1,4 @@
-"""Nothing in this folder has a driver, also where tests of tests/driver ran before it in the same process, or the machine has one."""
+"""Nothing in this folder has a driver, even where tests of tests/driver ran before, or where the machine has one."""
 
 from __future__ import annotations
 

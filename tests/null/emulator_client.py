@@ -1,6 +1,6 @@
 """A client of the emulator that shares nothing with the package's own driver layer: addresses and plain C calls.
 
-Every argument goes as a 64-bit word, which on 64-bit machines is how integers, pointers and 8-byte structures are passed.
+Every argument is passed as a 64-bit word, which is how 64-bit machines pass integers, pointers and 8-byte structures.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.subject import module
 
 HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 
-# store: *at = value.  step: *at = *at * 10 + digit, so that the order of steps can be read.  spin: until *flag is not 0.
+# store: *at = value.  step: *at = *at * 10 + digit, so that the order of steps can be read.  spin: until *flag != 0.
 # trap and wild (which stores to address 16) fail.
 KERNELS = (
     HEAD

@@ -39,7 +39,7 @@ def name_of(thing: Any) -> bytes | None:
 class Tensor:
     """A managed tensor in memory of its own, and how often it was freed.
 
-    Any field may be given as it should not be. `shape` and `strides` may be None (a null pointer) or an int (an address).
+    Any field may be given a wrong value. `shape` and `strides` may be None (a null pointer) or an int (an address).
     Once deleted, the struct is overwritten, so that whoever reads it later reads rubbish.
     """
 
@@ -111,7 +111,7 @@ class Tensor:
             ctypes.memset(numbers, 0xEE, ctypes.sizeof(numbers))
 
     def capsule(self, name: bytes | None = None) -> Any:
-        """Make the capsule of this tensor; dropped under its first name it frees the tensor, as the specification has it."""
+        """Make the capsule of this tensor. Dropped under its first name it frees the tensor, as specified."""
         right = b"dltensor_versioned" if self.versioned else b"dltensor"
         name = right if name is None else name
 
@@ -167,7 +167,7 @@ class Exporter:
 
 
 class Shows:
-    """Show dicts (or whatever is given) as the attributes of the array interfaces; an exception is raised when it is read."""
+    """Show dicts (or anything else) as the attributes of the array interfaces; reading an exception raises it."""
 
     def __init__(self, cuda: Any = None, host: Any = None) -> None:
         self.cuda, self.host, self.reads = cuda, host, 0

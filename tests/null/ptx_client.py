@@ -87,7 +87,7 @@ def three(size: Size) -> tuple[int, int, int]:
 
 
 def kernel(body: str, parameters: str = ".param .u64 out", name: str = "k", head: str = HEAD, before: str = "") -> str:
-    """Wrap instructions into a module with one kernel, whose registers of every class are declared; %out is its first parameter."""
+    """Wrap instructions into a module with one kernel and registers of every class; %out is its first parameter."""
     return f"""{head}{before}
 .visible .entry {name}({parameters})
 {{

@@ -1,7 +1,7 @@
 """cuda_h against real headers, read by our own reader and by the C compiler; and the readers of its text.
 
-Each comparison is a function that returns the differences that it finds: none for cuda_h, and some for each of the wrong
-tables below, so that a comparison that sees nothing cannot pass.
+Each comparison is a function that returns the differences that it finds: none for cuda_h, and some for each of the
+wrong tables below, so that a comparison that sees nothing cannot pass.
 """
 
 import ctypes

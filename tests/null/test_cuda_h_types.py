@@ -1,4 +1,4 @@
-"""What the types of cuda_h let through to a driver, and what they refuse: each function is called as libcuda would be."""
+"""What the types of cuda_h pass on to a driver, and what they refuse: each function is called as libcuda would be."""
 
 import ctypes
 

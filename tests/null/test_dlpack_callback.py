@@ -333,8 +333,10 @@ def test_0_3_the_shared_pythonapi_is_left_alone(python):
     result = python(
         """
         import ctypes
-        names = ["PyCapsule_New", "PyCapsule_GetPointer", "PyCapsule_GetName", "PyErr_Fetch", "PyObject_GetBuffer", "Py_IncRef"]
-        before = {name: (getattr(ctypes.pythonapi, name).argtypes, getattr(ctypes.pythonapi, name).restype) for name in names}
+        names = ["PyCapsule_New", "PyCapsule_GetPointer", "PyCapsule_GetName", "PyErr_Fetch", "PyObject_GetBuffer",
+                 "Py_IncRef"]
+        before = {name: (getattr(ctypes.pythonapi, name).argtypes, getattr(ctypes.pythonapi, name).restype)
+                  for name in names}
         ctypes.pythonapi.PyCapsule_New.argtypes = [ctypes.c_char_p]         # as a library that gets it wrong
         from tests.subject import rawcuda
         v = rawcuda.view(bytearray(6))

@@ -142,7 +142,7 @@ def test_4_4_a_subclass_goes_the_python_way():
 
 
 def test_4_10_the_exporters_own_errors():
-    """-1 with an exception set, which a Python callback cannot do: here it is a C function that fails for these objects."""
+    """-1 with an exception set, which a Python callback cannot do: a C function fails here for these objects."""
     table = Table()
     fails = ctypes.cast(_api["PyObject_GetBuffer"], ctypes.c_void_p).value
     struct.pack_into("=Q", table.memory, 24, fails)

@@ -1,4 +1,7 @@
-"""DLPack given to others: section 2 of docs/protocols.md, the producer's side, in host memory; named after its rules."""
+"""DLPack given to others: section 2 of docs/protocols.md, the producer's side, in host memory.
+
+The tests are named after its rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DLPack read from hand-made producers: sections 1 and 2 of docs/protocols.md, the consumer's side; named after its rules."""
+"""DLPack read from hand-made producers: sections 1 and 2 of docs/protocols.md, the consumer's side.
+
+The tests are named after its rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DLPack's C structs and numbers: sections 1.1 to 1.15 and 6.6 of docs/protocols.md; tests are named after its rules."""
+"""DLPack's C structs and numbers: sections 1.1 to 1.15 and 6.6 of docs/protocols.md.
+
+The tests are named after its rules.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_1_9_what_cannot_be_described_is_a_buffer_error(table):
 
 
 def test_0_4_the_error_path_under_threads_and_collections(table):
-    """-1 with the exception set, seen as the caller's exception each time; nothing swapped, nothing swallowed, nothing kept."""
+    """-1 with the exception set, which the caller sees each time; nothing is swapped, swallowed or kept."""
     call, mine, failures = FROM(table.managed_tensor_from_py_object_no_sync), view(array.array("f", range(6))), []
 
     def work(number):

@@ -191,7 +191,8 @@ def test_no_driver_lists_each_place_and_names_the_emulator(python):
     result = python(
         """
         from tests.subject import rawcuda, module
-        module("locate").libcuda = lambda: [("libnothere.so.1", "the first reason"), ("/no/where/libcuda.so.1", "the second")]
+        found = [("libnothere.so.1", "the first reason"), ("/no/where/libcuda.so.1", "the second")]
+        module("locate").libcuda = lambda: found
         try:
             rawcuda.Device(0)
         except rawcuda.DriverNotFound as error:

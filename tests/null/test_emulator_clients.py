@@ -1,6 +1,7 @@
 """A client that knows nothing of this package: NVIDIA's own cuda.bindings, whose libcuda is the emulator.
 
-A library of ten lines, made for the test and never installed, has libcuda's name and hands every question on to the emulator.
+A library of ten lines is made for the test and never installed. It has libcuda's name, and passes every question on to
+the emulator.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ arguments = (int(da), int(db), int(dc), n), (ctypes.c_void_p, ctypes.c_void_p, c
 ok(cu.cuEventRecord(start, stream))
 ok(cu.cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, stream, arguments, 0))
 config, attribute = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
-config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ = 4, 1, 1, 256, 1, 1
+config.gridDimX, config.gridDimY, config.gridDimZ = 4, 1, 1
+config.blockDimX, config.blockDimY, config.blockDimZ = 256, 1, 1
 config.hStream = stream
 attribute.id, attribute.value.priority = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PRIORITY, -1
 config.attrs, config.numAttrs = [attribute], 1
@@ -67,7 +69,8 @@ assert ok(cu.cuFuncGetParamInfo(add, 3)) == (24, 4)
 
 rectangle = cu.CUDA_MEMCPY2D()
 rectangle.srcMemoryType, rectangle.srcDevice, rectangle.srcPitch = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, da, 40
-rectangle.dstMemoryType, rectangle.dstHost, rectangle.dstPitch = cu.CUmemorytype.CU_MEMORYTYPE_HOST, c.buffer_info()[0], 40
+rectangle.dstMemoryType, rectangle.dstHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, c.buffer_info()[0]
+rectangle.dstPitch = 40
 rectangle.WidthInBytes, rectangle.Height = 8, 3
 ok(cu.cuMemcpy2D(rectangle))
 assert (c[0], c[1], c[2], c[10], c[11], c[20]) == (0, 1, 4, 10, 11, 20)
@@ -87,7 +90,8 @@ assert cu.cuMemAlloc(0)[0] == 1 and cu.cuMemFree(12345)[0] == 1
 assert cu.cuModuleGetFunction(loaded, b"no_such")[0] == 500
 assert ok(cu.cuGetErrorName(cu.CUresult(700))) == b"CUDA_ERROR_ILLEGAL_ADDRESS"
 
-ok(cu.cuGraphExecDestroy(ready)), ok(cu.cuGraphDestroy(graph)), ok(cu.cuModuleUnload(loaded)), ok(cu.cuStreamDestroy(stream))
+ok(cu.cuGraphExecDestroy(ready)), ok(cu.cuGraphDestroy(graph))
+ok(cu.cuModuleUnload(loaded)), ok(cu.cuStreamDestroy(stream))
 for event in (start, end):
     ok(cu.cuEventDestroy(event))
 for memory in (da, db, dc):

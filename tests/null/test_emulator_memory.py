@@ -246,7 +246,7 @@ def test_advice_about_managed_memory(client):
 
 
 def _memory(client, kind, content):
-    """Make memory of a kind that holds something; return (address, function that reads it back, what keeps it alive)."""
+    """Make memory of a kind that holds `content`; return (address, function that reads it, what keeps it alive)."""
     if kind == "device":
         address = client.upload(content)
         client.do("cuCtxSynchronize")
@@ -329,7 +329,7 @@ def test_managed_memory_is_settled_when_a_call_without_a_stream_returns(mode):
 
 
 def test_an_upload_from_pageable_memory_may_still_be_under_way():
-    """It is staged when the call returns, and no more: a non-blocking stream does not wait for it, here as by the manual."""
+    """It is only staged when the call returns: a non-blocking stream does not wait for it, as the manual says."""
     client = Client("lazy")
     memory, stream, back = client.allocate(4), client.stream(), client.pinned(bytes(4))
     client.do("cuMemcpyHtoD_v2", memory, b"data", 4)

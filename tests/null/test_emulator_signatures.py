@@ -1,4 +1,4 @@
-"""The emulator's own C lines, structures, enums and codes, compared with real headers and with the table that clients use."""
+"""The emulator's own C lines, structures, enums and codes, compared with real headers and with the clients' table."""
 
 from __future__ import annotations
 

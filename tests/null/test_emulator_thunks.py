@@ -319,7 +319,7 @@ def test_threads_call_at_once(client):
 
 
 def test_another_thread_can_call_while_a_kernel_runs(client):
-    """The kernel waits for a flag that the other thread sets by a copy: with one lock held all the time, neither would end."""
+    """The kernel waits for a flag that the other thread sets by a copy. With one lock for all, both would hang."""
     flag = client.upload(bytes(4))
     spin = client.kernels()("spin")
     codes = []
@@ -363,7 +363,7 @@ def test_an_asynchronous_call_does_not_wait_for_a_kernel_of_another_thread(clien
 
 
 def test_a_call_inside_a_call_is_answered(client):
-    """A collection may run a __del__ that calls the driver while the emulator's lock is held; so may a caller's callback."""
+    """A collection may run a __del__ that calls the driver while the emulator's lock is held; so may a callback."""
     kernel, memory = client.kernels()("nothing"), client.allocate(16)
     codes = []
     shared_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(
@@ -494,8 +494,9 @@ def test_a_forked_child_is_told_3_even_if_the_lock_was_held(python):
         time.sleep(0.1)
         child = os.fork()
         if child == 0:
-            codes = [client.code("cuInit", 0), client.code("cuMemAlloc_v2", ctypes.c_uint64(), 16), client.code("cuCtxSynchronize"),
-                     client.code("cuDriverGetVersion", ctypes.c_int()), client.code("cuGetErrorName", 3, ctypes.c_uint64())]
+            codes = [client.code("cuInit", 0), client.code("cuMemAlloc_v2", ctypes.c_uint64(), 16),
+                     client.code("cuCtxSynchronize"), client.code("cuDriverGetVersion", ctypes.c_int()),
+                     client.code("cuGetErrorName", 3, ctypes.c_uint64())]
             os._exit(0 if codes == [3, 3, 3, 0, 0] else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert client.code("cuCtxSynchronize") == 0

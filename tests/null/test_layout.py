@@ -13,7 +13,7 @@ layout = module("elements.layout")
 
 
 def random_array(numpy, seed):
-    """Make an array of a random layout: 0 to 5 dimensions, gaps, reversals, broadcasts, transposes, empty and single extents."""
+    """Make an array of a random layout: 0 to 5 dimensions, gaps, reversed, broadcast, transposed, empty or single."""
     choose = random.Random(seed)
     shape = [
         choose.choice((0, 1, 1, 2, 3, 4, 5) if choose.random() < 0.3 else (1, 2, 3, 4))

@@ -148,7 +148,8 @@ def test_the_label_cuda_asks_for_no_driver(python):
         import sys
         from tests.subject import rawcuda, module, NAME
         from tests.null.producers import Exporter, Tensor
-        for device, asked in (((2, 0), {"max_version": (1, 3), "stream": 1}), ((13, 0), {"max_version": (1, 3), "stream": 1}),
+        for device, asked in (((2, 0), {"max_version": (1, 3), "stream": 1}),
+                              ((13, 0), {"max_version": (1, 3), "stream": 1}),
                               ((3, 0), {"max_version": (1, 3)}), ((1, 0), {"max_version": (1, 3)})):
             exporter = Exporter(Tensor(device=device))
             v = rawcuda.view(exporter)

@@ -1,4 +1,4 @@
-"""Anything at all in the fields of every protocol: a ProtocolError, or the plain error of Python's own, and never a crash."""
+"""Anything at all in the fields of every protocol gives a ProtocolError or an error of Python's own, never a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/protocols.md and the tests hold each other: no row without a test or a reason, no numbered test without a row."""
+"""docs/protocols.md and the tests agree: no row lacks both a test and a reason, and no numbered test lacks a row."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Arithmetic that is rounded once, in all four ways, where that is hardest: results at, just below and just above a midpoint
-of two neighbours, at a neighbour, next to overflow and among subnormals. The judge is Fraction.
+"""Arithmetic that is rounded once, in all four ways, where that is hardest.
+
+Results lie at, just below and just above the midpoint of two neighbours, at a neighbour, next to overflow and among
+subnormals. Fraction gives the expected values.
 """
 
 from __future__ import annotations

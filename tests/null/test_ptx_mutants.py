@@ -1,4 +1,4 @@
-"""NVIDIA's own assembler as judge: it takes every PTX in this repository, and of mutants the loader rejects what it rejects.
+"""NVIDIA's own assembler as judge: it takes all PTX in this repository, and the loader rejects what it rejects.
 
 ptxas needs no GPU; it comes with the toolkit, and with PyPI's nvidia-cuda-nvcc.
 """
@@ -105,8 +105,8 @@ def test_ptxas_takes_what_is_here(name: str, tmp_path: Path) -> None:
 
 TYPES = "u8 u16 u32 u64 s8 s16 s32 s64 b8 b16 b32 b64 f16 f32 f64 pred".split()
 WORDS = (
-    "lo hi wide rn rz rm rni ftz sat approx global shared local const param v2 v4 sync idx cc to uni lt eq and or xor add nc volatile relaxed gpu acquire "
-    "full aligned down cas exch visible extern"
+    "lo hi wide rn rz rm rni ftz sat approx global shared local const param v2 v4 sync idx cc to uni "
+    "lt eq and or xor add nc volatile relaxed gpu acquire full aligned down cas exch visible extern"
 ).split()
 OPERANDS = (
     "%r1 %rd1 %f1 %p1 %rs1 %fd1 %tid.x 0 1.5 0f3F800000 _ %nope -1 {%r1,%r2} [%rd1] [%rd1+4] !%p1 %r1|%p1".split()

@@ -1,7 +1,7 @@
 """Each opcode against its definition in the PTX ISA, written down here a second time and as literally as may be.
 
-A case is an instruction with D for its result and A, B, C, E for its operands, the class of each (h 16 bits, r 32, d 64,
-f float32, g float64, p predicate), and a function of the operands' bits that gives the result's bits.
+A case is an instruction with D for its result and A, B, C, E for its operands, the class of each (h 16 bits, r 32, d
+64, f float32, g float64, p predicate), and a function of the operands' bits that gives the result's bits.
 """
 
 from __future__ import annotations
@@ -519,7 +519,7 @@ def saturate(value: float) -> float:
 def exactly(
     operation: Callable[..., Fraction], usual: Callable[..., float], mode: str, wide: bool
 ) -> Callable[..., int]:
-    """Round the exact result by trying neighbours; where an operand is not finite, Python's own arithmetic is IEEE's."""
+    """Round the exact result by trying neighbours; where an operand is not finite, use Python's own IEEE arithmetic."""
     read, write = (g, of_g) if wide else (f, of_f)
 
     def result(*bits: int) -> int:
@@ -913,7 +913,8 @@ def test_the_extremes_of_three() -> None:
     """max and min of three float32, from sm_100 on."""
     body = """
     ld.param.u64 %d1, [in]; ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%d1];
-    max.f32 %f5, %f1, %f2, %f3; min.abs.f32 %f6, %f1, %f2, %f3; max.NaN.f32 %f7, %f1, %f4, %f2; min.f32 %f8, %f4, %f4, %f2;
+    max.f32 %f5, %f1, %f2, %f3; min.abs.f32 %f6, %f1, %f2, %f3;
+    max.NaN.f32 %f7, %f1, %f4, %f2; min.f32 %f8, %f4, %f4, %f2;
     st.global.v4.f32 [%out], {%f5, %f6, %f7, %f8};
 """
     here = Machine(kernel(body, ".param .u64 out, .param .u64 in", head=NEWEST), architecture=(10, 0))
@@ -925,8 +926,10 @@ def test_the_extremes_of_three() -> None:
 
 def test_wide_vectors() -> None:
     body = """
-    ld.param.u64 %d1, [in]; ld.global.L2::evict_last.v8.b32 {%r1, %r2, %r3, %r4, %r5, _, %r7, %r8}, [%d1]; ld.global.nc.v4.b64 {%d2, %d3, %d4, %d5}, [%d1];
-    mov.b32 %r6, 77; st.global.v8.b32 [%out], {%r8, %r7, %r6, %r5, %r4, %r3, %r2, %r1}; st.global.v4.b64 [%out+32], {%d5, %d4, %d3, %d2};
+    ld.param.u64 %d1, [in]; ld.global.L2::evict_last.v8.b32 {%r1, %r2, %r3, %r4, %r5, _, %r7, %r8}, [%d1];
+    ld.global.nc.v4.b64 {%d2, %d3, %d4, %d5}, [%d1]; mov.b32 %r6, 77;
+    st.global.v8.b32 [%out], {%r8, %r7, %r6, %r5, %r4, %r3, %r2, %r1};
+    st.global.v4.b64 [%out+32], {%d5, %d4, %d3, %d2};
 """
     here = Machine(kernel(body, ".param .u64 out, .param .u64 in", head=NEWEST), architecture=(10, 0))
     out = here.buffer("I", [0] * 16)
@@ -995,8 +998,8 @@ def test_a_128_bit_product_by_carries() -> None:
     text = (
         "mov.b64 {%r1, %r2}, %d20; mov.b64 {%r3, %r4}, %d21; mul.lo.u32 %r5, %r1, %r3; mul.hi.u32 %r6, %r1, %r3; "
         "mad.lo.cc.u32 %r6, %r1, %r4, %r6; madc.hi.u32 %r7, %r1, %r4, 0; mad.lo.cc.u32 %r6, %r2, %r3, %r6; "
-        "madc.hi.cc.u32 %r7, %r2, %r3, %r7; addc.u32 %r8, 0, 0; mad.lo.cc.u32 %r7, %r2, %r4, %r7; madc.hi.u32 %r8, %r2, %r4, %r8; "
-        "mov.b64 D, {%r7, %r8}"
+        "madc.hi.cc.u32 %r7, %r2, %r3, %r7; addc.u32 %r8, 0, 0; mad.lo.cc.u32 %r7, %r2, %r4, %r7; "
+        "madc.hi.u32 %r8, %r2, %r4, %r8; mov.b64 D, {%r7, %r8}"
     )
     rows = rows_for(text, "ddd")
     assert run(text, "ddd", rows) == [a * b >> 64 for a, b in rows]

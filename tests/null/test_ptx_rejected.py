@@ -16,8 +16,8 @@ from tests.null.ptx_client import DATA, HEAD, Machine, Rejected, kernel, ptx, re
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 DECLARED = """
-    .reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<9>; .reg .s32 %s<9>; .reg .u32 %u<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;
-    .reg .u64 %ud<9>; .reg .f64 %fd<9>; .reg .u16 %uh<4>; .reg .f16 %hf<4>;
+    .reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<9>; .reg .s32 %s<9>; .reg .u32 %u<9>; .reg .f32 %f<9>;
+    .reg .b64 %rd<9>; .reg .u64 %ud<9>; .reg .f64 %fd<9>; .reg .u16 %uh<4>; .reg .f16 %hf<4>;
 """
 VARIABLES = ".global .u32 gv; .shared .u32 sv; .const .u32 cv;\n"
 SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
@@ -157,7 +157,8 @@ def test_the_log_names_the_line() -> None:
     "text,words",
     [
         (
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};",
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+            "{%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};",
             r"line 15; error   : 'mma.sync.*' is not emulated: tensor-core",
         ),
         ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1];", "'tex.2d.v4.f32.f32' is not emulated: textures"),
@@ -310,7 +311,8 @@ def test_names_that_mean_something_in_python(name: str) -> None:
         HEAD
         + f"""
 .global .u32 v{name} = 3;
-.func (.param .b32 {name}) f{name}(.param .b32 p{name}) {{ .reg .b32 %{name}; ld.param.b32 %{name}, [p{name}]; st.param.b32 [{name}], %{name}; ret; }}
+.func (.param .b32 {name}) f{name}(.param .b32 p{name})
+{{ .reg .b32 %{name}; ld.param.b32 %{name}, [p{name}]; st.param.b32 [{name}], %{name}; ret; }}
 .visible .entry k{name}(.param .u64 {name})
 {{
     .reg .b64 %{name}; .reg .b64 %{name}1; .reg .b32 {name}r; .reg .pred {name}p;
@@ -320,7 +322,8 @@ def test_names_that_mean_something_in_python(name: str) -> None:
     @{name}p bra L{name};
     ret;
 L{name}:
-    {{ .reg .b32 {name}r; .param .b32 a; .param .b32 b; mov.u32 {name}r, 41; st.param.b32 [a], {name}r; call (b), f{name}, (a); ld.param.b32 {name}r, [b];
+    {{ .reg .b32 {name}r; .param .b32 a; .param .b32 b; mov.u32 {name}r, 41;
+      st.param.b32 [a], {name}r; call (b), f{name}, (a); ld.param.b32 {name}r, [b];
       st.global.u32 [%{name}], {name}r; }}
     ret;
 }}
@@ -375,7 +378,8 @@ def test_nothing_of_the_text_reaches_the_source() -> None:
         for build in ("memory.sm75", "together.sm75", "half.sm75")
     )
     allowed = re.compile(
-        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w* | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
+        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w*
+            | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
         re.VERBOSE,
     )
     rest = allowed.sub("", re.sub(r"#[^\n]*", "", source))

@@ -1,5 +1,6 @@
-"""What is generated from PTX holds nothing of the text but integers and checked names, whatever the text is: its syntax tree is
-searched for anything else, for all PTX of this repository and for the same with hostile names in it.
+"""What is generated from PTX holds nothing of the text but integers and checked names, whatever the text is.
+
+Its syntax tree is searched for anything else, for all PTX of this repository and for the same with hostile names in it.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{1,10}){0,3}\Z")  # 'rn'
 NODES = {
     getattr(ast, name)
     for name in """
-    Module FunctionDef arguments arg Return Assign For If Expr Continue Break Pass Nonlocal Raise Yield YieldFrom Delete While
-    Name Load Store Del Constant Tuple List Dict Subscript Slice Index Attribute Call keyword Starred BinOp UnaryOp BoolOp Compare IfExp
-    Add Sub Mult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor USub Not Invert And Or Eq NotEq Lt LtE Gt GtE Is IsNot NotIn AugAssign
+    Module FunctionDef arguments arg Return Assign For If Expr Continue Break Pass Nonlocal Raise Yield YieldFrom
+    Delete While Name Load Store Del Constant Tuple List Dict Subscript Slice Index Attribute Call keyword Starred
+    BinOp UnaryOp BoolOp Compare IfExp Add Sub Mult Div FloorDiv Mod Pow LShift RShift BitAnd BitOr BitXor
+    USub Not Invert And Or Eq NotEq Lt LtE Gt GtE Is IsNot NotIn AugAssign
 """.split()
     if hasattr(ast, name)
 }
@@ -97,8 +99,10 @@ def test_names_that_look_like_those_made_of_others() -> None:
     """%r1 read as a signed number has a name of its own; so has a register that is called after it."""
     text = kernel(
         """
-    ld.param.u32 %r1, [n]; .reg .b32 %r1_signed, %r_signed, q_r_r1, %q_r_r1; mov.u32 %r1_signed, 7; mov.u32 q_r_r1, 8; mov.u32 %q_r_r1, 9;
-    mov.u32 %r2, %tid.x; setp.gt.s32 %p1, %r2, %r1; selp.u32 %r3, 1, 0, %p1; add.u32 %r4, %r1_signed, q_r_r1; add.u32 %r4, %r4, %q_r_r1;
+    ld.param.u32 %r1, [n]; .reg .b32 %r1_signed, %r_signed, q_r_r1, %q_r_r1;
+    mov.u32 %r1_signed, 7; mov.u32 q_r_r1, 8; mov.u32 %q_r_r1, 9;
+    mov.u32 %r2, %tid.x; setp.gt.s32 %p1, %r2, %r1; selp.u32 %r3, 1, 0, %p1;
+    add.u32 %r4, %r1_signed, q_r_r1; add.u32 %r4, %r4, %q_r_r1;
     st.global.v2.u32 [%out], {%r3, %r4};
 """,
         ".param .u64 out, .param .u32 n",

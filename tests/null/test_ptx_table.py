@@ -1,4 +1,4 @@
-"""Instructions made at random from the opcode table's own rows: ptxas takes what the table takes, and refuses what it refuses.
+"""Random instructions from the rows of the opcode table: ptxas takes what the table takes, and refuses what it refuses.
 
 This finds rows that are too wide or too narrow, which mutants of real kernels seldom reach.
 """
@@ -20,8 +20,8 @@ TABLE = module("emulator.ptx.opcodes").TABLE
 
 REGISTERS = {16: "%h", 32: "%r", 64: "%rd", 128: "%q", 8: "%h", 1: "%p"}
 DECLARED = (
-    ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<20>; .reg .b64 %rd<20>; .reg .f64 %fd<9>; .reg .b128 %q<4>; "
-    ".shared .align 16 .b8 s[256]; .local .align 16 .b8 l[256];"
+    ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<20>; .reg .b64 %rd<20>; .reg .f64 %fd<9>; "
+    ".reg .b128 %q<4>; .shared .align 16 .b8 s[256]; .local .align 16 .b8 l[256];"
 )
 STRANGE = (
     "ftz sat rn rz relu global shared volatile cta sync wide lo hi NaN approx u32 f32 b64 s16 f16x2 xorsign abs".split()
@@ -101,7 +101,8 @@ def test_rows_are_as_wide_as_ptxas(target: str, tmp_path: Path) -> None:
     taken, refused, missed, wrong = 0, 0, [], []
     for _, (opcode, instruction) in zip(range(1500), instructions(random.Random(target))):
         text = (
-            f".version 9.0\n.target sm_{target}\n.address_size 64\n.global .align 16 .b8 g[256]; .const .align 16 .b8 c[64];\n"
+            f".version 9.0\n.target sm_{target}\n.address_size 64\n"
+            f".global .align 16 .b8 g[256]; .const .align 16 .b8 c[64];\n"
             f".visible .entry k(.param .u64 a) {{ {DECLARED}\n{instruction}\nret;\n}}\n"
         )
         theirs, mine = verdict(text, tmp_path, "-O0"), ours(text)

@@ -263,7 +263,8 @@ def test_a_warp_that_waits_for_a_lane_elsewhere_is_reported() -> None:
     here = Machine(kernel(body))
     with pytest.raises(
         Fault,
-        match=r"deadlock.*31 threads \(first: \(0, 0, 0\)\) at vote.ballot with member mask 0xffffffff, ptx line \d+; 1 threads",
+        match=r"deadlock.*31 threads \(first: \(0, 0, 0\)\) at vote.ballot with member mask 0xffffffff, "
+        r"ptx line \d+; 1 threads",
     ):
         here.run("k", here.buffer("I", 1), block=32)
 

@@ -110,7 +110,8 @@ def test_nvcc():
 
 def test_numba_and_triton():
     text = """
-	// .globl	_ZN6cudapy8__main__3addB2v1B96cw51cXTLSUwv1sCUt9Uw1VEw0NRRQPKzLTg4gaGKFsG2oMQGEYakJSQB1PQBk0Bynm21OiwU1a0UoLGhDpQE8oxrNQE_3dE5ArrayIfLi1E1C7mutable7alignedE
+	// .globl	_ZN6cudapy8__main__3addB2v1B96cw51cXTLSUwv1sCUt9Uw1VEw0NRRQPKzLTg4gaGKFsG2oMQGEYakJSQB1\
+PQBk0Bynm21OiwU1a0UoLGhDpQE8oxrNQE_3dE5ArrayIfLi1E1C7mutable7alignedE
 .visible .entry _ZN6cudapy3addE(
 	.param .b64 _ZN6cudapy3addE_param_0,
 	.param .b32 _ZN6cudapy3addE_param_1

@@ -381,8 +381,8 @@ def test_what_listening_costs_when_nobody_does(record_property):
     after = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
     record_property(
         "told",
-        f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; traced {on[0]:.0f} and {on[1]:.0f}; "
-        f"after a trace {after[0]:.0f} and {after[1]:.0f}",
+        f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; "
+        f"traced {on[0]:.0f} and {on[1]:.0f}; after a trace {after[0]:.0f} and {after[1]:.0f}",
     )
     assert after[0] < 3 * before[0] and after[1] < 3 * before[1]
 

@@ -32,8 +32,10 @@ def test_everything_of_host_memory_without_the_files_that_know_a_driver(python):
         rawcuda.copy(bytearray(6), b"abcdef")
         rawcuda.copy(v[..., 0], v[..., 1])
         v.reinterpret("uint8").fill(3)
-        assert rawcuda.view(v.__dlpack__(max_version=(1, 0))).tolist() == v.tolist() == rawcuda.view(v.memoryview()).tolist()
-        assert rawcuda.view(v, protocol="array_interface").tolist() == rawcuda.view(v, protocol="dlpack_c_exchange").tolist()
+        capsule = v.__dlpack__(max_version=(1, 0))
+        assert rawcuda.view(capsule).tolist() == v.tolist() == rawcuda.view(v.memoryview()).tolist()
+        by_interface = rawcuda.view(v, protocol="array_interface")
+        assert by_interface.tolist() == rawcuda.view(v, protocol="dlpack_c_exchange").tolist()
         assert rawcuda.view(Exporter(Tensor())).shape == (2, 3)
         assert v.__dlpack__(copy=True, max_version=(1, 0), dl_device=(1, 0)) is not None
         view = rawcuda.view(Shows(host={{"shape": (2,), "typestr": "|u1", "version": 3, "data": bytearray(4)}}))

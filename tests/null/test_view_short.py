@@ -1,4 +1,4 @@
-"""The short ways for arrays that come in capsules: they accept what the long way accepts, and refuse what it refuses, word for word."""
+"""The short ways for arrays in capsules accept what the long way accepts, and refuse the rest with the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus of kernels again, compiled here and now: every source with every option, by whichever compilers are at hand."""
+"""The corpus of kernels again, compiled here and now: every source, every option, every compiler that is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""driver/ again, in every mode of the emulator: late and shuffled work show what eager work hides; and without fast paths."""
+"""driver/ again, in every mode of the emulator (late and shuffled work shows mistakes), and without fast paths."""
 
 from __future__ import annotations
 

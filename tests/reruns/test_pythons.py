@@ -1,4 +1,4 @@
-"""null/ and driver/ again, on every Python of this machine but the one that runs this, each in an environment of its own."""
+"""null/ and driver/ again, on every other Python of this machine, each in an environment of its own."""
 
 from __future__ import annotations
 

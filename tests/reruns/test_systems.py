@@ -1,4 +1,7 @@
-"""interop/ again with the large libraries, each group in an environment of its own: PyTorch, JAX, Warp, DALI, Dr.Jit, TensorFlow, Paddle."""
+"""interop/ again with the large libraries, each group in an environment of its own.
+
+They are PyTorch, JAX, Warp, DALI, Dr.Jit, TensorFlow and Paddle.
+"""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_each_catches_the_others_errors_by_their_builtin_bases(both: Both) -> No
             raise AssertionError(expected)
         del closed
 
-    class Refusing:                               # the other copy's refusal is a BufferError: the next protocol is asked
+    class Refusing:                   # the other copy's refusal is a BufferError: the next protocol is asked
         __array_interface__ = one.view(values).__array_interface__
         def __dlpack__(self, **asked):
             raise one.ProtocolError("not by this one")
