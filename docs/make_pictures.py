@@ -1,17 +1,25 @@
-"""Draw the pictures of the course, from live objects and real traces: PYTHONPATH=. python3 docs/make_pictures.py [FOLDER]
+"""Draw the pictures of the pages: PYTHONPATH=. python3 docs/make_pictures.py [FOLDER]
 
-A layout's picture is the same each time. A trace has other addresses and times each time; so those are drawn again only when the
-drawing has changed.
+The pictures of layouts come from live views, the pictures of calls from real traces, and the picture of the house from
+the table FLOORS in tests/null/test_layers.py. A trace contains different addresses and times in each run, so a test
+compares only the other words of a picture with the committed file.
 """
 
 import array
+import ast
 import sys
+import textwrap
 from pathlib import Path
 
 import rawcuda
 from rawcuda.emulator import Emulator
 from rawcuda.tools.pictures import trace_picture, view_picture
+from rawcuda.tools.pictures.svg import QUIET, Sheet, shade
 from rawcuda.tracing import Call
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = CHECKOUT / "rawcuda"
+LEFT, MIDDLE, RIGHT, GAP = 150, 560, 164, 14  # widths of the three columns of the house, in pixels
 
 
 def layouts():
@@ -31,7 +39,7 @@ def traces():
         rawcuda.copy(target.view(), source.view(), stream=stream)
         copied = stream.record()
         other.wait(copied)
-        rawcuda.copy(back.view(), target.view(), stream=other)  # new views: they know of no stream yet
+        rawcuda.copy(back.view(), target.view(), stream=other)  # new views, which do not remember a stream
         other.synchronize()
     v = rawcuda.view(array.array("f", [1, 2, 3]))
     life = []
@@ -46,9 +54,65 @@ def traces():
     }
 
 
+def floors():
+    """Return the table of floors from the test that enforces it: (folder, names of its rooms), from the ground up."""
+    tree = ast.parse((CHECKOUT / "tests" / "null" / "test_layers.py").read_text("utf-8"))
+    tables = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FLOORS"
+    ]
+    return ast.literal_eval(tables[0])
+
+
+def contents(folder):
+    """Return the names of the files and folders in a side building."""
+    paths = sorted(PACKAGE.joinpath(folder).iterdir(), key=lambda path: (path.is_file(), path.name))
+    return [f"{path.name}/" for path in paths if path.is_dir() and path.name != "__pycache__"] + [
+        path.name for path in paths if path.suffix == ".py" and path.name != "__init__.py"
+    ]
+
+
+def house():
+    """Return the picture of the architecture page: the floors of the package, and what stands beside them."""
+    sheet = Sheet("The house: a room imports only rooms below it")
+    sheet.text(0, 14, "The house: a room imports only rooms below it", size=15, bold=True)
+    middle, right = LEFT + GAP, LEFT + GAP + MIDDLE + GAP
+    top = y = 34
+
+    def box(x, y, width, height, title, lines, fill):
+        sheet.rect(x, y, width, height, fill)
+        sheet.text(x + 10, y + 18, title, size=12, bold=True, mono=True)
+        for number, line in enumerate(lines):
+            sheet.text(x + 10, y + 35 + 15 * number, line, size=11)
+
+    box(middle, y, MIDDLE, 44, "__init__.py", ["the façade: the public names, each imported on first use"], "#ffffff")
+    y += 44 + 10
+    table = floors()
+    for place, (folder, rooms) in reversed(list(enumerate(table))):
+        lines = textwrap.wrap(", ".join(rooms.split()), 88)
+        title = folder.replace(".", "/") + "/" if folder else "rawcuda/"
+        height = 28 + 15 * len(lines)
+        box(middle, y, MIDDLE, height, f"{place + 1}  {title}", lines, shade(1 - place / max(1, len(table) - 1)))
+        y += height + 6
+    bottom = y - 6
+    notes = ["uses every floor.", "No floor uses it; only", "the façade may.", ""]
+    box(0, top, LEFT, bottom - top, "tools/", [*notes, *contents("tools")], "#ffffff")
+    notes = [
+        "imports only",
+        "headers/cuda_h.py and",
+        "errors.py. driver.py gets",
+        "it as a library object,",
+        "in place of libcuda.",
+        "",
+    ]
+    box(right, top, RIGHT, bottom - top, "emulator/", [*notes, *contents("emulator")], "#ffffff")
+    sheet.rect(middle, bottom + 10, MIDDLE, 28, "gap", line=QUIET)
+    sheet.plate(middle + MIDDLE / 2, bottom + 28, "the ground: CPython and its C API, ctypes, libcuda")
+    return {"house": sheet.render()}
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("pictures")
     rawcuda.use(Emulator("lazy"))
-    for name, picture in {**layouts(), **traces()}.items():
+    for name, picture in {**layouts(), **traces(), **house()}.items():
         (folder / f"{name}.svg").write_text(picture, "utf-8")
         print(folder / f"{name}.svg")

@@ -1,4 +1,4 @@
-"""One kernel over the arrays of five libraries: whichever are installed first, then Python's own.
+"""Run one kernel on the arrays of five libraries: first those that are installed, then types of Python itself.
 
 From the checkout:            PYTHONPATH=. python3 examples/five_libraries.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/five_libraries.py
@@ -15,13 +15,13 @@ NUMBERS = [float(i) for i in range(N)]
 
 
 def mapped():
-    """Put the numbers into anonymous mapped memory; a file would do as well."""
+    """Return the numbers in anonymous mapped memory. A mapped file works too."""
     memory = mmap.mmap(-1, 4 * N)
     memory.write(struct.pack(f"{N}f", *NUMBERS))
     return memory
 
 
-# a library: the module it needs, and how to make an array of 32-bit floats with it
+# For each library, the module that it needs, and a function that makes an array of 32-bit floats from this module.
 LIBRARIES = {
     "torch": (
         "torch",
@@ -77,20 +77,20 @@ PTX = f"""
 
 
 def available():
-    """Return arrays of the first five libraries that work, and say which do not."""
+    """Return arrays of the first five libraries that work, and print which ones do not."""
     found = {}
     for name, (module, make) in LIBRARIES.items():
         if len(found) == 5:
             break
         try:
             found[name] = make(importlib.import_module(module))
-        except Exception as error:  # not installed, or it needs a GPU that is not there
+        except Exception as error:  # it is not installed, or it needs a GPU
             print(f"without {name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return found
 
 
 def flat(found):
-    """View an array as its 32-bit floats; what has only bytes is told what they are."""
+    """Return a view of an array as 32-bit floats. Arrays of bytes are reinterpreted."""
     view = rawcuda.view(found)
     return view if str(view.dtype) == "float32" else view.reinterpret("float32")
 

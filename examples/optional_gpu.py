@@ -1,18 +1,19 @@
-"""A pure-Python module that uses a GPU where there is one, and needs none: nothing changes for those who have no GPU.
+"""A pure-Python module that uses a GPU if there is one. Nothing changes for users who have no GPU.
 
-From the checkout:                            PYTHONPATH=. python3 examples/optional_gpu.py
-as on a machine with a GPU (an emulated one): PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/optional_gpu.py
+From the checkout:                 PYTHONPATH=. python3 examples/optional_gpu.py
+as if the machine had a GPU:       PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/optional_gpu.py
 
-The pattern: look for a device once, when it is first wanted, never at import; decide by size; catch what "there is no GPU" raises,
-and nothing else, for an error in the GPU's path must not become a slow success. Where rawcuda is copied into the package
-(`python3 -m rawcuda vendor mypackage/_vendor/rawcuda`), the import cannot fail at all.
+The module follows these rules. It looks for a device only once, on first use, never at import. It uses the device
+only for large arrays. It catches only the exceptions that mean "there is no GPU"; otherwise, an error in the GPU
+code would be hidden by the slower code. If rawcuda is copied into the package (`python3 -m rawcuda vendor
+mypackage/_vendor/rawcuda`), the import cannot fail.
 """
 
 import math
 from array import array
 from functools import cache
 
-WORTH_IT = 1000  # elements; below, the copies take longer than the work: measure yours
+WORTH_IT = 1000  # elements; for fewer, the copies take longer than the computation. Measure this for your own work.
 
 PTX = """
 .version 6.3
@@ -37,7 +38,7 @@ PTX = """
     mul.wide.u32        %rd2, %r4, 4;
     add.s64             %rd3, %rd1, %rd2;
     ld.f32              %f1, [%rd3];
-    mov.f32             %f2, %f1;                   // at the ends, the neighbour is the element itself
+    mov.f32             %f2, %f1;                   // at each end, the element is its own neighbour
     mov.f32             %f3, %f1;
     setp.eq.u32         %p2, %r4, 0;
     @!%p2 ld.f32        %f2, [%rd3+-4];
@@ -57,14 +58,18 @@ PTX = """
 
 @cache
 def gpu():
-    """Return (package, device, kernel), or None where there is no GPU; looked for once, when it is first wanted."""
+    """Return (package, device, kernel), or None if there is no GPU. The result is cached."""
     try:
         import rawcuda
     except ImportError:
         return None
     try:
         device = rawcuda.Device(0)
-    except (rawcuda.DriverNotFound, rawcuda.SymbolNotFound, rawcuda.CudaError):  # no driver, a very old one, no device
+    except (
+        rawcuda.DriverNotFound,
+        rawcuda.SymbolNotFound,
+        rawcuda.CudaError,
+    ):  # no driver, a very old driver, or no device
         return None
     return rawcuda, device, device.load(PTX)["smooth"]
 
@@ -76,13 +81,13 @@ def smooth(data):
 
 
 def smooth_here(data):
-    """Do it in Python."""
+    """Compute it in Python."""
     padded = [data[0], *data, data[-1]] if len(data) else []
     return array("f", [(padded[i] + 2 * padded[i + 1] + padded[i + 2]) / 4 for i in range(len(data))])
 
 
 def smooth_there(data, package, device, kernel):
-    """Do it on the device."""
+    """Compute it on the device."""
     n = len(data)
     out = device.empty(n, "float32")
     kernel.launch(out, package.In(device.upload(data)), n, grid=-(-n // 256), block=256)

@@ -1,11 +1,12 @@
-"""Copy in, compute, copy out, all at the same time: three streams, pinned memory, and events between them.
+"""Copy data to the device, compute, and copy back, all at the same time: three streams, pinned memory, and events.
 
 From the checkout:            PYTHONPATH=. python3 examples/pipeline.py [trace.svg or trace.json]
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/pipeline.py
 
-Data comes in pieces. While one piece is computed, the next is copied in and the last is copied out. The order that is needed (copied
-before computed, computed before returned) is made by events, for which streams wait and Python does not. There is memory for two
-pieces; Python waits only where it is about to use the same memory again.
+The data is divided into pieces. While the device computes one piece, it copies the next piece in and the previous
+piece out. Each piece must be copied in before it is computed, and computed before it is copied out. Events ensure
+this order: streams wait for them, and Python does not. There is memory for two pieces, and Python waits only before
+it uses the same memory again.
 """
 
 import sys
@@ -50,21 +51,21 @@ incoming, computing, outgoing = (device.stream() for _ in range(3))
 
 
 def floats(memory):
-    """View pinned or device memory as 32-bit floats."""
+    """Return a view of pinned or device memory as 32-bit floats."""
     return memory.view().reinterpret("float32")
 
 
 class Slot:
-    """Memory for one piece: pinned in, on the device, pinned out; and how far each was used."""
+    """Memory for one piece (pinned memory for input and output, and device memory), and an event for each step."""
 
     def __init__(self):
         self.source, self.target = (floats(device.allocate(4 * PIECE, kind="pinned")) for _ in range(2))
         self.there = floats(device.allocate(4 * PIECE))
         self.copied, self.computed, self.returned = (device.event() for _ in range(3))
-        self.number = None  # the piece that is in it
+        self.number = None  # the number of the piece in this slot
 
     def start(self, number):
-        """Put a piece on its way: nothing here waits, but the streams wait for each other."""
+        """Start to process a piece. Python does not wait here; the streams wait for each other."""
         self.number = number
         rawcuda.copy(self.there, self.source, stream=incoming)
         incoming.record(self.copied)
@@ -76,7 +77,7 @@ class Slot:
         outgoing.record(self.returned)
 
     def collect(self, results):
-        """Wait until the piece in this slot is back, and take it."""
+        """Wait until the piece in this slot has been copied back, and store its result."""
         if self.number is not None:
             self.returned.synchronize()
             results[self.number] = self.target.tolist()
@@ -87,11 +88,11 @@ slots, results = [Slot() for _ in range(SLOTS)], {}
 with rawcuda.trace(sys.argv[1]) if len(sys.argv) > 1 else nullcontext():
     for number in range(PIECES):
         slot = slots[number % SLOTS]
-        slot.collect(results)  # also: its pinned memory may be filled again
+        slot.collect(results)  # after this, the pinned memory may be filled again
         slot.source.fill(number + 1)
         slot.start(number)
     for slot in slots:
         slot.collect(results)
 
 assert all(results[number] == [(number + 1.0) ** 2] * PIECE for number in range(PIECES))
-print(f"{device.name}: {PIECES} pieces of {PIECE} squares went through three streams and came back right")
+print(f"{device.name}: {PIECES} pieces of {PIECE} squares went through three streams, and the results are right")

@@ -1,7 +1,8 @@
-"""Run a kernel that nvcc compiled, over NumPy's arrays.
+"""Run a kernel that nvcc compiled on NumPy arrays.
 
-saxpy.ptx was made of saxpy.cu by `nvcc -ptx -arch=sm_75`. Its first line then said .version 9.0, which only the newest
-drivers take; it uses nothing newer than 6.3, so that this is what it says now.
+`nvcc -ptx -arch=sm_75` compiled saxpy.cu to saxpy.ptx. nvcc wrote `.version 9.0` into the first line, which only
+the newest drivers accept. The kernel needs no feature that is newer than version 6.3, so the line was changed to
+`.version 6.3`.
 
 From the checkout:            PYTHONPATH=. python3 examples/saxpy_numpy.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/saxpy_numpy.py
@@ -15,7 +16,7 @@ import rawcuda
 
 device = rawcuda.Device(0)
 module = device.load(Path(__file__).with_name("saxpy.ptx"))
-saxpy = module["saxpy"].configure(grid=16, block=256)  # checked once, launched often
+saxpy = module["saxpy"].configure(grid=16, block=256)  # checked once, and launched many times
 
 x = numpy.linspace(0, 1, 4096, dtype=numpy.float32)
 y = numpy.ones(4096, dtype=numpy.float32)

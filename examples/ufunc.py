@@ -1,10 +1,11 @@
-"""A PTX kernel as a function like NumPy's own: any exporters in, broadcasting, any strides, `out=`.
+"""Use a PTX kernel like a NumPy function: with any exporter, broadcasting, any strides, and `out=`.
 
 From the checkout:            PYTHONPATH=. python3 examples/ufunc.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/ufunc.py
 
-Broadcasting is nothing but strides of 0: the kernel turns its thread's number into an index, and the index into an offset in each
-array, by the strides that it is given. So no array is copied to be repeated, transposed or stepped over.
+Broadcasting only needs strides of 0. Each thread of the kernel computes its index from its number, and then an
+offset in each array from the index and the strides of the array. So no array is copied to repeat it, to transpose
+it, or to skip elements.
 """
 
 import array
@@ -15,13 +16,13 @@ DIMENSIONS = 3
 
 
 def kernel_text(name, inputs, body):
-    """Write the PTX of out[i, j, k] = f(x0[i, j, k], ...); the body works on %f0, %f1, ... and leaves its result in %f0."""
+    """Return PTX for out[i, j, k] = f(x0[i, j, k], ...). The body reads %f0, %f1, ... and puts its result into %f0."""
     arrays = ["out", *(f"x{n}" for n in range(inputs))]
     parameters = [f".param .u64 {each}" for each in arrays]
     parameters += [f".param .s64 {each}_stride{axis}" for each in arrays for axis in range(DIMENSIONS)]
     parameters += [f".param .u32 extent{axis}" for axis in range(DIMENSIONS)] + [".param .u32 count"]
     lines = []
-    for axis in reversed(range(DIMENSIONS)):  # the last index runs fastest
+    for axis in reversed(range(DIMENSIONS)):  # the last index varies fastest
         lines += [f"ld.param.u32 %r2, [extent{axis}];", f"rem.u32 %i{axis}, %r1, %r2;", "div.u32 %r1, %r1, %r2;"]
     for number, each in enumerate(arrays):
         lines += [f"ld.param.u64 %a{number}, [{each}];"]
@@ -62,16 +63,15 @@ def kernel_text(name, inputs, body):
 
 
 def broadcast_shape(shapes):
-    """Return the shape that all shapes can be repeated to."""
+    """Return the shape to which all the shapes can be broadcast."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(
-        max(extents) if 0 not in extents else 0 for extents in zip(*padded)
-    )  # broadcast_to() refuses what does not fit
+    # This does not check the shapes: broadcast_to() raises an error if one does not fit.
+    return tuple(max(extents) if 0 not in extents else 0 for extents in zip(*padded))
 
 
 class Ufunc:
-    """A function of so many 32-bit floats, element by element, over arrays of any library."""
+    """A function of one or more 32-bit floats that is applied element by element to arrays of any library."""
 
     def __init__(self, name, inputs, body):
         self.name, self.inputs, self.text, self.kernels = name, inputs, kernel_text(name, inputs, body), {}
@@ -80,7 +80,7 @@ class Ufunc:
         if len(arrays) != self.inputs:
             raise TypeError(f"{self.name} takes {self.inputs} arrays, not {len(arrays)}")
         device = device or rawcuda.Device(0)
-        if device.ordinal not in self.kernels:  # loaded once for each device
+        if device.ordinal not in self.kernels:  # the kernel is loaded once for each device
             self.kernels[device.ordinal] = device.load(self.text)[self.name]
         views = [self.there(each, device) for each in arrays]
         shape = broadcast_shape([view.shape for view in views])
@@ -102,18 +102,18 @@ class Ufunc:
             )
         if out is None:
             return result
-        rawcuda.copy(out, result)  # also to the host, and into any strides
+        rawcuda.copy(out, result)  # out may be host memory, and may have any strides
         return out
 
     @staticmethod
     def there(given, device):
-        """Return a view that the device can reach: of the memory itself, or of a copy; a number becomes an array without dimensions."""
+        """Return a view of `given`, or of a copy on the device. A number becomes an array without dimensions."""
         if isinstance(given, (int, float)):
             return device.empty((), "float32").fill(given)
         view = rawcuda.view(given)
         if str(view.dtype) != "float32":
             raise TypeError(
-                f"an array of {view.dtype}: only float32 is computed with, and nothing is converted silently"
+                f"this function accepts only float32, not {view.dtype}, and it does not convert an array silently"
             )
         return view if view.is_device_accessible else device.upload(view)
 
@@ -136,14 +136,14 @@ for wrong in (
     try:
         wrong()
     except (TypeError, ValueError) as error:
-        print("refused:", error)
+        print("error, as expected:", error)
     else:
-        raise AssertionError("this does not fit")
+        raise AssertionError("this call should have raised an error")
 
 try:
     import numpy
 except ImportError:
-    print("without numpy: not compared with its hypot")
+    print("NumPy is not installed, so the result was not compared with numpy.hypot")
 else:
     x = numpy.linspace(-2, 2, 60, dtype=numpy.float32).reshape(3, 4, 5).transpose(2, 0, 1)
     y = numpy.linspace(0, 1, 4, dtype=numpy.float32)

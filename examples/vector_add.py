@@ -1,4 +1,4 @@
-"""Add two vectors on the GPU, with nothing but Python, this package and a kernel in PTX.
+"""Add two vectors on the GPU with a kernel in PTX. This needs only Python and rawcuda.
 
 From the checkout:            PYTHONPATH=. python3 examples/vector_add.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/vector_add.py
@@ -23,14 +23,14 @@ PTX = """
     mov.u32             %r1, %ctaid.x;
     mov.u32             %r2, %ntid.x;
     mov.u32             %r3, %tid.x;
-    mad.lo.u32          %r4, %r1, %r2, %r3;     // i = block * threads a block + thread
+    mad.lo.u32          %r4, %r1, %r2, %r3;     // i = block * threads per block + thread
     ld.param.u32        %r5, [n];
-    setp.ge.u32         %p1, %r4, %r5;          // the last block has more threads than elements are left
+    setp.ge.u32         %p1, %r4, %r5;          // the last block may have more threads than elements
     @%p1 ret;
     ld.param.u64        %rd1, [a];
     ld.param.u64        %rd2, [b];
     ld.param.u64        %rd3, [c];
-    mul.wide.u32        %rd4, %r4, 4;           // 4 bytes an element
+    mul.wide.u32        %rd4, %r4, 4;           // 4 bytes per element
     add.s64             %rd5, %rd1, %rd4;
     add.s64             %rd6, %rd2, %rd4;
     add.s64             %rd7, %rd3, %rd4;
@@ -50,10 +50,10 @@ c = array("f", bytes(4 * n))
 device = rawcuda.Device(0)
 kernel = device.load(PTX)["vector_add"]
 
-a_there, b_there = device.upload(a), device.upload(b)  # anything with a buffer can be uploaded
+a_there, b_there = device.upload(a), device.upload(b)  # upload() accepts any exporter
 c_there = device.empty(n, "float32")
 kernel.launch(a_there, b_there, c_there, n, grid=-(-n // 256), block=256)
 c_there.copy_to(c)  # waits for the kernel
 
 assert c == array("f", [x + 2.5 for x in range(n)])
-print(f"{device.name}: {n} sums are right, the last is {c[-1]}")
+print(f"{device.name}: {n} sums are right, and the last one is {c[-1]}")

@@ -47,8 +47,8 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Return README.md and everything in docs/."""
-    return [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+    """Return the pages in the checkout's own folder and everything in docs/."""
+    return [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
 def fenced(text: str) -> Iterator[tuple[str, str, int, int, str]]:

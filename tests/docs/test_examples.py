@@ -89,23 +89,23 @@ def test_the_exporter_with_a_real_consumer(python: Python) -> None:
         grid = exporter.Grid(2, 3)
         array = numpy.from_dlpack(grid)
         exporter.ctypes.memset(grid.memory, 0, 24)         # older NumPys make it read-only
-        assert array.shape == (2, 3) and len(exporter.out) == 1
-        assert array.ctypes.data == exporter.ctypes.addressof(grid.memory)
+        assert array.shape == (2, 3) and array.ctypes.data == exporter.ctypes.addressof(grid.memory)
+        assert len(exporter.exported) == 1
         for _ in range(20):
             try:
                 numpy.from_dlpack(grid)[10**9]
             except IndexError:
                 pass
         capsule = grid.__dlpack__(max_version=(1, 0))
-        assert len(exporter.out) == 2
+        assert len(exporter.exported) == 2
         del array, capsule
         gc.collect()
-        assert not exporter.out
+        assert not exporter.exported
         for asked in ({{}}, dict(max_version=(0, 8)), dict(max_version=(1, 9))):
             assert grid.__dlpack__(**asked)                # dropped at once, by whichever name
-        assert not exporter.out
-        dl_device = dict(max_version=(1, 0), dl_device=(2, 0))
-        for refused in (dict(stream=3), dict(max_version=(1, 0), copy=True), dl_device):
+        assert not exporter.exported
+        new = dict(max_version=(1, 0))
+        for refused in (dict(stream=3), dict(new, copy=True), dict(new, dl_device=(2, 0))):
             try:
                 grid.__dlpack__(**refused)
             except BufferError:

@@ -1,4 +1,4 @@
-"""What docs/systems.md says around its table: written by hand; the lines to paste are run by test_table.py."""
+"""The text around the table of docs/systems.md: written by hand; the lines to paste are run by test_table.py."""
 
 from __future__ import annotations
 
@@ -17,44 +17,49 @@ class Entry(NamedTuple):
 
 BEFORE = """# Array systems: what works with which library
 
-`python3 -m tests.systems_table` writes this page from what it measures with the real libraries. Do not edit it by hand.
-A test measures again and fails when a row got worse.
+`python3 -m tests.systems_table` writes this page from measurements with the real libraries. Do not edit it by hand.
+A test measures again, and fails if a row has become worse.
 
-Every row is one library, one direction and one protocol. *Takes ours*: the library is given a view of ours. *Gives to
-us*: `rawcuda.view` is given an array of theirs. For every layout (contiguous, strided, transposed, reversed, broadcast,
-offset, 0-d, empty, read-only) and every dtype, the values, shape, strides, dtype, device, address and read-only flag
-are compared, as far as the library tells them. A case without a word is right, and is the same memory; the words are
+Each row describes one library, one direction and one protocol. *Takes ours* means that the library receives a view of
+ours. *Gives to us* means that `rawcuda.view` receives an array of the library. The program tries every layout
+(contiguous, strided, transposed, reversed, broadcast, offset, 0-d, empty, read-only) and every dtype. It compares the
+values, shape, strides, dtype, device, address and read-only flag, as far as the library reports them.
 
-- *as bytes*: the same memory, but the protocol has no name for the dtype;
-- *copied*: right, in other memory, by the library's doing;
-- *refused*: an exception, on either side;
+A layout or a dtype without a word before it works, and both sides use the same memory. Other results have one of these
+words before them:
+
+- *as bytes*: both sides use the same memory, but the protocol has no name for the dtype;
+- *copied*: the values are right, but the library copied them to other memory;
+- *refused*: one side raised an exception;
 - *has none*: the library has no such array or dtype;
-- *wrong*: what comes out, and is the library's own doing; its remark below says more.
+- *wrong*: the library returns something else, which the row shows; its remark below explains it.
 
-"Labelled CUDA" is host memory that claims to be a GPU's. Without a driver nobody can tell the difference, so that
-addresses, strides, flags and devices can be compared there, too. Device memory itself is tested by
-`tests/interop/test_device_*.py`, which `python3 -m tests interop --driver nvidia` runs on a machine with a GPU.
+"Labelled CUDA" means host memory that claims to be GPU memory. On a machine without a driver, no library can tell the
+difference, so the program can compare addresses, strides, flags and devices there too. `tests/interop/test_device_*.py`
+test real device memory; run them on a machine with a GPU with `python3 -m tests interop --driver nvidia`.
 
-Our `__dlpack__` refuses reversed arrays, since PyTorch up to 2.13 ends the process on a negative stride; the other
-protocols give them.
+Our `__dlpack__` refuses reversed arrays, because PyTorch up to 2.13 terminates the process when it receives a negative
+stride. The other protocols support them.
 """
 
-AFTER = """## For each library, the lines to paste
+AFTER = """## Code for each library
 
-`tests/interop/test_table.py` runs each block where the library is installed. `v` is always a view by us, `x` an array
-of theirs; both share one memory unless the block says otherwise."""
+`tests/interop/test_table.py` runs each block if the library is installed. `v` is always a view of ours, and `x` is an
+array of the library. Both use the same memory, unless the block says otherwise."""
 
 _NUMPY = """
 import numpy, rawcuda
 
-v = rawcuda.view(numpy.arange(6, dtype="float32"))  # theirs, here
-x = numpy.from_dlpack(v)  # ours, there; numpy.asarray(v) does it, too
+v = rawcuda.view(numpy.arange(6, dtype="float32"))
+x = numpy.from_dlpack(v)  # numpy.asarray(v) works too
 assert x.ctypes.data == v.ptr
 """
 
 ENTRIES = {
     "numpy": Entry(
-        "NumPy", _NUMPY, 'dtypes of ml_dtypes come and go as bytes: say which with `v.reinterpret("bfloat16")`.'
+        "NumPy",
+        _NUMPY,
+        'Arrays with a dtype of ml_dtypes pass as bytes. Use `v.reinterpret("bfloat16")` to restore the dtype.',
     ),
     "array_api_strict": Entry(
         "array-api-strict",
@@ -71,36 +76,37 @@ assert rawcuda.view(x).ptr == v.ptr
         """
 import torch, rawcuda
 
-v = rawcuda.view(torch.arange(6.0))  # by the C exchange table; protocol="dlpack" asks the Python way
+v = rawcuda.view(torch.arange(6.0))  # uses the C exchange table; protocol="dlpack" calls __dlpack__()
 x = torch.from_dlpack(v)
 assert x.data_ptr() == v.ptr
 """,
-        "Tensors that require a gradient, or have the conjugate or negative bit set, are refused with the remedy: "
-        "`detach()`, `resolve_conj()`, `resolve_neg()`. torch ignores the read-only flag of what it takes.",
+        "`view` refuses a tensor that requires a gradient, or whose conjugate or negative bit is set. The error "
+        "names the remedy: `detach()`, `resolve_conj()` or `resolve_neg()`. torch ignores the read-only flag of "
+        "arrays that it takes.",
     ),
     "jax": Entry(
         "JAX",
         """
 import jax, numpy, rawcuda
 
-v = rawcuda.view(jax.numpy.arange(6.0))  # read-only, as JAX's arrays are
+v = rawcuda.view(jax.numpy.arange(6.0))  # read-only, like every JAX array
 x = jax.dlpack.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.readonly and x.shape == (6,)
 """,
-        "JAX asks for legacy capsules only, so that it refuses read-only views (give it `v.download()`), and takes "
-        "compact strides only. It copies what does not begin at a multiple of 64 bytes.",
+        "JAX requests only legacy capsules, so it cannot take read-only views (pass `v.download()` instead). It "
+        "takes only arrays without gaps. It copies an array whose address is not a multiple of 64.",
     ),
     "tvm_ffi": Entry(
         "tvm-ffi",
         """
 import numpy, tvm_ffi, rawcuda
 
-x = tvm_ffi.from_dlpack(rawcuda.view(numpy.arange(6.0)))  # by the C exchange table
+x = tvm_ffi.from_dlpack(rawcuda.view(numpy.arange(6.0)))  # uses the C exchange table
 v = rawcuda.view(x)
 assert x.data_ptr() == v.ptr
 """,
-        "It forgets the read-only flag of what it takes by the exchange table, and refuses read-only views by plain "
-        "DLPack.",
+        "Through the exchange table, it loses the read-only flag of arrays that it takes. Through plain DLPack, "
+        "it refuses read-only views.",
     ),
     "cuda.core.utils": Entry(
         "cuda.core",
@@ -108,12 +114,12 @@ assert x.data_ptr() == v.ptr
 import numpy, rawcuda
 from cuda.core.utils import StridedMemoryView
 
-x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)  # -1: no ordering; host memory needs none
+x = StridedMemoryView.from_dlpack(rawcuda.view(numpy.arange(6.0)), -1)  # -1: no ordering, as for host memory
 v = rawcuda.view(x)
 assert x.ptr == v.ptr
 """,
-        "Its array interfaces, of host memory too, need a CUDA driver: the rows that say "
-        '"refused: all" were measured without one.',
+        'Its array interfaces need a CUDA driver, even for host memory. The rows with the result "refused: all" '
+        "were measured without a driver.",
     ),
     "nanobind": Entry(
         "nanobind",
@@ -121,11 +127,11 @@ assert x.ptr == v.ptr
 import numpy, rawcuda
 
 v = rawcuda.view(numpy.arange(6, dtype="float32"))
-# a function of yours in C++, bound with nanobind, takes the view as it takes any array:
+# A C++ function that you bind with nanobind takes a view like any other array:
 #     m.def("total", [](nb::ndarray<const float, nb::ndim<1>, nb::device::cpu> a) { ... });
-# and what it returns as nb::ndarray<nb::array_api, float> is viewed like any other: rawcuda.view(extension.made(5))
+# If it returns an nb::ndarray<nb::array_api, float>, you can view the result: rawcuda.view(extension.made(5))
 """,
-        "An `nb::ndarray<nb::ro>` or `nb::ndarray<const T>` argument takes read-only views, too.",
+        "An `nb::ndarray<nb::ro>` or `nb::ndarray<const T>` argument also takes read-only views.",
     ),
     "mpi4py": Entry(
         "mpi4py",
@@ -133,21 +139,21 @@ v = rawcuda.view(numpy.arange(6, dtype="float32"))
 import numpy, rawcuda
 import mpi4py
 
-mpi4py.rc.initialize = False  # (only so that these lines run without an MPI job)
+mpi4py.rc.initialize = False  # only so that this code runs without an MPI job
 from mpi4py import MPI
 
 v = rawcuda.view(numpy.arange(6.0))
-x = MPI.buffer(v)  # what comm.Send(v) does with it; device memory as well
+x = MPI.buffer(v)  # comm.Send(v) does this; device memory works too
 assert x.address == v.ptr
 """,
-        "Contiguous memory only, which it sees as bytes in one dimension, in the order in which they lie.",
+        "It takes only contiguous memory, and treats it as a one-dimensional array of bytes in memory order.",
     ),
     "pyarrow": Entry(
         "pyarrow",
         """
 import pyarrow, rawcuda
 
-v = rawcuda.view(pyarrow.array([1, 2, 3]))  # a column without nulls; read-only, as columns are
+v = rawcuda.view(pyarrow.array([1, 2, 3]))  # a column without nulls; columns are read-only
 x = pyarrow.py_buffer(v.memoryview())
 assert v.tolist() == [1, 2, 3] and x.address == v.ptr
 """,
@@ -161,9 +167,9 @@ v = rawcuda.view(warp.zeros(6, dtype=warp.float32, device="cpu"))
 x = warp.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.shape == x.shape == (6,)
 """,
-        "Warp asks for legacy capsules only, so that it refuses read-only views there; its array interface "
-        "(`warp.array(v, copy=False)`) takes them. It makes one dimension of none. "
-        "Its bfloat16 arrays say uint16 in the array interface, as its documentation has it.",
+        "Warp requests only legacy capsules, so it cannot take read-only views through DLPack. Through the array "
+        "interface (`warp.array(v, copy=False)`) it can. It turns an array without dimensions into one with one "
+        "dimension. In the array interface, its bfloat16 arrays have the dtype uint16, as its documentation says.",
     ),
     "nvidia.dali.tensors": Entry(
         "NVIDIA DALI",
@@ -175,26 +181,28 @@ x = TensorCPU(rawcuda.view(numpy.zeros((2, 3), "float32")).__dlpack__(), "")
 v = rawcuda.view(x)
 assert v.ptr == x.data_ptr()
 """,
-        "By the buffer protocol DALI 2.4 takes complex numbers for real ones, of the same shape and half the bytes. "
-        "What a pipeline returns is used again by its next iteration: copy it, or be done before.",
+        "Through the buffer protocol, DALI 2.4 takes complex numbers for real numbers with the same shape and "
+        "half the size. The next iteration of a pipeline reuses the memory of its results: copy them, or finish "
+        "your work before.",
     ),
     "tensorflow": Entry(
         "TensorFlow",
         """
 import numpy, tensorflow, rawcuda
 
-v = rawcuda.view(tensorflow.constant([1.0, 2.0, 3.0]))  # read-only, as tensors are
+v = rawcuda.view(tensorflow.constant([1.0, 2.0, 3.0]))  # tensors are read-only
 x = tensorflow.experimental.dlpack.from_dlpack(rawcuda.view(numpy.zeros(3, "float32")).__dlpack__())
 assert v.readonly and x.shape == (3,)
 """,
-        "TensorFlow takes legacy capsules only, so no read-only views by DLPack, and no strides.",
+        "TensorFlow takes only legacy capsules, so it cannot take read-only views through DLPack. It takes only "
+        "contiguous arrays.",
     ),
     "drjit": Entry(
         "Dr.Jit",
         """
 import numpy, drjit.scalar, rawcuda
 
-x = drjit.scalar.TensorXf(rawcuda.view(numpy.zeros((2, 3), "float32")))  # copied, by Dr.Jit
+x = drjit.scalar.TensorXf(rawcuda.view(numpy.zeros((2, 3), "float32")))  # Dr.Jit makes a copy
 v = rawcuda.view(x)
 assert v.tolist() == [[0.0] * 3] * 2
 """,
@@ -208,7 +216,7 @@ v = rawcuda.view(paddle.arange(6, dtype="float32"))
 x = paddle.from_dlpack(rawcuda.view(numpy.zeros(6, "float32")))
 assert v.ptr and x.shape == [6]
 """,
-        "It ignores the read-only flag of what it takes, and up to 3.3.1 never frees it: what a view holds is held for "
-        "good. Give it a copy, or one view that you keep.",
+        "It ignores the read-only flag of arrays that it takes. Up to 3.3.1 it never releases an array, so the "
+        "memory stays allocated until the process ends. Pass it a copy, or one view that you keep.",
     ),
 }
