@@ -105,7 +105,8 @@ def _picture(view: StridedView) -> str | None:
         from .tools.pictures import view_picture
     except (ImportError, NotImplementedError):
         return None
-    return view_picture(view)
+    drawn: str = view_picture(view)
+    return drawn
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """trace(): listen to driver calls and protocol steps for the length of a with block.
 
-What it is   the public function, and the class of what it returns. It adds a listener when the block begins and removes it when the
-             block ends, however it ends.
+What it is   the public function, and the class of what it returns. It adds a listener when the block begins and removes
+             it when the block ends, however it ends.
 What not     the events themselves (../tracing.py), and what is written for each (trace_forms.py).
 Read next    trace_forms.py
 """
@@ -50,7 +50,12 @@ class Trace:
 
     def __init__(
         self,
-        to: names.Callable[[Call | Step], object] | names.TextIO | list[Call | Step] | str | os.PathLike[str] | None = None,
+        to: names.Callable[[Call | Step], object]
+        | names.TextIO
+        | list[Call | Step]
+        | str
+        | os.PathLike[str]
+        | None = None,
         *,
         form: str | None = None,
     ) -> None:
@@ -100,7 +105,9 @@ class Trace:
         listener, writer = self._listener, self._writer
         with _stopping:
             for things, one in ((listeners, listener), (careful, self)):
-                places = [place for place, each in enumerate(things) if each is one]  # (a listener's own == is not asked)
+                places = [
+                    place for place, each in enumerate(things) if each is one
+                ]  # (a listener's own == is not asked)
                 if places:
                     del things[places[0]]
         self._listener = self._writer = None
@@ -110,9 +117,11 @@ class Trace:
     def _repr_svg_(self) -> str | None:
         from .trace_forms import picture
 
-        return picture(self.events)
+        drawn: str | None = picture(self.events)
+        return drawn
 
     def _repr_html_(self) -> str:
         from .trace_forms import page
 
-        return page(self.events)
+        written: str = page(self.events)
+        return written
