@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="a copy is checked whe
 
 LONGEST = 120
 PARTS = ["all", *sorted(module("tools.commands.vendor").PARTS)]
-RUFF = (["check"], ["format", "--check"])
+RUFF = (["check", "--output-format", "concise"], ["format", "--check"])
 
 
 def passes(*words: str | Path, cwd: Path) -> None:
