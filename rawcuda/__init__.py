@@ -21,7 +21,7 @@ _HOMES = {
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
     "Graph": "gpu.graph",
-    "Module": "gpu.kernels.kernel",
+    "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
-    from .gpu.kernels.kernel import Module as Module
+    from .gpu.kernels.module import Module as Module
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC

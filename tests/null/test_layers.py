@@ -32,7 +32,7 @@ FLOORS = (
     ("arrays", "host_copy strided copying exporting exchange_table"),
     ("gpu", "context device stream memory ordering cuda_side"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
-    ("gpu.kernels", "signature image arguments launch compiled_launch kernel"),
+    ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
     ("gpu", "graph"),
 )
 ORDER = {
@@ -50,7 +50,7 @@ UPWARDS = {
     "gpu.device": {
         "gpu.stream": "Device.stream() and event() reach up",
         "gpu.memory": "Device.allocate() reaches up",
-        "gpu.kernels.kernel": "Device.load() reaches up",
+        "gpu.kernels.module": "Device.load() reaches up",
     },
     "gpu.stream": {"gpu.graph": "Stream.capture() reaches up"},
     "protocols.choosing": {
