@@ -52,7 +52,7 @@ class Work:
     def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
         self.after: list[Work] = []
-        self.runner = 0  # the thread that runs it; 0 for the thread of host functions
+        self.runner = 0  # the thread that runs it with the machine's lock open
         self.begun = self.done = False
         self.time_ns = 0
 
@@ -280,7 +280,6 @@ class Queues:
         An interrupt and a lack of memory are not handled here: `repair` finishes the work, or leaves it in its queue.
         """
         context = work.stream.context
-        work.runner = threading.get_ident()
         work.stream.running = work
         try:
             if not context.state:
@@ -310,6 +309,7 @@ class Queues:
     def run_unlocked(self, work: Work) -> None:
         """Run work while other threads may call; a kernel also waits until no other kernel runs."""
         lock = self._machine.lock
+        work.runner = threading.get_ident()
         lock.release()
         try:
             if work.kind == KERNEL:
@@ -376,11 +376,7 @@ class Queues:
         for stream in streams | set(self._busy):
             work = stream.running
             if work is not None and work not in running:
-                if work.kind == HOST and not work.runner:
-                    left = work not in self._machine.host_thread.given
-                else:
-                    left = work.runner == me
-                if left:
+                if work.runner in (0, me) and work not in self._machine.host_thread.given:
                     self._stop(work)
             self._repair_queue(stream)
         self._machine.host_thread.ring()
