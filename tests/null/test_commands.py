@@ -93,7 +93,7 @@ def test_version(cli, words):
 
 ARGUMENTS = ("3", "2.0", "x.npy", "y.npy", "--grid", "1", "--block", "32")
 WRONG = {
-    "no command": (("frobnicate",), "'frobnicate' is no command: there are demo, run, "),
+    "no command": (("frobnicate",), "'frobnicate' is not a command: the commands are demo, run, "),
     "no file": (("run",), "FILE"),
     "unknown option": (("demo", "--fast"), "--fast"),
     "abbreviated option": (("demo", "--tr"), "--tr"),

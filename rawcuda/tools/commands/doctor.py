@@ -2,7 +2,7 @@
 
 What it is   facts in sections, as far as they can be had: nothing that fails here stops the rest.
 What not     it repairs nothing, and sends nothing anywhere.
-Read next    ../locate.py, which knows the places
+Read next    locate.py, which knows the places
 """
 
 from __future__ import annotations
