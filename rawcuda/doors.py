@@ -1,8 +1,8 @@
 """The two imports that point upwards, and their reasons.
 
 What it is   `gpu`: what views and copies need of a device. It is imported when memory on a device is first met, so that
-             views of host memory work without a driver, and without the files that know one. `facade`: the package itself,
-             which alone knows the emulator and the tools.
+             views of host memory work without a driver, and without the files that know one. `facade`: the package
+             itself, which alone knows the emulator and the tools.
 What not     no other room imports from a floor above its own; tests/null/test_layers.py checks that.
 Read next    driver.py, gpu/cuda_side.py
 """

@@ -122,7 +122,7 @@ class ProtocolError(RawCudaError, BufferError):
 
 
 def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
-    """Make a ProtocolError that names the protocol, the field and the value, and says why it is refused or what to do."""
+    """Make a ProtocolError that names protocol, field and value, and says why it is refused, or what to do."""
     return ProtocolError(f"{protocol}: {field} {worded(value, 200)}: {why}", protocol=protocol, field=field)
 
 

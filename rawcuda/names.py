@@ -1,9 +1,9 @@
 """Names that only annotations use, imported when somebody evaluates the annotations.
 
-What it is   a public function or class annotates with names that exist when its module runs, so that typing.get_type_hints()
-             works. What its module has no other reason to import it takes from here: `names.Any`, `names.Graph`. Nothing
-             is imported for that until somebody asks: typing alone takes milliseconds, and a class of a higher floor may
-             not be imported at all.
+What it is   a public function or class annotates with names that exist when its module runs, so that
+             typing.get_type_hints() works. What its module has no other reason to import it takes from here:
+             `names.Any`, `names.Graph`. Nothing is imported for that until somebody asks: typing alone takes
+             milliseconds, and a class of a higher floor may not be imported at all.
 What not     private functions: they import their names under `if TYPE_CHECKING`, and no one evaluates them.
 Source       PEP 563 (annotations are text), PEP 562 (a module's __getattr__)
 Read next    doors.py
