@@ -135,7 +135,8 @@ class Sheet:
         )
         text = (
             '<svg xmlns="http://www.w3.org/2000/svg" '
-            f'viewBox="0 0 {self.width + 36:.0f} {self.height + 36:.0f}" {size} role="img" style="max-width:100%;height:auto"><title>{_escaped(self.title)}</title><defs>{patterns}'
+            f'viewBox="0 0 {self.width + 36:.0f} {self.height + 36:.0f}" {size} role="img" '
+            f'style="max-width:100%;height:auto"><title>{_escaped(self.title)}</title><defs>{patterns}'
             f'<marker id="{_OWN}head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
             f'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>'
             f'<rect {size} rx="8" fill="{CARD}" stroke="{EDGE}"/><g transform="translate(18,18)">\n'
