@@ -279,7 +279,8 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
         // 3.2  a variable by name: its address and size
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);   // 12.4  how many kernels
-CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);   // 12.4
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
+        // 12.4  all kernels
 
 /* Functions: kernels in a context */
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);   // 2.2  see CUfunction_attribute

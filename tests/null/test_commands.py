@@ -1,4 +1,4 @@
-"""The command line as far as it goes without a driver: usage, refusals, listings, what is said where there is no GPU."""
+"""The command line without a driver: usage, refusals, listings, and what is said where there is no GPU."""
 
 from __future__ import annotations
 

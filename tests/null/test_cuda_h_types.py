@@ -170,7 +170,7 @@ def test_a_handle_takes_its_own_kind_only(name):
 def test_a_handle_in_a_call():
     assert through("cuStreamQuery", cuda_h.CUstream(cuda_h.CU_STREAM_LEGACY)) == [1]
     for value in (cuda_h.CUevent(1), 1, 0, "1"):
-        with pytest.raises(ctypes.ArgumentError, match="a CUstream or None is wanted"):
+        with pytest.raises(ctypes.ArgumentError, match="this takes a CUstream or None"):
             through("cuStreamQuery", value)
 
 

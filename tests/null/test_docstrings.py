@@ -194,7 +194,7 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
 
 
 def is_exception(name: str) -> bool:
-    """Tell whether a name is an exception of this package, a built-in one, or, with a dot, one of the standard library."""
+    """Tell whether a name is an exception of this package, built in, or, with a dot, of the standard library."""
     ours = (getattr(module(room) if room else rawcuda, name, None) for room in PATHS)
     return any(isinstance(found, type) and issubclass(found, BaseException) for found in (pydoc.locate(name), *ours))
 

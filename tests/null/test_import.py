@@ -1,4 +1,4 @@
-"""Importing has no effect: no library, no NumPy, no environment read, nothing changed, nothing registered; and it is quick."""
+"""Importing has no effect: no library, no NumPy, no environment read, nothing changed or registered; and it is quick."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ WATCH = """
     os.environ.__class__ = Watched
 
     def hook(event, arguments):
-        if event == "ctypes.dlopen" and arguments[0] is not None or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork",
-                     "subprocess.Popen", "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
+        if event == "ctypes.dlopen" and arguments[0] is not None \
+                or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork", "subprocess.Popen",
+                             "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
                 or event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
             events.append((event, arguments))
     sys.addaudithook(hook)
@@ -44,7 +45,8 @@ WATCH = """
 
     def state():
         api = ctypes.pythonapi
-        own = {name: (function.argtypes, function.restype) for name, function in vars(api).items() if name.startswith("Py")}
+        functions = {name: function for name, function in vars(api).items() if name.startswith("Py")}
+        own = {name: (function.argtypes, function.restype) for name, function in functions.items()}
         maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
         return {
             "shared libraries": {line.split()[-1] for line in maps.splitlines() if ".so" in line},
@@ -95,7 +97,8 @@ def test_importing_every_module_loads_no_library(python: Python) -> None:
     files = [getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - modules]
     strangers = [path for path in files if path and (not path.startswith((ROOT, *standard)) or "site-packages" in path)]
     after = state()
-    libraries = {path for path in after.pop("shared libraries") - before.pop("shared libraries") if "lib-dynload" not in path}
+    libraries = after.pop("shared libraries") - before.pop("shared libraries")
+    libraries = {path for path in libraries if "lib-dynload" not in path}
     assert not seen and not read, (seen, read)
     assert not strangers, strangers
     print(*sorted(libraries))
@@ -110,7 +113,7 @@ def test_importing_every_module_loads_no_library(python: Python) -> None:
 
 
 def is_of_the_standard_library(path: str) -> bool:
-    """Tell whether a library is one that a compiled module of the standard library needs (libcrypto for hashlib, say)."""
+    """Tell whether a compiled module of the standard library needs this library, such as libcrypto for hashlib."""
     return not any(word in path for word in ("cuda", "nvidia", "numpy", str(ROOT)))
 
 
@@ -157,11 +160,13 @@ def test_how_long_an_import_takes(python: Python, record_property: Callable[[str
         import subprocess, sys, time
         from tests.subject import NAME, ROOT
         def best(statement):
-            code = f"import sys, time; sys.path.insert(0, {str(ROOT)!r}); start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
-            run = lambda: float(subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True).stdout)
+            code = f"import sys, time; sys.path.insert(0, {str(ROOT)!r}); start = time.perf_counter(); {statement}"
+            command = [sys.executable, "-S", "-c", code + "; print(time.perf_counter() - start)"]
+            run = lambda: float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
             return min(run() for _ in range(7))
         alone, both = best("import ctypes"), best(f"import ctypes, {NAME}")
-        print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {(both - alone) * 1e3:.1f} ms more, {both / alone:.2f} times")
+        more = f"{(both - alone) * 1e3:.1f} ms more, {both / alone:.2f} times"
+        print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {more}")
     """,
         check=True,
     )

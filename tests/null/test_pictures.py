@@ -1,4 +1,4 @@
-"""Pictures: well-formed, safe, true to the layout or the trace that they show; and looked at by a browser, where there is one."""
+"""Pictures: well-formed, safe, true to the layout or the trace that they show; rendered by a browser, if there is one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LAYOUTS = {
 
 
 def parsed(text):
-    """Parse a picture, and see that it is a whole one: a title, nothing outside of itself, nothing drawn outside of the card."""
+    """Parse a picture, and check that it is complete: a title, no references, nothing drawn outside of the card."""
     root = ElementTree.fromstring(text)
     assert root.tag == SVG + "svg" and root.find(SVG + "title").text and text.count("<svg") == 1
     assert "nan" not in text.lower().replace("lanes", "") and "inf" not in re.sub("[a-z]{4,}", "", text.lower())
@@ -237,7 +237,8 @@ def test_the_life_of_a_capsule_that_we_consume():
         text for text in said if text.startswith(("a new capsule", "we take the tensor", "the consumer is done"))
     ] == [
         'a new capsule, "dltensor_versioned", leads to a new struct, which keeps the memory alive',
-        'we take the tensor: the capsule is renamed "used_dltensor_versioned", so that its destructor leaves the tensor alone',
+        'we take the tensor: the capsule is renamed "used_dltensor_versioned", '
+        "so that its destructor leaves the tensor alone",
         "the consumer is done, and calls the struct's deleter, once: struct and memory are the producer's again",
     ]
     assert 'fill="url(#p' in trace._repr_svg_() and "1 capsule" not in said
@@ -343,10 +344,12 @@ LOOK = """<script>
 addEventListener("load", () => {
   const wrong = [];
   for (const svg of document.querySelectorAll("svg")) {
-    const card = svg.getBoundingClientRect(), name = svg.parentNode.id, edge = 6 * card.width / svg.viewBox.baseVal.width;
+    const card = svg.getBoundingClientRect(), name = svg.parentNode.id;
+    const edge = 6 * card.width / svg.viewBox.baseVal.width;
     for (const text of svg.querySelectorAll("text")) {
       const box = text.getBoundingClientRect();
-      if (!box.width || box.left < card.left + edge || box.right > card.right - edge || box.top < card.top + edge || box.bottom > card.bottom - edge)
+      if (!box.width || box.left < card.left + edge || box.right > card.right - edge
+          || box.top < card.top + edge || box.bottom > card.bottom - edge)
         wrong.push([name, text.textContent, "leaves the card", box.left - card.left, card.right - box.right]);
     }
     if (svg.viewBox.baseVal.width < 10 || getComputedStyle(svg).display === "none") wrong.push([name, "not shown"]);
@@ -402,7 +405,8 @@ def test_a_browser_shows_every_picture_whole(tmp_path, background):
         f'<div id="{name}">{text}<img src="data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"></div>'
         for name, text in drawn.items()
     )
-    page = f'<!doctype html><meta charset="utf-8"><body style="background:{background};color:#0f0;font:40px serif">{parts}{LOOK}'
+    body = f'<body style="background:{background};color:#0f0;font:40px serif">'
+    page = f'<!doctype html><meta charset="utf-8">{body}{parts}{LOOK}'
     dom = browser(tmp_path, page, "--dump-dom", "--virtual-time-budget=20000").stdout.decode()
     found = re.search("<title>looked (.*?)</title>", dom)
     assert found and json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")) == []

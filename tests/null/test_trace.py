@@ -356,7 +356,8 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
         import sys
         from tests.subject import NAME, rawcuda
         rawcuda.view(bytearray(8))
-        rooms = {f"{NAME}.{room}" for room in ("tools.traces", "tools.trace_forms", "tools.pictures", "tools.explaining")}
+        tools = "traces", "trace_forms", "pictures", "explaining"
+        rooms = {f"{NAME}.tools.{room}" for room in tools}
         assert not rooms & set(sys.modules) and "json" not in sys.modules, rooms & set(sys.modules)
         with rawcuda.trace([]):
             rawcuda.view(bytearray(8))
@@ -381,8 +382,8 @@ def test_what_listening_costs_when_nobody_does(record_property):
     after = best(lambda: view(array)), best(lambda: ours.__dlpack__(max_version=(1, 0)))
     record_property(
         "told",
-        f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; traced {on[0]:.0f} and {on[1]:.0f}; "
-        f"after a trace {after[0]:.0f} and {after[1]:.0f}",
+        f"a view of a bytearray, and an export: {before[0]:.0f} and {before[1]:.0f} ns; "
+        f"traced {on[0]:.0f} and {on[1]:.0f}; after a trace {after[0]:.0f} and {after[1]:.0f}",
     )
     assert after[0] < 3 * before[0] and after[1] < 3 * before[1]
 
