@@ -163,7 +163,9 @@ def test_a_handle_takes_its_own_kind_only(name):
     ):
         with pytest.raises(TypeError, match=f"this takes a {name} or None, not"):
             kind.from_param(value)
-    with pytest.raises(TypeError, match=rf"this takes a {name} or None, not 4096: if this is one, write {name}\(0x1000\)"):
+    with pytest.raises(
+        TypeError, match=rf"this takes a {name} or None, not 4096: if this is one, write {name}\(0x1000\)"
+    ):
         kind.from_param(4096)
 
 

@@ -1,4 +1,4 @@
-"""Importing has no effect: no library, no NumPy, no environment read, nothing changed or registered; and it is quick."""
+"""Importing has no effect: no library, no NumPy, no environment read, nothing changed or registered; and it is fast."""
 
 from __future__ import annotations
 
