@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .tools.explaining import explain as explain
     from .library import Library
+    from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 
     cu: Driver
