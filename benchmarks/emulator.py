@@ -1,4 +1,4 @@
-"""How fast the emulator runs kernels: thread-instructions a second, beside numba's CUDA simulator where numba is installed.
+"""Measure how fast the emulator runs kernels, beside numba's CUDA simulator where numba is installed.
 
     python3 benchmarks/emulator.py                    this Python
     python3 benchmarks/emulator.py python3.9 python3.13   these Pythons, one after the other
@@ -6,9 +6,9 @@
     python3 benchmarks/emulator.py --unchecked        without the memory checker
     python3 benchmarks/emulator.py --json             lines for a program
 
-A thread-instruction is one PTX instruction that one thread executes; one run is traced to count them. numba's simulator
-has no instructions: it is compared by the time for the same work. Each number is the best of some runs, in processor time, as
-other programs may be running.
+The unit is thread-instructions a second: PTX instructions, each counted once for every thread that executes it. One run is
+traced to count them. numba's simulator has no instructions, so it is compared by the time for the same work. Each number
+is the best of some runs, in processor time, because other programs may be running.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SECONDS = {"add": 0.100, "product": 0.250}
 
 
 def floats(count: int) -> bytes:
-    """Make numbers that mean nothing."""
+    """Make arbitrary numbers."""
     return struct.pack(f"<{count}f", *((k * 7919 % 1000) / 500 - 1 for k in range(count)))
 
 
@@ -80,14 +80,14 @@ def main() -> int:
 
 
 def package() -> tuple[Any, Any]:
-    """Give the loader and the space of the emulator."""
+    """Return the loader and the memory space of the emulator."""
     from rawcuda.emulator import ptx, space
 
     return ptx, space
 
 
 def prepare(name: str, checked: bool = True) -> tuple[Any, Callable[..., None]]:
-    """Load the kernels; give one, and a function that runs it once."""
+    """Load the kernels; return the code, and a function that runs one kernel once."""
     ptx, space = package()
     memory = space.Space(watch=checked)
     code = ptx.load(PTX.read_bytes(), memory)
@@ -110,7 +110,7 @@ def prepare(name: str, checked: bool = True) -> tuple[Any, Callable[..., None]]:
 
 
 def measure(name: str, repeat: int, checked: bool = True) -> dict[str, Any]:
-    """Time one kernel here and, where it can be, in numba's simulator."""
+    """Time one kernel here and, where numba is installed, in its simulator."""
     code, run = prepare(name, checked)
     grid, block, _ = WORK[name]
     blocks = threads = 1
@@ -134,7 +134,7 @@ def measure(name: str, repeat: int, checked: bool = True) -> dict[str, Any]:
 
 
 def best(function: Callable[[], None], repeat: int) -> float:
-    """Time the fastest of some runs."""
+    """Return the seconds of the fastest of some runs."""
     found = float("inf")
     for _ in range(repeat):
         started = time.process_time()
@@ -144,7 +144,7 @@ def best(function: Callable[[], None], repeat: int) -> float:
 
 
 def count(code: Any, run: Callable[[], None], threads: int) -> int:
-    """Count the PTX instructions that all threads execute, from the lines of Python that are run for them."""
+    """Count the PTX instructions that all threads execute, by tracing the Python lines that implement them."""
     total = 0
     last: dict[int, int] = {}
     lines = [(line.line, line.text.startswith("def ")) for line in code.lines]
@@ -174,7 +174,7 @@ def count(code: Any, run: Callable[[], None], threads: int) -> int:
 
 
 def overheads(repeat: int, checked: bool = True) -> dict[str, float]:
-    """Give the milliseconds to load a typical kernel, and the microseconds of a launch of one block and of an entry point."""
+    """Return milliseconds to load a typical kernel, and microseconds of a launch of one block and of an entry point."""
     ptx, space = package()
     texts = re.split(r"(?m)^(?=\.visible \.entry )", PTX.read_text())
     load = [
@@ -190,7 +190,7 @@ def overheads(repeat: int, checked: bool = True) -> dict[str, float]:
 
 
 def entry_us() -> float:
-    """Time one call of an entry point."""
+    """Return the microseconds of one call of an entry point."""
     import ctypes
 
     from rawcuda.emulator import Emulator
@@ -272,7 +272,8 @@ def mandelbrot(out, w, h, most):
     i = cuda.grid(1)
     if i >= w * h:
         return
-    cr, ci = np.float32(i % w) * np.float32(3) / np.float32(w) - np.float32(2), np.float32(i // w) * np.float32(2) / np.float32(h) - np.float32(1)
+    cr = np.float32(i % w) * np.float32(3) / np.float32(w) - np.float32(2)
+    ci = np.float32(i // w) * np.float32(2) / np.float32(h) - np.float32(1)
     r = q = np.float32(0)
     k = 0
     while k < most and r * r + q * q < 4:
@@ -307,7 +308,7 @@ print((time.process_time() - started) * part)
 
 
 def simulated(name: str) -> float | None:
-    """Time the simulator, which needs a process of its own; None without numba. Where all blocks do the same, some are enough."""
+    """Time the simulator in a process of its own; None without numba. Where all blocks do the same, it runs some of them."""
     grid, block, arguments = WORK[name]
     part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
     done = subprocess.run(
@@ -329,19 +330,16 @@ def print_rows(rows: list[dict[str, Any]], rest: dict[str, float], as_json: bool
         print(json.dumps({"python": platform.python_version(), **rest}))
         return
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
-    print(
-        f"{'kernel':12}{'threads':>9}{'instructions':>14}{'ms':>9}{'M a second':>12}{'goal':>7}{'numba ms':>11}{'times':>8}"
-    )
+    head = f"{'kernel':12}{'threads':>9}{'instructions':>14}{'ms':>9}{'M a second':>12}{'goal':>7}"
+    print(f"{head}{'numba ms':>11}{'times':>8}")
     for row in rows:
-        numba = row["numba_seconds"]
-        beside = f"{numba * 1e3:>11.0f}{numba / row['seconds']:>8.0f}" if numba else f"{'-':>11}{'-':>8}"
-        print(
-            f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{row['seconds'] * 1e3:>9.1f}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}"
-        )
+        seconds, numba = row["seconds"], row["numba_seconds"]
+        beside = f"{numba * 1e3:>11.0f}{numba / seconds:>8.0f}" if numba else f"{'-':>11}{'-':>8}"
+        line = f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{seconds * 1e3:>9.1f}"
+        print(f"{line}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}")
+    block, entry = rest["smallest_launch_us"], rest["entry_us"]
     print(
-        "a kernel loads in {load_ms:.1f} ms; one block of 256 threads takes {smallest_launch_us:.0f} us; an entry point {entry_us:.1f} us\n".format(
-            **rest
-        )
+        f"a kernel loads in {rest['load_ms']:.1f} ms; one block of 256 threads takes {block:.0f} us; an entry point {entry:.1f} us\n"
     )
 
 

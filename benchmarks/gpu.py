@@ -1,11 +1,14 @@
-"""What only a GPU can tell: latency, the first kernel, bandwidth, strided copies, allocation, graphs. Run by __main__.py.
+"""Measure what only a GPU can tell: launch rate, the first kernel, bandwidth, strided copies, allocation, graphs.
 
-Every rate is beside the card's own: that of the driver's plain device-to-device copy, measured here, which reads and writes each
-byte once. Times are the wall clock round work and its synchronisation, each the median of some runs.
+    python3 -m benchmarks.gpu
+
+Rates of copies are given beside the rate of the driver's plain copy from device to device, which reads and writes each byte
+once. Times are wall-clock times round the work and a synchronisation; each is the median of some runs.
 """
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import statistics
 import subprocess
@@ -14,19 +17,15 @@ import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Callable
 
 import rawcuda
 
-from .__main__ import has_gpu
-from .launches import BLOCK, GRID, Setup
-from .timing import tell
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
+from .things import ptx
 
 MIB = 1 << 20
-
+EMPTY = ".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n"
+FIRST_KERNEL = f"import rawcuda; d = rawcuda.Device(0); d.load({EMPTY!r})['k'].launch(grid=1, block=1); d.synchronize()"
 FIRST_KERNEL_C = r"""
 #include <stdio.h>
 #include <dlfcn.h>
@@ -34,24 +33,36 @@ typedef void *H;
 int main(void) {
   void *lib = dlopen("libcuda.so.1", RTLD_NOW);
   #define F(name) int (*name)() = (int (*)())dlsym(lib, #name)
-  F(cuInit); F(cuDeviceGet); F(cuDevicePrimaryCtxRetain); F(cuCtxSetCurrent); F(cuModuleLoadData); F(cuModuleGetFunction);
-  F(cuLaunchKernel); F(cuCtxSynchronize);
+  F(cuInit); F(cuDeviceGet); F(cuDevicePrimaryCtxRetain); F(cuCtxSetCurrent);
+  F(cuModuleLoadData); F(cuModuleGetFunction); F(cuLaunchKernel); F(cuCtxSynchronize);
   int device; H context, module, kernel; void *none[1];
-  if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context)) return 1;
-  if (cuModuleLoadData(&module, ".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n")) return 2;
+  if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context))
+    return 1;
+  if (cuModuleLoadData(&module, ".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n"))
+    return 2;
   if (cuModuleGetFunction(&kernel, module, "k")) return 3;
   return cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, (H)0, none, (H)0) || cuCtxSynchronize();
 }
 """
-FIRST_KERNEL = (
-    "import rawcuda; d = rawcuda.Device(0); "
-    "d.load('.version 6.3\\n.target sm_50\\n.address_size 64\\n.visible .entry k()\\n{\\n\\tret;\\n}\\n')['k'].launch(grid=1, block=1); "
-    "d.synchronize()"
-)
+
+
+def has_gpu() -> bool:
+    """Tell whether NVIDIA's driver is here and sees a device."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1" if sys.platform != "win32" else "nvcuda.dll")
+        count = ctypes.c_int()
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except (OSError, AttributeError):
+        return False
+
+
+def tell(what: str, value: float, unit: str, note: str = "") -> None:
+    """Print one result."""
+    print(f"{what:70}{value:>12.3f} {unit}{'   ' + note if note else ''}", flush=True)
 
 
 def seconds(work: Callable[[], object], finish: Callable[[], object], runs: int = 7) -> float:
-    """Return the median time of some work and its end, in seconds; each run is long enough to be timed."""
+    """Return the median time in seconds of some work and its end."""
     work(), finish()
     times = []
     for _ in range(runs):
@@ -61,29 +72,32 @@ def seconds(work: Callable[[], object], finish: Callable[[], object], runs: int 
     return statistics.median(times)
 
 
+class Setup:
+    """A device, a stream, and a launch of four arguments."""
+
+    def __init__(self) -> None:
+        self.device = rawcuda.Device(0)
+        self.stream = self.device.stream()
+        kernel = self.device.load(ptx(k=".param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n"))["k"]
+        self.launch = kernel.configure(grid=5, block=32, stream=self.stream)
+        self.arguments = [*(self.device.empty((64,), "float32") for _ in range(3)), 7]
+
+
 def launches(setup: Setup) -> None:
-    launch = setup.module["args4"].configure(grid=GRID, block=BLOCK, stream=setup.stream)
-    arguments = setup.arguments(4, setup.views)
+    """Time launches one after the other, and a launch with the wait for it."""
+    launch, arguments, wait = setup.launch, setup.arguments, setup.stream.synchronize
 
     def many() -> None:
         for _ in range(10_000):
             launch(*arguments)
 
-    took = seconds(many, setup.stream.synchronize)
-    tell(
-        {
-            "section": "gpu: launch rate",
-            "case": "rawcuda, 4 arguments",
-            "value": 10_000 / took / 1e6,
-            "unit": "million/s",
-        }
-    )
-    took = seconds(lambda: [(launch(*arguments), setup.stream.synchronize()) for _ in range(1000)], lambda: None) / 1000
-    tell({"section": "gpu: launch and wait", "case": "rawcuda, 4 arguments", "value": took * 1e6, "unit": "us"})
+    tell("launch rate, 4 arguments", 10_000 / seconds(many, wait) / 1e6, "million/s")
+    took = seconds(lambda: [(launch(*arguments), wait()) for _ in range(1000)], lambda: None)
+    tell("launch and wait", took * 1e3, "us")
 
 
 def first_kernel() -> None:
-    """Time whole processes, in turn: start to the end of the first kernel."""
+    """Time whole processes, from their start to the end of the first kernel."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     with tempfile.TemporaryDirectory() as folder:
         commands = {
@@ -101,25 +115,15 @@ def first_kernel() -> None:
                 subprocess.run(command, check=True)
                 times[name].append(time.perf_counter() - begun)
     for name, taken in times.items():
-        tell(
-            {
-                "section": "gpu: process start to the first finished kernel",
-                "case": name,
-                "value": statistics.median(taken) * 1e3,
-                "unit": "ms",
-            }
-        )
-    if "a C program" in times:
-        ratio = statistics.median([a / b for a, b in zip(times["rawcuda"], times["a C program"])])
-        tell({"section": "gpu: first kernel, to a C program", "case": "rawcuda", "value": ratio, "unit": "x"}, 1.1)
+        tell(f"process start to the first finished kernel: {name}", statistics.median(taken) * 1e3, "ms")
 
 
 def bandwidth(setup: Setup) -> float:
-    """Measure plain copies of 256 MiB; return the card's copy rate in GB/s, bytes read and written both counted."""
+    """Time plain copies of 256 MiB; return the device's own rate in GB/s, where bytes read and written both count."""
     device, stream, n = setup.device, setup.stream, 256 * MIB
     first, second = device.empty((n,), "uint8"), device.empty((n,), "uint8")
     pinned, pageable = device.allocate(n, kind="pinned").view(), bytearray(n)
-    rate = 0.0
+    rates = []
     for name, target, source, factor in (
         ("device to device", second, first, 2),
         ("pinned to device", first, pinned, 1),
@@ -127,45 +131,13 @@ def bandwidth(setup: Setup) -> float:
         ("pageable to device", first, pageable, 1),
     ):
         took = seconds(lambda: [rawcuda.copy(target, source, stream=stream) for _ in range(4)], stream.synchronize) / 4
-        tell(
-            {"section": "gpu: bandwidth", "case": f"rawcuda, {name}", "value": factor * n / took / 1e9, "unit": "GB/s"}
-        )
-        rate = rate or factor * n / took / 1e9
-    for peer in (_torch_copies, _cupy_copies):
-        try:
-            peer(n)
-        except Exception as error:
-            tell(
-                {
-                    "section": "gpu: bandwidth",
-                    "case": peer.__name__.strip("_"),
-                    "left_out": f"{type(error).__name__}: {error}".splitlines()[0],
-                }
-            )
-    return rate
+        rates.append(factor * n / took / 1e9)
+        tell(f"bandwidth: {name}", rates[-1], "GB/s")
+    return rates[0]
 
 
-def _torch_copies(n: int) -> None:
-    torch = import_module("torch")
-    first, second = torch.zeros(n, dtype=torch.uint8, device="cuda"), torch.zeros(n, dtype=torch.uint8, device="cuda")
-    pinned = torch.zeros(n, dtype=torch.uint8).pin_memory()
-    for name, target, source, factor in (
-        ("device to device", second, first, 2),
-        ("pinned to device", first, pinned, 1),
-    ):
-        took = seconds(lambda: [target.copy_(source, non_blocking=True) for _ in range(4)], torch.cuda.synchronize) / 4
-        tell({"section": "gpu: bandwidth", "case": f"torch, {name}", "value": factor * n / took / 1e9, "unit": "GB/s"})
-
-
-def _cupy_copies(n: int) -> None:
-    cupy = import_module("cupy")
-    first, second = cupy.zeros(n, cupy.uint8), cupy.zeros(n, cupy.uint8)
-    took = seconds(lambda: [cupy.copyto(second, first) for _ in range(4)], cupy.cuda.Device().synchronize) / 4
-    tell({"section": "gpu: bandwidth", "case": "cupy, device to device", "value": 2 * n / took / 1e9, "unit": "GB/s"})
-
-
-def strided(setup: Setup, card: float) -> None:
-    """Copy 256 MiB in layouts that no plain copy can do; the goal is 85 % of the card's rate from 4 bytes an element on."""
+def strided(setup: Setup, rate: float) -> None:
+    """Copy 256 MiB in layouts that no plain copy can do, beside torch and CuPy on the same memory."""
     for dtype, size in (("uint8", 1), ("uint16", 2), ("float32", 4), ("float64", 8), ("complex128", 16)):
         side = int((256 * MIB / size) ** 0.5) // 64 * 64
         edge = int((256 * MIB / size) ** (1 / 3)) // 16 * 16
@@ -180,90 +152,48 @@ def strided(setup: Setup, card: float) -> None:
             ("every second element", other, holes[:, ::2]),
             ("rows reversed", other, flat[::-1]),
         ):
-            took = (
-                seconds(
-                    lambda: [rawcuda.copy(target, source, stream=setup.stream) for _ in range(4)],
-                    setup.stream.synchronize,
-                )
-                / 4
-            )
-            rate = 2 * target.nbytes / took / 1e9
-            row = {
-                "section": "gpu: strided copy, of the card's rate",
-                "case": f"rawcuda, {name}, {size} bytes",
-                "value": rate / card,
-                "unit": "of the card's rate",
-                "rate": rate,
-            }
-            if size >= 4 and name != "every second element":  # (there the card reads twice as much)
-                row["goal_at_least"] = 0.85
-            tell(row)
+
+            def ours() -> None:
+                for _ in range(4):
+                    rawcuda.copy(target, source, stream=setup.stream)
+
+            took = seconds(ours, setup.stream.synchronize) / 4
+            note = "goal: at least 0.85" if size >= 4 and name != "every second element" else ""
+            what = f"strided copy: {name}, {size} bytes"
+            tell(what, 2 * target.nbytes / took / 1e9 / rate, "of the plain copy's rate", note)
             for peer in ("torch", "cupy"):
-                _peer_strided(peer, name, target, source, size, card)
+                try:
+                    took = peer_copy(peer, target, source)
+                    tell(f"{what}, {peer}", 2 * target.nbytes / took / 1e9 / rate, "of the plain copy's rate")
+                except Exception as error:
+                    print(f"left out: {what}, {peer}: {type(error).__name__}: {error}".splitlines()[0])
 
 
-def _peer_strided(peer: str, name: str, target: Any, source: Any, size: int, card: float) -> None:
-    """Have a peer copy between the very same memory, which it sees through DLPack."""
-    try:
-        module = import_module(peer)
-        to, from_ = module.from_dlpack(target), module.from_dlpack(source)
-        if peer == "torch":
-            took = seconds(lambda: [to.copy_(from_) for _ in range(4)], module.cuda.synchronize) / 4
-        else:
-            took = seconds(lambda: [module.copyto(to, from_) for _ in range(4)], module.cuda.Device().synchronize) / 4
-    except Exception as error:
-        tell(
-            {
-                "section": "gpu: strided copy, of the card's rate",
-                "case": f"{peer}, {name}, {size} bytes",
-                "left_out": f"{type(error).__name__}: {error}".splitlines()[0],
-            }
-        )
-        return
-    rate = 2 * target.nbytes / took / 1e9
-    tell(
-        {
-            "section": "gpu: strided copy, of the card's rate",
-            "case": f"{peer}, {name}, {size} bytes",
-            "value": rate / card,
-            "unit": "of the card's rate",
-            "rate": rate,
-        }
-    )
+def peer_copy(peer: str, target: Any, source: Any) -> float:
+    """Return the seconds in which a peer copies between the same memory, which it sees through DLPack."""
+    module = import_module(peer)
+    to, source = module.from_dlpack(target), module.from_dlpack(source)
+    if peer == "torch":
+        return seconds(lambda: [to.copy_(source) for _ in range(4)], module.cuda.synchronize) / 4
+    return seconds(lambda: [module.copyto(to, source) for _ in range(4)], module.cuda.Device().synchronize) / 4
 
 
 def allocation_and_graphs(setup: Setup) -> None:
+    """Time allocations in stream order, and the replay of recorded launches."""
     device, stream = setup.device, setup.stream
-    took = (
-        seconds(lambda: [device.allocate(MIB, stream=stream).close() for _ in range(1000)], stream.synchronize) / 1000
-    )
-    tell(
-        {
-            "section": "gpu: allocate and free 1 MiB in stream order",
-            "case": "rawcuda",
-            "value": took * 1e6,
-            "unit": "us",
-        }
-    )
-    launch = setup.module["args4"].configure(grid=GRID, block=BLOCK, stream=stream)
-    arguments = setup.arguments(4, setup.views)
+    took = seconds(lambda: [device.allocate(MIB, stream=stream).close() for _ in range(1000)], stream.synchronize)
+    tell("allocate and free 1 MiB in stream order", took * 1e3, "us")
     with stream.capture() as graph:
         for _ in range(100):
-            launch(*arguments)
+            setup.launch(*setup.arguments)
     took = seconds(lambda: [graph.launch(stream) for _ in range(20)], stream.synchronize) / 2000
-    tell(
-        {
-            "section": "gpu: replay of a graph of 100 launches, a launch",
-            "case": "rawcuda",
-            "value": took * 1e6,
-            "unit": "us",
-        }
-    )
+    tell("replay of a graph of 100 launches, one launch", took * 1e6, "us")
 
 
 def main() -> None:
+    """Measure everything; a part that fails is left out."""
     if not has_gpu():
-        sys.exit("no GPU: NVIDIA's driver is not here, or sees no device; what gpu.py measures, only a GPU can tell")
+        sys.exit("there is no GPU: NVIDIA's driver is missing, or sees no device")
     setup = Setup()
     for work in (
         lambda: launches(setup),
@@ -274,7 +204,7 @@ def main() -> None:
         try:
             work()
         except Exception as error:
-            tell({"section": "gpu", "case": "a part", "left_out": f"{type(error).__name__}: {error}".splitlines()[0]})
+            print(f"left out: {type(error).__name__}: {error}".splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -1,115 +1,99 @@
-"""Write docs/performance.md's tables from results: python3 -m benchmarks.report RESULTS.json ...
-
-What stands between <!-- measured --> and <!-- end --> is replaced; the rest of the page is written by hand.
-"""
+"""Word results: the matrix as text, and the tables of docs/performance.md."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-NAMED = (
-    "numpy",
-    "torch",
-    "jax",
-    "cuda-core",
-    "cuda-bindings",
-    "cupy",
-    "numba-cuda",
-    "tinygrad",
-    "warp-lang",
-    "apache-tvm-ffi",
-    "mpi4py",
-    "pycuda",
-)
+Result = dict[str, Any]
+WORST = 60  # how many rows the page names
 
 
-def number(row: dict[str, Any]) -> str:
-    """Word what a row measured: the ratio, or the value with its unit; of what is the measure of others, the time."""
-    if "ratio" in row and row["case"] != row["base"]:
-        low, high = row.get("ratio_quartiles", (row["ratio"],) * 2)
-        return f"{row['ratio']:.2f} ({low:.2f} to {high:.2f})"
-    return f"{row['value']:.1f} {row.get('unit', '')}" if "value" in row else f"{row['median_ns']:.0f} ns"
+def is_above(row: dict[str, Any]) -> bool:
+    """Tell whether a row is above its rule; one whose expression fails is."""
+    return "failed" in row or row.get("share", 0) > 1
 
 
-def table(results: list[dict[str, Any]], rows: dict[tuple[str, str], list[Any]], goals: bool) -> list[str]:
-    """Write a table: a line for each case, a column for each Python."""
-    head = ["path", "case", *(["goal"] if goals else []), *["Python " + result["python"] for result in results]]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for (section, case), found in rows.items():
-        goal = next((row["goal"] for row in found if row and "goal" in row), None)
-        cells = [
-            number(row)
-            + ("" if goal is None else " met" if row.get("ratio", row.get("value")) <= goal else " **not met**")
-            if row
-            else "-"
-            for row in found
-        ]
-        lines.append("| " + " | ".join([section, case, *([f"{goal}"] if goals else []), *cells]) + " |")
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the worst rows first: failures, then by the share of the limit, then those without a limit."""
+    return sorted(rows, key=lambda row: ("failed" not in row, "share" not in row, -row.get("share", row.get("ns", 0))))
+
+
+def number(value: float | None) -> str:
+    """Word nanoseconds."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def matrix(result: Result) -> list[str]:
+    """Return the matrix as lines, worst rows first, then how many rows of each family are above their rule."""
+    lines = [f"{'family':25}{'row':34}{'ns':>10}{'cuda.core':>11}{'ratio':>8}{'limit':>10}{'of limit':>10}"]
+    for row in in_order([row for row in result["rows"] if "left_out" not in row]):
+        line = f"{row['family'][:24]:25}{row['label'][:33]:34}"
+        if "failed" in row:
+            lines.append(f"{line} fails: {row['failed']}")
+            continue
+        ratio = f"{row['ratio']:.2f}" if "ratio" in row else "-"
+        share = f"{row['share']:.2f}" if "share" in row else "-"
+        line += (
+            f"{number(row['ns']):>10}{number(row['peer_ns']):>11}{ratio:>8}{number(row.get('limit_ns')):>10}{share:>10}"
+        )
+        lines.append(line + ("  over" if is_above(row) else ""))
+    lines.append("")
+    for row in result["rows"]:
+        if "left_out" in row:
+            lines.append(f"left out: {row['family']}: {row['label']}: {row['left_out']}")
+        elif row.get("peer_failed"):
+            lines.append(f"no comparison: {row['family']}: {row['label']}: {row['peer_failed']}")
+    lines += [f"missing: {library}: {why}" for library, why in result["missing"].items()]
+    lines += [
+        f"{family:25} {above} of {of} rows are above their rule" for family, (above, of) in counts(result).items()
+    ]
+    above, of = (sum(column) for column in zip(*counts(result).values())) if counts(result) else (0, 0)
+    lines.append(f"{'all':25} {above} of {of} rows are above their rule; measured in {result['took_s']:.0f} s")
     return lines
 
 
-def gather(results: list[dict[str, Any]], wanted: Any) -> dict[tuple[str, str], list[Any]]:
-    """Bring the rows of several runs together."""
-    keys = dict.fromkeys(
-        (row["section"], row["case"])
+def counts(result: Result) -> dict[str, tuple[int, int]]:
+    """Return, of each family, how many rows are above their rule, and how many have one."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in result["rows"]:
+        if "share" in row or "failed" in row:
+            above, of = found.get(row["family"], (0, 0))
+            found[row["family"]] = above + is_above(row), of + 1
+    return found
+
+
+def tables(results: list[Result]) -> list[str]:
+    """Return the tables of docs/performance.md: what was measured, a count per family, the rows above their rule."""
+    lines = [
+        f"- Python {result['python']}, {result['date']}, {result['machine']}; {', '.join(result['packages'])}"
         for result in results
-        for row in result["rows"]
-        if "left_out" not in row and wanted(row)
-    )
-    return {
-        key: [
-            next(
-                (row for row in result["rows"] if (row["section"], row["case"]) == key and "left_out" not in row), None
-            )
-            for result in results
-        ]
-        for key in keys
-    }
+    ]
+    head = " | ".join(f"Python {result['python']}" for result in results)
+    lines += ["", f"| rows above their rule | {head} |", "|---|" + "---|" * len(results)]
+    all_counts = [counts(result) for result in results]
+    for family in dict.fromkeys(name for one in all_counts for name in one):
+        cells = ["{} of {}".format(*one[family]) if family in one else "-" for one in all_counts]
+        lines.append(f"| {family} | {' | '.join(cells)} |")
+    by_key = [
+        {(row["family"], row["label"]): row for row in result["rows"] if "ns" in row or "failed" in row}
+        for result in results
+    ]
+    above = {key: row for found in by_key for key, row in found.items() if is_above(row)}
+    worst = sorted(above, key=lambda key: -max(one[key].get("share", 1e9) for one in by_key if key in one))
+    lines += ["", "| row above its rule | " + " | ".join(f"{head}: ns, of limit" for head in head.split(" | ")) + " |"]
+    lines += ["|---|" + "---|" * len(results)]
+    for key in worst[:WORST]:
+        cells = [cell(one.get(key)) for one in by_key]
+        lines.append(f"| {key[0]}: {key[1]} | {' | '.join(cells)} |")
+    if len(worst) > WORST:
+        lines += ["", f"The {len(worst) - WORST} rows that are nearest to their limits are not listed."]
+    return lines
 
 
-def main(paths: list[str]) -> None:
-    """Replace the tables of the page."""
-    results = [json.loads(Path(path).read_text()) for path in paths]
-    out = []
-    for result in results:
-        peers = ", ".join(peer for peer in result["peers"] if peer.startswith(NAMED))
-        out.append(
-            f"- Python {result['python']}, {result['date']}, {result['machine']}, {result['cores']} cores, "
-            f"{'a GPU' if result['gpu'] else 'the stub driver'}; {peers}"
-        )
-    out += ["", "### Goals", ""] + table(results, gather(results, lambda row: "goal" in row), True)
-    out += ["", "### Growth", ""] + table(
-        results, gather(results, lambda row: row["section"].startswith("growth")), False
-    )
-    out += ["", "### Everything else", ""] + table(
-        results,
-        gather(
-            results,
-            lambda row: "goal" not in row and not row["section"].startswith("growth") and row.get("ratio") != 1.0,
-        ),
-        False,
-    )
-    left = sorted(
-        {
-            f"{row['case']} ({row['section']}): {row['left_out'][:110]}"
-            for result in results
-            for row in result["rows"]
-            if "left_out" in row
-        }
-    )
-    out += ["", "### Left out", ""] + ["- " + line for line in left]
-    before, _, rest = PAGE.read_text().partition("<!-- measured -->\n")
-    PAGE.write_text(
-        before + "<!-- measured -->\n" + "\n".join(out) + "\n<!-- end -->" + rest.partition("<!-- end -->")[2]
-    )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def cell(row: dict[str, Any] | None) -> str:
+    """Word what was measured of a row that is above its rule in one of the results."""
+    if row is None:
+        return "-"
+    if "failed" in row:
+        return "fails"
+    return f"{number(row['ns'])}, {row['share']:.2f}" if "share" in row else number(row["ns"])

@@ -1,12 +1,12 @@
 /* A CUDA driver that does nothing, to measure what wrappers of it cost on a machine without a GPU.
  *
- * "Device memory" comes from malloc and copies are memcpy; a launch counts itself and, where stub_capture is set, keeps its
- * arguments, so that a benchmark can see that what it timed handed over the right values. A module's PTX is searched for
- * ".entry" lines, for the sizes of a kernel's parameters; a kernel that is not found there has N of 8 bytes, by its name argsN.
- * Every other entry point answers success and does nothing: generic.c, written by stub.py, has them as weak symbols.
+ * Device, pinned and managed memory come from three reserved ranges of addresses, so that the driver can say of any address what
+ * it is; copies are memcpy, fills do nothing, a launch counts itself. A module is the text that it was loaded from: its PTX is
+ * searched for the sizes of a kernel's parameters. Every other entry point returns success and does nothing: stub.py writes
+ * generic.c, which has them as weak symbols. Allocations are not thread-safe: the matrix runs in one thread.
  *
- * It does not pass for NVIDIA's driver: the CUDA runtime asks for private tables to check that, and is told that there are
- * none. What goes through the runtime (CuPy's RawKernel, Warp's allocations) therefore does not start on this.
+ * It does not pass for NVIDIA's driver. The CUDA runtime asks for private tables to check that, and is told that there are none,
+ * so what goes through the runtime (CuPy's RawKernel, Warp's allocations, torch's CUDA tensors) does not start on this driver.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,19 +14,58 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef void *H;                             /* any handle */
 typedef uint64_t P;                          /* CUdeviceptr */
 #define ENTRY __attribute__((visibility("default"))) int
 #define AT(address) ((void *)(uintptr_t)(address))
 
-__attribute__((visibility("default"))) uint64_t stub_launches, stub_arguments[64];
-__attribute__((visibility("default"))) int stub_capture;      /* how many arguments to keep */
-__attribute__((visibility("default"))) unsigned stub_extents[7];
+__attribute__((visibility("default"))) uint64_t stub_launches;   /* how many launches there were */
 
+/* -- memory: blocks of powers of two from a range per kind, with a free list per size */
+
+enum { DEVICE, PINNED, MANAGED, KINDS };
+#define RANGE ((uint64_t)4 << 30)
+#define HEADER 256
+struct block { struct block *next; int size_class, kind; };
+static struct { char *base; uint64_t used; struct block *free[32]; } ranges[KINDS];
+
+static int allocate(P *p, size_t n, int kind) {
+  int c = 8;                                 /* at least 256 bytes */
+  while (c < 31 && ((size_t)1 << c) < n) c++;
+  struct block *b = ranges[kind].free[c];
+  if (b) ranges[kind].free[c] = b->next;
+  else {
+    if (!ranges[kind].base) {
+      void *made = mmap(NULL, RANGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (made == MAP_FAILED) return 2;
+      ranges[kind].base = made;
+    }
+    if (n > ((size_t)1 << c) || ranges[kind].used + HEADER + ((uint64_t)1 << c) > RANGE) return 2;
+    b = (struct block *)(ranges[kind].base + ranges[kind].used);
+    ranges[kind].used += HEADER + ((uint64_t)1 << c);
+    b->size_class = c;
+    b->kind = kind;
+  }
+  *p = (uintptr_t)b + HEADER;
+  return 0;
+}
+static int release(P p) {
+  if (!p) return 0;
+  struct block *b = AT(p - HEADER);
+  b->next = ranges[b->kind].free[b->size_class];
+  ranges[b->kind].free[b->size_class] = b;
+  return 0;
+}
+static int kind_of(P p) {                    /* -1 is memory that the driver does not know */
+  for (int kind = 0; kind < KINDS; kind++)
+    if (ranges[kind].base && p - (uintptr_t)ranges[kind].base < RANGE) return kind;
+  return -1;
+}
 
 struct kernel { char name[128]; int count; int sizes[80]; };
-static char context[256], pool[64];
+static char context[256], pools[KINDS];
 static __thread H current, stack[64];
 static __thread int depth;
 
@@ -77,9 +116,15 @@ ENTRY cuDeviceGetAttribute(int *v, int which, int d) {
   for (unsigned i = 0; i < sizeof known / sizeof *known; i++) if (known[i][0] == which) *v = known[i][1];
   return 0;
 }
-ENTRY cuDeviceGetDefaultMemPool(H *p, int d) { *p = pool; return 0; }
-ENTRY cuDeviceGetMemPool(H *p, int d) { *p = pool; return 0; }
-ENTRY cuMemPoolCreate(H *p, const void *props) { *p = pool; return 0; }
+ENTRY cuDeviceGetDefaultMemPool(H *p, int d) { *p = &pools[DEVICE]; return 0; }
+ENTRY cuDeviceGetMemPool(H *p, int d) { *p = &pools[DEVICE]; return 0; }
+static int pool_for(H *p, int allocation, int location) {  /* allocation 2 is managed; location 1 is a device */
+  *p = &pools[allocation == 2 ? MANAGED : location == 1 ? DEVICE : PINNED];
+  return 0;
+}
+ENTRY cuMemPoolCreate(H *p, const int *properties) { return pool_for(p, properties[0], properties[2]); }
+ENTRY cuMemGetDefaultMemPool(H *p, const int *location, int allocation) { return pool_for(p, allocation, *location); }
+ENTRY cuMemGetMemPool(H *p, const int *location, int allocation) { return pool_for(p, allocation, *location); }
 ENTRY cuMemPoolGetAttribute(H p, int which, void *v) { *(uint64_t *)v = 0; return 0; }
 ENTRY cuDeviceCanAccessPeer(int *v, int a, int b) { *v = 0; return 0; }
 
@@ -102,17 +147,19 @@ ENTRY cuCtxGetStreamPriorityRange(int *low, int *high) { *low = 0; *high = -5; r
 
 /* -- streams and events */
 
-ENTRY cuStreamCreate(H *s, unsigned f) { *s = malloc(16); return 0; }
-ENTRY cuStreamCreateWithPriority(H *s, unsigned f, int p) { *s = malloc(16); return 0; }
+static int *recording(H s) { static int never; return (uintptr_t)s > 2 ? s : &never; }    /* a stream is one int: 1 while it is captured */
+ENTRY cuStreamCreate(H *s, unsigned f) { *s = calloc(1, 16); return 0; }
+ENTRY cuStreamCreateWithPriority(H *s, unsigned f, int p) { return cuStreamCreate(s, f); }
+ENTRY cuStreamBeginCapture_v2(H s, int mode) { *recording(s) = (uintptr_t)s > 2; return 0; }
 ENTRY cuStreamDestroy_v2(H s) { if ((uintptr_t)s > 2) free(s); return 0; }
 ENTRY cuStreamGetCtx(H s, H *c) { *c = context; return 0; }
 ENTRY cuStreamGetCtx_v2(H s, H *c, H *green) { *c = context; *green = NULL; return 0; }
 ENTRY cuStreamGetDevice(H s, int *d) { *d = 0; return 0; }
 ENTRY cuStreamGetFlags(H s, unsigned *f) { *f = 1; return 0; }
 ENTRY cuStreamGetPriority(H s, int *p) { *p = 0; return 0; }
-ENTRY cuStreamIsCapturing(H s, int *state) { *state = 0; return 0; }
+ENTRY cuStreamIsCapturing(H s, int *state) { *state = *recording(s); return 0; }
 ENTRY cuStreamGetCaptureInfo_v2(H s, int *state, uint64_t *id, H *g, void *d, size_t *n) {
-  *state = 0; if (id) *id = 0; if (g) *g = NULL; if (n) *n = 0; return 0; }
+  *state = *recording(s); if (id) *id = *state; if (g) *g = NULL; if (n) *n = 0; return 0; }
 ENTRY cuStreamGetCaptureInfo_v3(H s, int *state, uint64_t *id, H *g, void *d, void *e, size_t *n) {
   return cuStreamGetCaptureInfo_v2(s, state, id, g, d, n); }
 ENTRY cuEventCreate(H *e, unsigned f) { *e = malloc(16); return 0; }
@@ -137,9 +184,10 @@ ENTRY cuModuleGetFunction(H *f, H m, const char *name) {
   snprintf(entry, sizeof entry, ".entry %s(", name);
   const char *at = strstr(m, entry), *end = at ? strchr(at, ')') : NULL;
   if (at)
-    while ((at = strstr(at, ".param .")) && at < end && k->count < 80) {
+    while ((at = strstr(at, ".param .")) && at < end && k->count < 80) {       /* .param .u64 a   .param .align 8 .b8 t[24] */
       at += 8;
-      k->sizes[k->count++] = strstr(at, "64") == at + 1 ? 8 : 4;
+      const char *last = strpbrk(at, ",)"), *array = strchr(at, '[');
+      k->sizes[k->count++] = array && array < last ? atoi(array + 1) : strncmp(at, "align", 5) ? atoi(at + 1) / 8 : 8;
     }
   else if (!strncmp(name, "args", 4))
     for (k->count = atoi(name + 4); k->count > 80; ) k->count = 80;
@@ -147,6 +195,7 @@ ENTRY cuModuleGetFunction(H *f, H m, const char *name) {
   *f = k;
   return 0;
 }
+ENTRY cuModuleGetGlobal_v2(P *p, size_t *n, H m, const char *name) { if (n) *n = 256; return allocate(p, 256, DEVICE); }
 ENTRY cuLibraryGetKernel(H *f, H l, const char *name) { return cuModuleGetFunction(f, l, name); }
 ENTRY cuKernelGetFunction(H *f, H k) { *f = k; return 0; }
 ENTRY cuKernelGetLibrary(H *l, H k) { *l = calloc(1, 64); return 0; }
@@ -163,7 +212,8 @@ ENTRY cuFuncGetParamInfo(H f, size_t which, size_t *offset, size_t *size) {
   size_t at = 0;
   if ((int)which >= k->count) return 1;
   for (size_t i = 0; i <= which; i++) {
-    at = (at + k->sizes[i] - 1) / k->sizes[i] * k->sizes[i];
+    size_t alignment = k->sizes[i] > 8 ? 8 : k->sizes[i];
+    at = (at + alignment - 1) / alignment * alignment;
     *offset = at;
     at += k->sizes[i];
   }
@@ -178,32 +228,44 @@ ENTRY cuOccupancyMaxPotentialBlockSize(int *g, int *b, H f, H c, size_t s, int l
 /* -- memory */
 
 ENTRY cuMemGetInfo_v2(size_t *f, size_t *t) { *f = (size_t)79 << 30; *t = (size_t)80 << 30; return 0; }
-ENTRY cuMemAlloc_v2(P *p, size_t n) { *p = (uintptr_t)malloc(n); return 0; }
-ENTRY cuMemAllocAsync(P *p, size_t n, H s) { return cuMemAlloc_v2(p, n); }
-ENTRY cuMemAllocFromPoolAsync(P *p, size_t n, H q, H s) { return cuMemAlloc_v2(p, n); }
-ENTRY cuMemAllocManaged(P *p, size_t n, unsigned f) { return cuMemAlloc_v2(p, n); }
-ENTRY cuMemAllocHost_v2(void **p, size_t n) { *p = malloc(n); return 0; }
-ENTRY cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return 0; }
+ENTRY cuMemAlloc_v2(P *p, size_t n) { return allocate(p, n, DEVICE); }
+ENTRY cuMemAllocAsync(P *p, size_t n, H s) { return allocate(p, n, DEVICE); }
+ENTRY cuMemAllocFromPoolAsync(P *p, size_t n, H pool, H s) { return allocate(p, n, (char *)pool - pools); }
+ENTRY cuMemAllocManaged(P *p, size_t n, unsigned f) { return allocate(p, n, MANAGED); }
+ENTRY cuMemAllocHost_v2(P *p, size_t n) { return allocate(p, n, PINNED); }
+ENTRY cuMemHostAlloc(P *p, size_t n, unsigned f) { return allocate(p, n, PINNED); }
 ENTRY cuMemHostGetDevicePointer_v2(P *p, void *h, unsigned f) { *p = (uintptr_t)h; return 0; }
-ENTRY cuMemFree_v2(P p) { free(AT(p)); return 0; }
-ENTRY cuMemFreeAsync(P p, H s) { free(AT(p)); return 0; }
-ENTRY cuMemFreeHost(void *p) { free(p); return 0; }
-ENTRY cuMemGetAddressRange_v2(P *b, size_t *n, P p) { if (b) *b = p; if (n) *n = 64; return 0; }
-ENTRY cuPointerGetAttribute(void *v, int which, P p) {
-  switch (which) {                           /* context, memory type 2 (device), device, host, buffer id, managed, ordinal ... */
-  case 1: *(H *)v = context; break;
-  case 2: *(unsigned *)v = 2; break;
-  case 3: case 4: case 11: *(P *)v = p; break;
-  case 7: *(uint64_t *)v = 7; break;
-  case 12: *(size_t *)v = 64; break;
-  case 13: *(unsigned *)v = 1; break;
-  case 17: *(H *)v = pool; break;
+ENTRY cuMemFree_v2(P p) { return release(p); }
+ENTRY cuMemFreeAsync(P p, H s) { return release(p); }
+ENTRY cuMemFreeHost(void *p) { return release((uintptr_t)p); }
+ENTRY cuMemGetAddressRange_v2(P *b, size_t *n, P p) {
+  int kind = kind_of(p);                     /* a whole range passes for one allocation */
+  if (kind < 0) return 1;
+  if (b) *b = (uintptr_t)ranges[kind].base;
+  if (n) *n = RANGE;
+  return 0;
+}
+static int fact(void *v, int which, P p, int kind) {
+  switch (which) {           /* context, memory type (1 host, 2 device), device and host address, id, managed, ordinal, range, mapped, pool */
+  case 1: *(H *)v = kind < 0 ? NULL : context; break;
+  case 2: *(unsigned *)v = kind < 0 ? 0 : kind == PINNED ? 1 : 2; break;
+  case 3: *(P *)v = kind < 0 ? 0 : p; break;
+  case 4: *(P *)v = kind == PINNED || kind == MANAGED ? p : 0; break;
+  case 7: *(uint64_t *)v = kind < 0 ? 0 : 7; break;
+  case 8: *(unsigned *)v = kind == MANAGED; break;
+  case 9: *(int *)v = kind < 0 ? -2 : 0; break;
+  case 11: *(P *)v = kind < 0 ? 0 : (uintptr_t)ranges[kind].base; break;
+  case 12: *(size_t *)v = kind < 0 ? 0 : RANGE; break;
+  case 13: *(unsigned *)v = kind >= 0; break;
+  case 17: *(H *)v = kind < 0 ? NULL : &pools[kind]; break;
   default: *(unsigned *)v = 0;
   }
   return 0;
 }
+ENTRY cuPointerGetAttribute(void *v, int which, P p) { return kind_of(p) < 0 ? 1 : fact(v, which, p, kind_of(p)); }
 ENTRY cuPointerGetAttributes(unsigned n, int *which, void **v, P p) {
-  for (unsigned i = 0; i < n; i++) cuPointerGetAttribute(v[i], which[i], p);
+  int kind = kind_of(p);
+  for (unsigned i = 0; i < n; i++) fact(v[i], which[i], p, kind);
   return 0;
 }
 static int copy(P d, P s, size_t n) { memcpy(AT(d), AT(s), n); return 0; }
@@ -218,24 +280,21 @@ ENTRY cuMemcpyDtoDAsync_v2(P d, P s, size_t n, H q) { return copy(d, s, n); }
 
 /* -- launches */
 
-static int note(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H f, void **params, void **extra) {
+ENTRY cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **params, void **extra) {
   stub_launches++;
-  if (__builtin_expect(stub_capture, 0)) {
-    unsigned extents[7] = {gx, gy, gz, bx, by, bz, shared};
-    struct kernel *k = f;
-    memcpy(stub_extents, extents, sizeof extents);
-    memset(stub_arguments, 0, sizeof stub_arguments);
-    for (int i = 0; params && i < stub_capture && i < 64 && i < k->count; i++) memcpy(&stub_arguments[i], params[i], k->sizes[i]);
-  }
   return 0;
 }
-ENTRY cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **params, void **extra) {
-  return note(gx, gy, gz, bx, by, bz, shared, f, params, extra);
-}
 ENTRY cuLaunchCooperativeKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **params) {
-  return note(gx, gy, gz, bx, by, bz, shared, f, params, NULL);
+  stub_launches++;
+  return 0;
 }
-struct config { unsigned gx, gy, gz, bx, by, bz, shared; H stream; void *attributes; unsigned count; };
-ENTRY cuLaunchKernelEx(const struct config *c, H f, void **params, void **extra) {
-  return note(c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, f, params, extra);
-}
+ENTRY cuLaunchKernelEx(const void *config, H f, void **params, void **extra) { stub_launches++; return 0; }
+
+/* -- graphs */
+
+ENTRY cuGraphCreate(H *g, unsigned f) { *g = malloc(16); return 0; }
+ENTRY cuGraphDestroy(H g) { free(g); return 0; }
+ENTRY cuStreamEndCapture(H s, H *g) { *recording(s) = 0; return cuGraphCreate(g, 0); }
+ENTRY cuGraphInstantiateWithFlags(H *x, H g, uint64_t f) { return cuGraphCreate(x, 0); }
+ENTRY cuGraphInstantiateWithParams(H *x, H g, void *p) { return cuGraphCreate(x, 0); }
+ENTRY cuGraphExecDestroy(H x) { free(x); return 0; }

@@ -63,10 +63,6 @@ def build(folder: Path) -> Path | None:
         )
         objects.append(str(target))
     subprocess.run([compiler, "-shared", "-Wl,-soname,libcuda.so.1", "-o", str(made), *objects, "-ldl"], check=True)
-    floor = folder / "libfloor.so"
-    subprocess.run(
-        [compiler, "-O2", "-fPIC", "-shared", "-Wall", "-o", str(floor), str(HERE / "floor.c"), "-ldl"], check=True
-    )
     return made
 
 

@@ -1,10 +1,14 @@
-"""What the package weighs: import time, modules, memory, the wheel. Run by __main__.py."""
+"""Weigh the package: python3 -m benchmarks.weight prints the time of its import, its memory, and the size of its files.
+
+Each import runs in a process of its own that finds compiled modules, in an order that changes from round to round. Peers
+are those that are installed in the environment of this interpreter.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -12,25 +16,21 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from .timing import tell
-
 HERE = Path(__file__).resolve().parent
-OURS = {"rawcuda": "import rawcuda", "rawcuda, view used once": "import rawcuda; rawcuda.view(bytearray(8))"}
-PEERS = {
+ROUNDS = 9
+IMPORTS = {
     "ctypes": "import ctypes",
+    "rawcuda": "import rawcuda",
+    "rawcuda and a first view": "import rawcuda; rawcuda.view(bytearray(8))",
+    "rawcuda and Device": "import rawcuda; rawcuda.Device",
     "numpy": "import numpy",
     "cuda.bindings": "import cuda.bindings.driver",
     "cuda.core": "import cuda.core",
-    "cupy": "import cupy",
-    "numba-cuda": "from numba import cuda",
-    "pycuda": "import pycuda.driver",
-    "warp": "import warp",
-    "tinygrad": "import tinygrad.runtime.ops_cuda",
-    "mpi4py": "from mpi4py import MPI",
-    "tvm-ffi": "import tvm_ffi",
-    "torch": "import torch",
     "jax": "import jax",
+    "torch": "import torch",
 }
+FIRST_VIEW_MS = 5.0  # the most that import and a first view may take more than ctypes
+WHEEL_KB = 800
 PROBE = """
 import sys, time
 before = len(sys.modules)
@@ -42,82 +42,62 @@ print(took * 1e3, len(sys.modules) - before, int(peak[0]) / 1024)
 """
 
 
-def once(statement: str, cache: str) -> tuple[float, float, float]:
-    """Import in a process of its own; return milliseconds, modules more, MiB of memory at the most."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(statement)],
-        capture_output=True,
-        text=True,
-        env={**env, "PYTHONPYCACHEPREFIX": cache},
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    ms, modules, mib = map(float, done.stdout.split()[-3:])
-    return ms, modules, mib
+def once(statement: str, cache: str) -> list[float]:
+    """Import in a process of its own; return milliseconds, how many modules came, and the most MiB of memory."""
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONPYCACHEPREFIX": cache}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-c", PROBE.format(statement)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=True)
+    return [float(word) for word in done.stdout.split()[-3:]]
 
 
-def imports() -> None:
-    """Time imports, interleaved in a shuffled order: a small process runs slower just after a large one."""
-    rounds = int(os.environ.get("IMPORT_ROUNDS", "9"))
+def imports() -> dict[str, list[float]]:
+    """Return the medians of each import that can be done here."""
+    found: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as cache:
-        found: dict[str, list[tuple[float, float, float]]] = {}
-        for name, statement in {**OURS, **PEERS}.items():
-            try:
-                once(statement, cache)  # writes the .pyc files, too
-                found[name] = []
-            except RuntimeError as error:
-                tell({"section": "weight: import", "case": name, "left_out": str(error)})
-        for turn in range(rounds):
+        for name in IMPORTS:
+            package = name.split()[0].partition(".")[0]
+            if importlib.util.find_spec(package):
+                try:
+                    once(IMPORTS[name], cache)  # writes the compiled modules
+                    found[name] = []
+                except subprocess.CalledProcessError:
+                    print(f"{name}: its import fails")
+        for turn in range(ROUNDS):
             for name in random.Random(turn).sample(list(found), len(found)):
-                found[name].append(once({**OURS, **PEERS}[name], cache))
-    floor = statistics.median(row[2] for row in found["ctypes"])
-    goals = {"rawcuda": 5.0, "rawcuda, view used once": 10.0}
-    for name, measured in found.items():
-        ms, modules, mib = (statistics.median(column) for column in zip(*measured))
-        tell({"section": "weight: import", "case": name, "value": ms, "unit": "ms"}, goals.get(name))
-        tell(
-            {"section": "weight: modules more", "case": name, "value": modules, "unit": "modules"},
-            25 if name == "rawcuda" else None,
-        )
-        tell(
-            {"section": "weight: memory more than ctypes", "case": name, "value": mib - floor, "unit": "MiB"},
-            2 if name == "rawcuda" else None,
-        )
+                found[name].append(once(IMPORTS[name], cache))
+    return {name: [statistics.median(column) for column in zip(*rows)] for name, rows in found.items()}
 
 
-def package() -> None:
-    """Weigh the source files, and a zip of them, which is what a wheel is."""
+def zipped() -> tuple[float, float]:
+    """Return the kilobytes of the package's files, and of a zip of them, which is what a wheel is."""
     files = [
-        path
-        for path in (HERE.parent / "rawcuda").rglob("*")
-        if path.is_file() and not re.search(r"__pycache__|\.pyc$", str(path))
+        path for path in (HERE.parent / "rawcuda").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ]
     with tempfile.TemporaryDirectory() as folder:
         packed = Path(folder) / "package.zip"
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:
                 archive.write(path, path.relative_to(HERE.parent))
-        tell(
-            {
-                "section": "weight: wheel",
-                "case": "rawcuda, its files compressed",
-                "value": packed.stat().st_size / 1000,
-                "unit": "kB",
-            },
-            400,
-        )
-    tell(
-        {
-            "section": "weight: installed",
-            "case": "rawcuda",
-            "value": sum(path.stat().st_size for path in files) / 1e6,
-            "unit": "MB",
-        },
-        1.5,
+        return sum(path.stat().st_size for path in files) / 1000, packed.stat().st_size / 1000
+
+
+def main() -> None:
+    """Print the tables."""
+    measured = imports()
+    floor = measured["ctypes"]
+    print(f"{'import':28}{'ms':>8}{'over ctypes':>14}{'modules':>10}{'MiB over ctypes':>18}")
+    for name, (ms, modules, mib) in measured.items():
+        line = f"{name:28}{ms:>8.1f}{ms - floor[0]:>14.1f}{modules:>10.0f}{mib - floor[2]:>18.1f}"
+        if name == "rawcuda and a first view":
+            line += f"   limit {FIRST_VIEW_MS} ms" + ("  over" if ms - floor[0] > FIRST_VIEW_MS else "")
+        print(line)
+    installed, wheel = zipped()
+    print(
+        f"files {installed:.0f} kB, zipped {wheel:.0f} kB   limit {WHEEL_KB} kB"
+        + ("  over" if wheel > WHEEL_KB else "")
     )
 
 
 if __name__ == "__main__":
-    imports()
-    package()
+    main()

@@ -2,15 +2,17 @@
 
 What it is   the façade: every public name, imported when it is first used (PEP 562), and the choice of the driver.
 What not     importing it loads no library, reads no environment and changes nothing.
-Read next    cuda_h.py (the driver's functions, as C has them), driver.py (the call)
+Read next    headers/cuda_h.py (the driver's functions, as C declares them), driver.py (the call)
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# public name: the module that has it
+# public name: the module that defines it
 _HOMES = {
+    "use": "driver",
+    "trace": "tools.traces",
     "Device": "gpu.device",
     "devices": "gpu.device",
     "synchronize": "gpu.device",
@@ -19,7 +21,7 @@ _HOMES = {
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
     "Graph": "gpu.graph",
-    "Module": "gpu.kernels.kernel",
+    "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -43,7 +45,9 @@ _HOMES = {
     "PtxError": "errors",
 }
 
-__all__ = [*_HOMES, "cu", "trace", "use"]
+__all__ = [*_HOMES, "cu"]
+
+_LEFT_OUT = ""  # in a vendored part: what is said of a name that it lacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +56,8 @@ if TYPE_CHECKING:
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import copy as copy
     from .arrays.strided import view as view
-    from .driver import Driver, Library
+    from .driver import Driver
+    from .driver import use as use
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
     from .errors import ContextLost as ContextLost
@@ -73,53 +78,39 @@ if TYPE_CHECKING:
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
-    from .gpu.kernels.kernel import Module as Module
+    from .gpu.kernels.module import Module as Module
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
     from .tools.explaining import explain as explain
-    from .tracing import Trace
+    from .library import Library
+    from .tools.traces import trace as trace
 
     cu: Driver
 
 
-def use(driver: str | Library) -> None:
-    """Choose the driver, before the first call.
-
-    driver  "nvidia" (the default), "emulator", an absolute path, or a library object with address(symbol)
-    raises  RuntimeError  a driver is in use already
-            ValueError    a name that is none of these
-    """
-    from .driver import is_loaded
-    from .driver import use as choose
-
-    choose(open_emulator() if driver == "emulator" and not is_loaded() else driver)
-
-
-def trace(to: Any = None, *, form: str | None = None) -> Trace:
-    """Listen to each driver call and protocol step, in a with block.
-
-    to    None for standard error; a text file; a path; a list, which gets the events; or a function of one event
-    form  "log" lines for people; "jsonl" an object a line; "chrome" a file that Perfetto and chrome://tracing open;
-          "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
-    """
-    from .tracing import Trace
-
-    return Trace(to, form=form)
-
-
-def open_emulator() -> Library:
-    """Make the emulator that the environment describes, else a plain one."""
+def _open_emulator() -> Library:
+    """Make the emulator that the environment describes, else a plain one: driver.py asks for it through doors.py."""
     from .emulator import Emulator
 
     emulator: Library = Emulator.from_environment()
     return emulator
 
 
+def _picture(view: StridedView) -> str | None:
+    """Draw a view for a notebook; None in a vendored part, which has no pictures. Views ask for it through doors.py."""
+    try:
+        from .tools.pictures import view_picture
+    except (ImportError, NotImplementedError):
+        return None
+    drawn: str = view_picture(view)
+    return drawn
+
+
 def __getattr__(name: str) -> Any:
-    if name == "cu":
+    if name == "cu" and name in __all__:
         from .driver import InUse
 
         value: Any = InUse()
@@ -128,10 +119,11 @@ def __getattr__(name: str) -> Any:
 
         value = getattr(import_module("." + _HOMES[name], __name__), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """List the public names; what else is in this module's namespace is for its own use."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

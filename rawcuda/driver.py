@@ -16,7 +16,7 @@ import sys
 import time
 from functools import partial
 
-from . import locate, tracing
+from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
@@ -24,14 +24,9 @@ from .owned import outdate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn, Protocol
+    from typing import Any, Callable, NoReturn
 
-    class Library(Protocol):
-        """What a driver is made of."""
-
-        def address(self, symbol: str) -> int | None:
-            """Return the address of an exported symbol, or None."""
-
+    from .library import Library
 
 __all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
 
@@ -256,15 +251,18 @@ _chosen: Library | str | None = None
 _current: Driver | None = None
 
 
-def use(driver: Library | str) -> None:
+def use(driver: str | names.Library) -> None:
     """Choose the driver, before the first call.
 
-    driver  "nvidia", an absolute path, or a library object; the façade adds "emulator"
+    driver  "nvidia" (the default), "emulator", an absolute path, or a library object: anything with a method
+            address(symbol) -> int | None
     raises  RuntimeError  a driver is in use already
-            ValueError    a name that is none of these
+            ValueError    another name, or a path that is not absolute
             TypeError     an object without address()
     """
     global _chosen
+    if isinstance(driver, str) and driver == "emulator" and _current is None:
+        driver = doors.facade()._open_emulator()
     with _lock:
         if _current is not None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
@@ -336,9 +334,8 @@ def _named_outside() -> Library | str:
     """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
     name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
-        from . import open_emulator  # only the façade knows the emulator
-
-        return open_emulator()
+        emulator: Library = doors.facade()._open_emulator()
+        return emulator
     if name and name != "nvidia" and not os.path.isabs(name):
         raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
     return name or "nvidia"

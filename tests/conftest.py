@@ -196,7 +196,7 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
         choosing.learn = lambda kind: None
         module("arrays.strided").learn = lambda kind: None
         module("protocols.buffer").peeking = False
-        module("gpu.kernels.compiled_launch").enabled = False
+        module("gpu.kernels.source").enabled = False
         module("tracing").careful.append("plain")
         for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
             module(room).shortcuts = False

@@ -9,6 +9,7 @@ Read next    exporting.py, copying.py
 
 from __future__ import annotations
 
+from .. import doors
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
@@ -173,11 +174,8 @@ class StridedView(Description):
         )
 
     def _repr_svg_(self) -> str | None:
-        try:
-            from ..tools.pictures import view_picture
-        except (ImportError, NotImplementedError):  # a copy of this package without pictures
-            return None
-        return view_picture(self)
+        picture: str | None = doors.facade()._picture(self)
+        return picture
 
     def _repr_html_(self) -> str | None:
         from html import escape

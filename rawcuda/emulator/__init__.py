@@ -60,7 +60,7 @@ class Emulator:
             raise ValueError(f"devices={devices}: 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: 50 to 999, as in .target sm_90")
-        from . import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
+        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
         from .thunks import ENTRIES, serve
 
@@ -147,7 +147,7 @@ class Emulator:
 
         raises  KeyboardInterrupt  the call was ended by Ctrl-C, which could not leave it
         """
-        self._machine.interrupt.claim()
+        self._machine.interrupts.claim()
         return self._machine.explain(code)
 
     def live_handles(self) -> dict[str, int]:
@@ -155,7 +155,8 @@ class Emulator:
 
         What belongs to a context that an error has lost is not counted; of primary contexts, each retain is.
         """
-        return self._machine.live()
+        with self._machine.lock:
+            return self._machine.live()
 
     def __repr__(self) -> str:
         seed = f" seed {self.seed}" if self.mode == "random" else ""

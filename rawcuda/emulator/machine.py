@@ -18,19 +18,19 @@ import threading
 
 from .codes import STICKY, Refused
 from .queues import Event, HostThread, Queues, Stream
+from .recovery import Interrupts
 from .space import Space
-from .thunks import Interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
-    from .graphs import Capture
+    from .entries.graphs import Capture
     from .space import Allocation
 
     T = TypeVar("T")
 
-__all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding", "Unlocked"]
+__all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
@@ -224,7 +224,7 @@ class Machine:
         self.progress, self.dump = progress, dump
         self.print_leaks = False
         self.architecture = 90  # sm_90
-        self.interrupt = Interrupt()
+        self.interrupts = Interrupts()
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
@@ -234,10 +234,6 @@ class Machine:
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
-
-    def unlocked(self) -> Unlocked:
-        """Return a with block in which other threads may call."""
-        return Unlocked(self)
 
     # -- handles
 
@@ -346,6 +342,25 @@ class Machine:
         if holding.pool is not None:
             holding.pool.used -= allocation.size
 
+    def repair(self) -> None:
+        """Correct what an interrupted call can have left inconsistent: captures, and the sums of allocated bytes."""
+        contexts = [thing for thing in self.handles.values() if isinstance(thing, Context)]
+        streams = [stream for context in contexts for stream in context.streams.values()]
+        for capture in {*self.captures, *(stream.capture for stream in streams if stream.capture is not None)}:
+            capture.repair(streams)
+        for context in contexts:
+            context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
+        holdings = [holding for context in contexts for holding in context.holdings.values()]
+        for device in self.devices:
+            flavours = ("device", "pool")
+            device.used = sum(
+                holding.allocation.size
+                for holding in holdings
+                if holding.context.device is device and holding.flavour in flavours
+            )
+        for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
+            pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
+
     # -- what people read
 
     def report(self, code: int, text: str) -> None:
@@ -385,32 +400,6 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
-
-
-class Unlocked:
-    """A with block that opens the machine's lock, and surely has it again at its end."""
-
-    __slots__ = ("_machine", "_nested")
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._nested = False
-
-    def __enter__(self) -> None:
-        lock = self._machine.lock
-        lock.release()
-        self._nested = lock._is_owned()  # type: ignore[attr-defined]
-
-    def __exit__(self, *exception: object) -> None:
-        lock = self._machine.lock
-        if self._nested:  # inside another call of this thread's, which keeps the lock
-            lock.acquire()
-            return
-        while not lock._is_owned():  # type: ignore[attr-defined]
-            try:
-                lock.acquire()
-            except KeyboardInterrupt:  # it came while waiting, or just after: the loop knows which
-                self._machine.interrupt.defer()
 
 
 def _caller() -> str:

@@ -18,6 +18,7 @@ Read next    machine.py, streams.py
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import queue
 import random
@@ -26,6 +27,7 @@ import time
 from collections import deque
 
 from .codes import Refused
+from .recovery import RUNNING, is_outside, recover
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-    from .graphs import Capture
+    from .entries.graphs import Capture
     from .machine import Context, Machine
 
 __all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
@@ -45,12 +47,13 @@ _PATIENCE = 0.1  # seconds for which eager mode waits for work that another thre
 class Work:
     """One piece of work: `run` does it, after its stream's earlier work and everything in `after`."""
 
-    __slots__ = ("run", "name", "kind", "stream", "after", "done", "time_ns")
+    __slots__ = ("run", "name", "kind", "stream", "after", "runner", "begun", "done", "time_ns")
 
     def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
         self.after: list[Work] = []
-        self.done = False
+        self.runner = 0  # the thread that runs it; 0 for the thread of host functions
+        self.begun = self.done = False
         self.time_ns = 0
 
     def __repr__(self) -> str:
@@ -115,7 +118,6 @@ class Queues:
         self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
-        self._kernels = threading.Lock()
         self._late: list[Callable[[], None]] = []  # what waits for the end of the kernel that asked for it
         self._kernel_thread = 0  # the thread that runs a kernel now
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
@@ -273,40 +275,56 @@ class Queues:
             self._execute(work)
 
     def _execute(self, work: Work) -> None:
-        """Run a piece of work here and now; in a context that is lost, only take it off its queue."""
+        """Run a piece of work here and now; in a context that is lost, only take it off its queue.
+
+        An interrupt and a lack of memory are not handled here: `repair` finishes the work, or leaves it in its queue.
+        """
         context = work.stream.context
+        work.runner = threading.get_ident()
         work.stream.running = work
         try:
             if not context.state:
                 if work.kind == KERNEL:
-                    self._run_unlocked(work)
+                    self.run_unlocked(work)
                 else:
+                    work.begun = True
                     work.run()
         except Fault as fault:
             context.lose(fault.code, fault.report)
-        except KeyboardInterrupt:
-            self._machine.report(999, f"{work.name!r} was interrupted: what it should have done is done in part")
+        except MemoryError:
             raise
         except Exception as caught:
+            if is_outside(caught):
+                raise
             self._machine.kept_exceptions.append(caught)
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
-        finally:
-            self.finish(work)
+        self.finish(work)
         while self._late and not self.inside_kernel():
-            self._late.pop(0)()
+            self._late[0]()
+            del self._late[:1]
 
     def after_kernel(self, run: Callable[[], None]) -> None:
-        """Do something once the kernel that this call came out of has ended."""
+        """Call a function once the kernel that this call came out of has ended; after an interrupt, perhaps twice."""
         self._late.append(run)
 
-    def _run_unlocked(self, work: Work) -> None:
-        with self._machine.unlocked():
-            with self._kernels:
-                self._kernel_thread = threading.get_ident()
-                try:
-                    work.run()
-                finally:
-                    self._kernel_thread = 0
+    def run_unlocked(self, work: Work) -> None:
+        """Run work while other threads may call; a kernel also waits until no other kernel runs."""
+        lock = self._machine.lock
+        lock.release()
+        try:
+            if work.kind == KERNEL:
+                with RUNNING:
+                    self._kernel_thread = threading.get_ident()
+                    try:
+                        work.begun = True
+                        work.run()
+                    finally:
+                        self._kernel_thread = 0
+            else:
+                work.begun = True
+                work.run()
+        finally:
+            lock.acquire()
 
     def inside_kernel(self) -> bool:
         """Tell whether this call came out of a kernel's run: a collection in it can run anybody's __del__.
@@ -316,9 +334,11 @@ class Queues:
         return self._kernel_thread == threading.get_ident()
 
     def finish(self, work: Work) -> None:
-        """Mark work as done, and tell those who wait."""
+        """Mark work as done, and tell the threads that wait."""
         stream = work.stream
         work.time_ns = time.perf_counter_ns()
+        work.done = True
+        work.run, work.after = _nothing, []  # releases what they refer to
         stream.running = None
         if stream.queue and stream.queue[0] is work:
             stream.queue.popleft()
@@ -326,8 +346,6 @@ class Queues:
                 self._busy.pop(stream, None)
                 if stream.closed:
                     stream.context.streams.pop(stream.ident, None)
-        work.done = True
-        work.run, work.after = _nothing, []  # what it held can go
         if self._waiting:
             self._changed.notify_all()
 
@@ -339,6 +357,57 @@ class Queues:
             if head is None:
                 return
             self._start(head)
+
+    # -- after an interrupt
+
+    def repair(self, running: set[Work]) -> None:
+        """Correct what an interrupted call of this thread can have left inconsistent.
+
+        Work that had begun is finished, though it is done in part. Work that had not begun stays in its queue. Work that
+        was not in a queue yet is dropped.
+
+        shape   running: the work that calls further down this thread's stack run
+        """
+        me = threading.get_ident()
+        if not running and self._kernel_thread == me:
+            self._kernel_thread = 0
+        contexts = [thing for thing in self._machine.handles.values() if hasattr(thing, "per_thread")]
+        streams = {stream for context in contexts for stream in context.streams.values()}
+        for stream in streams | set(self._busy):
+            work = stream.running
+            if work is not None and work not in running:
+                if work.kind == HOST and not work.runner:
+                    left = work not in self._machine.host_thread.given
+                else:
+                    left = work.runner == me
+                if left:
+                    self._stop(work)
+            self._repair_queue(stream)
+        self._machine.host_thread.ring()
+        self._changed.notify_all()
+
+    def _stop(self, work: Work) -> None:
+        """Stop regarding work as running: its call was interrupted."""
+        if work.begun and not work.done:
+            self._machine.report(999, f"{work.name!r} was interrupted: what it should have done is done in part")
+            work.done = True
+        work.stream.running = None
+
+    def _repair_queue(self, stream: Stream) -> None:
+        """Make the queue of a stream agree with what its work says of itself."""
+        while stream.queue and stream.queue[0].done:
+            stream.queue.popleft()
+        last = stream.last
+        if last is not None and last is not stream.running and last not in stream.queue:
+            last.done = True
+        if stream.queue:
+            stream.last = stream.queue[-1]
+            self._busy[stream] = None
+        if stream.queue or stream.running is not None:
+            return
+        self._busy.pop(stream, None)
+        if stream.closed:
+            stream.context.streams.pop(stream.ident, None)
 
 
 def _nothing() -> None:
@@ -361,36 +430,54 @@ class HostThread:
 
     def __init__(self, machine: Machine) -> None:
         self.ident = 0
+        self.given: deque[Work] = deque()  # what it runs now, and what comes after
         self._machine = machine
-        self._given: queue.SimpleQueue[Work] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._started = False
+        self._duty = threading.Lock()
 
     def give(self, work: Work) -> None:
         """Run a piece of work in this thread, after what it was given before."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="host functions", daemon=True)
+        self.given.append(work)
+        self.ring()
+
+    def ring(self) -> None:
+        """Make the thread look at what it was given; an interrupt can make this necessary a second time."""
+        if not self.given:
+            return
+        if not self._started:
             try:
-                self._thread.start()
+                _thread.start_new_thread(self._serve, ())
             except RuntimeError:  # the interpreter is ending and starts no more threads
-                self._thread = None
-                self._run(work)
+                self._run_here()
                 return
-        self._given.put(work)
+            self._started = True
+        self._bell.put(None)
 
     def _serve(self) -> None:
+        if not self._duty.acquire(False):  # an interrupt came between starting a thread and noting it: one is enough
+            return
         self.ident = threading.get_ident()
         while True:
-            work = self._given.get()
-            work.run()
-            with self._machine.lock:
-                self._machine.queues.finish_host(work)
+            self._bell.get()
+            while self.given:
+                work = self.given[0]
+                try:
+                    work.begun = True
+                    work.run()
+                    with self._machine.lock:
+                        self.given.popleft()
+                        self._machine.queues.finish_host(work)
+                except BaseException as caught:
+                    self._machine.kept_exceptions.append(caught)
+                    recover(self._machine)
 
-    def _run(self, work: Work) -> None:
-        """Run a piece of work in the calling thread, with the lock open and calls refused."""
+    def _run_here(self) -> None:
+        """Run the newest piece of work in the calling thread, with the lock open and calls refused."""
+        work = self.given.pop()
         before, self.ident = self.ident, threading.get_ident()
         try:
-            with self._machine.unlocked():
-                work.run()
+            self._machine.queues.run_unlocked(work)
         finally:
             self.ident = before
         self._machine.queues.finish_host(work)

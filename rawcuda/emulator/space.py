@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import threading
 from bisect import bisect_right, insort
 from collections import deque
 
@@ -138,7 +139,7 @@ class Allocation:
     def close(self) -> None:
         """End this allocation: every view into it that the emulator took refuses from now on."""
         self.alive = False
-        for view, _, _ in self._views.values():
+        for view, _, _ in list(self._views.values()):
             view.release()
         self._views.clear()
         try:
@@ -155,8 +156,9 @@ class Space:
         self.watch = watch  # whether device memory remembers what was written, and kernels are checked for it
         self.warnings: list[str] = []  # what was found and not refused
         self.told: set[tuple[str, int]] = set()  # the places in generated code where it was found
+        self.lock = threading.RLock()  # held while allocations change: kernels allocate and free, too
         self._next = FIRST_ADDRESS
-        self._bases: list[int] = []
+        self._bases: list[int] = []  # the keys of _live in order; _ordered() repairs it after an interrupt
         self._live: dict[int, Allocation] = {}
         self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
         self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
@@ -178,8 +180,9 @@ class Space:
         except (MemoryError, OverflowError, OSError, ValueError) as reason:
             raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
         step = max(alignment, 1)
-        base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple: aligned to no more
-        self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+        with self.lock:
+            base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple: aligned to no more
+            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
         made = Allocation(base, size, kind, data, label, None)
         if self.watch and poison and size <= POISONED_UP_TO:
             made.written = bytearray(size)
@@ -219,22 +222,42 @@ class Space:
 
         raises  Fault   an unknown address, one inside an allocation, or a second free (1)
         """
-        gone = self._live.pop(base, None)
+        with self.lock:
+            bases = self._ordered()
+            gone = self._live.pop(base, None)
+            if gone is not None:
+                del bases[bisect_right(bases, base) - 1]
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
-        del self._bases[bisect_right(self._bases, base) - 1]
         self._graves.append((base, gone.size, gone.describe() + _made(gone)))
         if gone._keep is not None:
             self._quarantine.append(gone._keep)
         gone.close()
 
     def find(self, address: int) -> Allocation | None:
-        """Give the live allocation that contains address, or None."""
-        at = bisect_right(self._bases, address) - 1
-        if at < 0:
-            return None
-        found = self._live[self._bases[at]]
-        return found if address - found.base < found.size else None
+        """Return the live allocation that contains address, or None.
+
+        Kernels look addresses up without the lock while other threads allocate and free. An allocation that contains the
+        address is the right one whatever changed meanwhile; any other answer is checked again with the lock held.
+        """
+        bases = self._bases
+        try:
+            found = self._live.get(bases[bisect_right(bases, address) - 1])
+        except IndexError:  # the list became shorter
+            found = None
+        if found is not None and 0 <= address - found.base < found.size:
+            return found
+        with self.lock:
+            bases = self._ordered()
+            at = bisect_right(bases, address) - 1
+            found = self._live[bases[at]] if at >= 0 else None
+        return found if found is not None and address - found.base < found.size else None
+
+    def _ordered(self) -> list[int]:
+        """Return the bases of all allocations in order; called with the lock held."""
+        if len(self._bases) != len(self._live):  # an interrupt came between two changes
+            self._bases = sorted(self._live)
+        return self._bases
 
     def window(self, address: int, nbytes: int) -> memoryview:
         """Give nbytes of memory from address on, for reading and writing.
@@ -249,7 +272,8 @@ class Space:
 
     def live(self) -> list[Allocation]:
         """List the allocations there are, by address."""
-        return [self._live[base] for base in self._bases]
+        with self.lock:
+            return [self._live[base] for base in self._ordered()]
 
     def explain(self, address: int, nbytes: int) -> str:
         """Say in words where an address lies, as an error report needs it."""
@@ -268,13 +292,14 @@ class Space:
         return f"{text}: {self._neighbour(address, nbytes)}"
 
     def _neighbour(self, address: int, nbytes: int) -> str:
-        at = bisect_right(self._bases, address) - 1
         choices = []
+        live = self.live()
+        at = bisect_right([each.base for each in live], address) - 1
         if at >= 0:
-            below = self._live[self._bases[at]]
+            below = live[at]
             choices.append((address - below.base - below.size, "past the end of", below))
-        if at + 1 < len(self._bases):
-            above = self._live[self._bases[at + 1]]
+        if at + 1 < len(live):
+            above = live[at + 1]
             choices.append((above.base - address, "before the start of", above))
         near = [choice for choice in choices if choice[0] < GAP]
         if not near:
@@ -285,13 +310,15 @@ class Space:
         return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}{_made(which)}"
 
     def _overlapping(self, address: int, size: int) -> Allocation | None:
-        at = bisect_right(self._bases, address + size - 1) - 1
-        if at < 0:
-            return None
-        found = self._live[self._bases[at]]
-        return found if found.base + found.size > address else None
+        with self.lock:
+            bases = self._ordered()
+            at = bisect_right(bases, address + size - 1) - 1
+            found = self._live[bases[at]] if at >= 0 else None
+        return found if found is not None and found.base + found.size > address else None
 
     def _enter(self, made: Allocation) -> Allocation:
-        insort(self._bases, made.base)
-        self._live[made.base] = made
+        with self.lock:
+            bases = self._ordered()
+            self._live[made.base] = made
+            insort(bases, made.base)
         return made

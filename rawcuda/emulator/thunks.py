@@ -16,7 +16,6 @@ Read next    machine.py, then a room of entry points, such as streams.py
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import os
 import re
@@ -25,7 +24,7 @@ import sys
 import threading
 
 from .codes import NAMES, Refused
-from .space import Fault
+from .recovery import answer, covered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ __all__ = [
     "entry",
     "serve",
     "parse",
-    "Interrupt",
     "Location",
     "out",
     "put_int",
@@ -64,7 +62,7 @@ __all__ = [
     "take",
 ]
 
-_OUT_OF_MEMORY, _NOT_INITIALIZED, _NOT_PERMITTED, _UNKNOWN = 2, 3, 800, 999
+_NOT_INITIALIZED, _NOT_PERMITTED = 3, 800
 
 
 class Location(ctypes.Structure):
@@ -173,12 +171,15 @@ def _keep_for_ever(thing: Any) -> None:
 
 
 def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
-    """Wrap an entry so that it always returns a code: what leaves a callback in any other way is lost, and the caller
-    would read whatever the stack held, which is often 0."""
-    function, free, lock, worker = served.function, served.free, machine.lock, machine.host_thread
+    """Wrap an entry so that it always returns a code.
+
+    What leaves a callback in any other way is lost, and the caller would read whatever the stack held, which is often 0.
+    The try statement comes first, so that it covers the whole function (see `covered`).
+    """
+    function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
     getpid, get_ident = os.getpid, threading.get_ident
 
-    def call(*arguments: Any) -> int:
+    def call_entry(*arguments: Any) -> int:
         try:
             if free:
                 code = function(machine, *arguments)
@@ -191,10 +192,14 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
                     code = function(machine, *arguments)
             return 0 if code is None else _checked(code)
         except BaseException as caught:
-            return _answer(machine, served, caught)
+            try:
+                return answer(machine, name, caught)
+            except BaseException as again:  # an interrupt that came while the first exception was being answered
+                return answer(machine, name, again)
 
-    call.__name__ = call.__qualname__ = served.name
-    return call
+    made: Any = covered(call_entry)  # type: ignore[arg-type]
+    made.__name__ = made.__qualname__ = name
+    return made  # type: ignore[no-any-return]
 
 
 def _checked(code: int) -> int:
@@ -202,52 +207,6 @@ def _checked(code: int) -> int:
     if code not in NAMES:
         raise ValueError(f"{code!r} is no CUresult")
     return code
-
-
-def _answer(machine: Machine, served: Entry, caught: BaseException) -> int:
-    """Return the code for what was raised in an entry; keep what nobody meant to raise."""
-    if isinstance(caught, (Refused, Fault)):
-        return machine.refuse(caught.code, caught.report)
-    if isinstance(caught, MemoryError):
-        return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
-    if isinstance(caught, KeyboardInterrupt):
-        machine.interrupt.defer()  # delivered again once the caller is back in its own Python code
-    else:
-        machine.kept_exceptions.append(caught)
-        machine.report(_UNKNOWN, f"{served.name} failed inside the emulator: {caught!r}")
-    return _UNKNOWN
-
-
-class Interrupt:
-    """A Ctrl-C that came inside a thunk, to be delivered again after the thunk has returned.
-
-    Nothing can be raised through the C caller. So a helper thread waits until the call is surely over and interrupts the
-    main thread again. A client that asks for an explanation of the failed call gets it sooner: `claim` raises there.
-    """
-
-    def __init__(self) -> None:
-        self._pending = False
-
-    def defer(self, seconds: float = 0.05) -> None:
-        """Arrange for the interrupt to come again."""
-        self._pending = True
-        timer = threading.Timer(seconds, self._deliver)
-        timer.daemon = True
-        try:
-            timer.start()
-        except RuntimeError:  # the interpreter is ending: nobody is left to interrupt
-            pass
-
-    def _deliver(self) -> None:
-        if self._pending:
-            self._pending = False
-            _thread.interrupt_main()
-
-    def claim(self) -> None:
-        """Raise the pending interrupt, if there is one, here and now."""
-        if self._pending and threading.current_thread() is threading.main_thread():
-            self._pending = False
-            raise KeyboardInterrupt
 
 
 # -- words of C memory; in the 64-bit ABIs a pointer and size_t have 8 bytes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..arrays.strided import StridedView
     from .context import PrimaryContext
-    from .kernels.kernel import Module
+    from .kernels.module import Module
     from .memory import Memory
     from .stream import Event, Stream
 
@@ -213,7 +213,7 @@ class Device(Owned):
 
     def load(self, code: str | bytes | os.PathLike[str]) -> Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
-        from .kernels.kernel import Module
+        from .kernels.module import Module
 
         return Module(self, code)
 

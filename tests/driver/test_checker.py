@@ -187,7 +187,7 @@ def test_a_vector_that_begins_inside() -> None:
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_an_endless_loop_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module("emulator.ptx.machine").Limits.__init__, "__defaults__", (40_000, 50, 0.0))
+    monkeypatch.setattr(module("emulator.ptx.running.machine").Limits.__init__, "__defaults__", (40_000, 50, 0.0))
     bench = Bench(LOOPS[name])
     assert bench.run() == 702
     assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 
 import pytest
@@ -362,7 +363,7 @@ def test_a_bug_of_the_emulator_in_a_kernel_is_kept_and_loses_the_context():
     client = Client()
     machine = client.emulator._machine
     with machine.lock:
-        machine.queues.submit(machine.handles[client.context].legacy, lambda: 1 // 0, "something")
+        machine.queues.submit(machine.handles[client.context].legacy, functools.partial(divmod, 1, 0), "something")
     assert client.code("cuCtxSynchronize") == 719
     assert [type(kept) for kept in client.emulator.kept_exceptions] == [ZeroDivisionError]
 

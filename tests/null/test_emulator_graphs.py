@@ -13,7 +13,7 @@ from tests.subject import module
 
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 OUT = ctypes.c_uint64()
-graphs, queues = module("emulator.graphs"), module("emulator.queues")
+graphs, queues = module("emulator.entries.graphs"), module("emulator.queues")
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
 

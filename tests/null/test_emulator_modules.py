@@ -12,7 +12,7 @@ import pytest
 from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
 from tests.subject import module
 
-words, images = module("emulator.thunks"), module("emulator.modules")
+words, images = module("emulator.thunks"), module("emulator.entries.modules")
 OUT = ctypes.c_uint64()
 INFO, INFO_SIZE, ERROR, ERROR_SIZE, WALL_TIME = 3, 4, 5, 6, 2
 NAMES = {"store", "step", "spin", "nothing", "small", "exact", "trap", "wild"}
@@ -270,7 +270,7 @@ def test_occupancy(client, threads, shared, blocks):
 
 def test_occupancy_is_bound_by_registers():
     """64 registers a thread: 2048 a warp, 16384 a quarter, so 8 warps a quarter, 32 in all: 4 blocks of 256 threads."""
-    occupancy = module("emulator.launches")
+    occupancy = module("emulator.entries.launches")
 
     class Entry:
         static_shared, registers = 0, 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import operator
 import os
 import shutil
 import signal
@@ -44,8 +45,7 @@ def _served(client, function, *, free=False):
         (None, 0, None),
         (0, 0, None),
         (600, 600, None),
-        (ZeroDivisionError("oops"), 999, ZeroDivisionError),
-        (SystemExit(3), 999, SystemExit),
+        (operator.truediv, 999, TypeError),
         (MemoryError(), 2, None),
         (1 << 40, 999, ValueError),
         (-1, 999, ValueError),
@@ -58,7 +58,7 @@ def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
             raise answer
         return answer
 
-    assert _served(client, function, free=free)(1) == code
+    assert _served(client, answer if callable(answer) else function, free=free)(1) == code
     left = [type(exception) for exception in client.emulator.kept_exceptions]
     client.emulator.kept_exceptions.clear()
     assert left == ([kept] if kept else [])

@@ -16,10 +16,10 @@ import pytest
 
 from tests.subject import FOLDER, NAME, rawcuda
 
-# The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and all of the
-# floors below.
+# The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and
+# all of the floors below.
 FLOORS = (
-    ("", "errors doors owned tracing locate"),
+    ("", "library errors doors names owned tracing locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -32,7 +32,7 @@ FLOORS = (
     ("arrays", "host_copy strided copying exporting exchange_table"),
     ("gpu", "context device stream memory ordering cuda_side"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
-    ("gpu.kernels", "signature image arguments launch compiled_launch kernel"),
+    ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
     ("gpu", "graph"),
 )
 ORDER = {
@@ -41,15 +41,16 @@ ORDER = {
     for place, room in enumerate(rooms.split())
 }
 
-# Imports inside a function that point upwards, each with its reason.
+# Imports inside a function that point upwards, each with its reason: the two of doors.py, which every room may use.
 UPWARDS = {
-    "doors": {"gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver"},
-    "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
-    "tracing": {"tools.trace_forms": "what a trace is written as is loaded when one is started"},
+    "doors": {
+        "gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver",
+        "": "the emulator and the pictures of a view are asked for at the façade, which alone knows them",
+    },
     "gpu.device": {
         "gpu.stream": "Device.stream() and event() reach up",
         "gpu.memory": "Device.allocate() reaches up",
-        "gpu.kernels.kernel": "Device.load() reaches up",
+        "gpu.kernels.module": "Device.load() reaches up",
     },
     "gpu.stream": {"gpu.graph": "Stream.capture() reaches up"},
     "protocols.choosing": {
@@ -63,7 +64,6 @@ UPWARDS = {
         "gpu.copies.device_copy": "a copy that was done before has a short way",
         "gpu.ordering": "a view of a view may be for another stream",
         "gpu.stream": "a stream given from outside is read",
-        "tools.pictures": "a notebook asks a view for its picture",
     },
     "arrays.copying": {
         "gpu.copies.device_copy": "device memory takes part",
@@ -109,6 +109,8 @@ def imports(name: str) -> Iterator[Import]:
     def walk(node: ast.AST, late: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             yield from (Import("/" + alias.name, late, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node).startswith("import_module(__package__"):
+            yield Import("", late, node.lineno)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield Import("/" + str(node.module), late, node.lineno)
         elif isinstance(node, ast.ImportFrom):
@@ -181,10 +183,79 @@ def test_every_permission_is_used() -> None:
     assert not stale, stale
 
 
+def test_only_the_two_doors_lead_upwards() -> None:
+    upwards = [f"{name} -> {target or 'the façade'}" for name, targets in UPWARDS.items() for target in targets]
+    assert len(upwards) <= 2, f"at most two imports may point upwards: {upwards}"
+
+
+def calls(name: str) -> Iterator[tuple[str, int]]:
+    """Yield what a module calls, as it is written, and the line."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node.lineno
+
+
+# Rooms that import a module by a name that they work out: from the façade's table, from the command line.
+MAY_IMPORT_BY_NAME = {"", "doors", "names", "__main__", "tools.commands.inspect"}
+
+
+def test_nothing_is_imported_past_the_table() -> None:
+    """An import that `ast` cannot read, or a module that is found in sys.modules, would be in no table."""
+    wrong = [
+        f"{PATHS[name]}:{line}: {function}"
+        for name in PATHS
+        if name not in MAY_IMPORT_BY_NAME
+        for function, line in calls(name)
+        if function.rpartition(".")[2] in ("import_module", "__import__")
+    ]
+    for name, path in PATHS.items():
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if re.search(r"sys\.modules(\.get\(|\[)[^)\]]*__(package|name)__", line):
+                wrong.append(f"{path}:{number}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_source_is_executed_in_one_place_outside_the_emulator() -> None:
+    places = [
+        f"{PATHS[name]}:{line}"
+        for name in PATHS
+        if not name.startswith("emulator")
+        for function, line in calls(name)
+        if function == "exec" or function == "eval" and name != "tools.commands.inspect"  # the user's own expression
+    ]
+    assert len(places) <= 1, places
+
+
+def test_no_function_is_changed_while_it_can_be_called() -> None:
+    wrong = []
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            targets = (
+                node.targets
+                if isinstance(node, (ast.Assign, ast.Delete))
+                else [node.target]
+                if isinstance(node, (ast.AugAssign, ast.AnnAssign))
+                else []
+            )
+            changed = [ast.unparse(target) for each in targets for target in ast.walk(each)]
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("setattr", "object.__setattr__"):
+                changed += [ast.unparse(argument) for argument in node.args]
+            text = " ".join(changed)
+            if re.search(r"__(code|closure|globals)__|cell_contents", text):
+                wrong.append(f"{PATHS[name]}:{node.lineno}: {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_floor_says_what_it_is() -> None:
+    for folder in {folder for folder, _ in FLOORS} | {"emulator", "tools", "tools.commands"}:
+        text = ast.get_docstring(TREES[folder]) or ""
+        assert "What it is" in text, f"the __init__ of {folder or 'the package'} does not say what it is"
+
+
 def test_a_folder_has_at_most_a_dozen_rooms() -> None:
     count: dict[str, int] = {}
     for name in PATHS:
-        if not is_folder(name) and not name.startswith("emulator"):
+        if not is_folder(name):
             folder = name.rpartition(".")[0]
             count[folder] = count.get(folder, 0) + 1
     assert max(count.values()) <= 12, count
@@ -245,7 +316,12 @@ def test_a_public_module_says_what_is_public(name: str) -> None:
     if name.rpartition(".")[2].startswith("_") or side_room(name) and "." in name:  # private, or inside a side room
         return
     listed = [
-        node for node in TREES[name].body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        node
+        for node in TREES[name].body
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "__all__"
+        or isinstance(node, ast.AnnAssign)
+        and ast.unparse(node.target) == "__all__"
     ]
     is_empty = all(isinstance(node, (ast.Expr, ast.ImportFrom)) for node in TREES[name].body)
     assert listed or is_empty, f"{PATHS[name]} has no __all__"

@@ -95,7 +95,7 @@ def text(blocks: list[list[int]], waits: bool) -> str:
     "seeds", [range(start, start + 60) for start in range(0, 360, 60)], ids=lambda seeds: str(seeds[0])
 )
 def test_random_graphs(seeds: range, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = module("emulator.ptx.unit")
+    unit = module("emulator.ptx.translating.unit")
     nested = 0
     for seed in seeds:
         blocks = graph(seed)

@@ -15,8 +15,8 @@ import pytest
 from tests.null.test_ptx_mutants import ours, verdict
 from tests.subject import module
 
-forms = module("emulator.ptx.forms")
-TABLE = module("emulator.ptx.opcodes").TABLE
+forms = module("emulator.ptx.translating.forms")
+TABLE = module("emulator.ptx.translating.opcodes").TABLE
 
 REGISTERS = {16: "%h", 32: "%r", 64: "%rd", 128: "%q", 8: "%h", 1: "%p"}
 DECLARED = (
@@ -33,7 +33,7 @@ KNOWN = {"testp", "vabsdiff4", "mad24", "bar", "barrier", "fma", "fns", "isspace
 
 def register(type: str, pick: random.Random) -> str:
     """Name a register of a type."""
-    stem = {"f32": "%f", "f64": "%fd"}.get(type) or REGISTERS[module("emulator.ptx.syntax").BITS.get(type, 32)]
+    stem = {"f32": "%f", "f64": "%fd"}.get(type) or REGISTERS[module("emulator.ptx.reading.syntax").BITS.get(type, 32)]
     return stem + str(pick.randrange(1, 4))
 
 

@@ -300,8 +300,8 @@ def test_what_cannot_be_is_refused_at_once(tmp_path):
         (5, None, TypeError, "a path, a list or None, not int"),
         (b"path", None, TypeError, "not bytes"),
         (None, "xml", ValueError, "'log', 'jsonl', 'chrome', 'svg'"),
-        (print, "log", ValueError, "takes the events themselves"),
-        ([], "svg", ValueError, "takes the events themselves"),
+        (print, "log", ValueError, "receives the events themselves"),
+        ([], "svg", ValueError, "receives the events themselves"),
     ):
         with pytest.raises(error, match=text):
             rawcuda.trace(to, form=form)
@@ -327,7 +327,7 @@ def test_a_trace_can_run_again_but_not_twice_at_once():
     trace = rawcuda.trace(events)
     with trace:
         some_work()
-        with pytest.raises(RuntimeError, match="runs already"), trace:
+        with pytest.raises(RuntimeError, match="running already"), trace:
             pass
     with trace:
         some_work()
@@ -356,7 +356,7 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
         import sys
         from tests.subject import NAME, rawcuda
         rawcuda.view(bytearray(8))
-        rooms = {f"{NAME}.{room}" for room in ("tools.trace_forms", "tools.pictures", "tools.explaining")}
+        rooms = {f"{NAME}.{room}" for room in ("tools.traces", "tools.trace_forms", "tools.pictures", "tools.explaining")}
         assert not rooms & set(sys.modules) and "json" not in sys.modules, rooms & set(sys.modules)
         with rawcuda.trace([]):
             rawcuda.view(bytearray(8))

@@ -6,9 +6,11 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import textwrap
 import zipfile
 from pathlib import Path
+from types import FrameType
 from typing import Callable
 
 import pytest
@@ -71,11 +73,12 @@ def test_a_part_has_its_own_files_unchanged(told: Told, tmp_path: Path, name: st
     if name == "dlpack":
         assert made == {"__init__.py"} and copied["__init__.py"] == whole["dlpack.py"] and len(copied) <= 6
     else:
-        stand_ins = {path for path in copied if b"was left out" in copied[path] and path in made}
+        stand_ins = {path for path in copied if b"was left out of this copy" in copied[path] and path in made}
         assert made - stand_ins == {"__init__.py"}
-        assert vendor.PARTS[name][0].replace(".", "/") + ".py" in copied
-        assert {path[:-3] for path in stand_ins} <= set(vendor.PARTS[name][1].split())
-    assert "headers/cuda_h.py" in copied or name != "driver"
+        roots, left_out, _ = vendor.PARTS[name]
+        assert {root.replace(".", "/") + ".py" for root in roots} <= set(copied) - stand_ins
+        assert all(path.endswith(".pyi") or path.startswith((*left_out, "library")) for path in stand_ins)
+    assert "headers/cuda_h.py" in copied or name not in ("driver", "gpu")
     assert "It is unchanged" in told("--check", tmp_path / "taken")
 
 
@@ -121,19 +124,47 @@ AT_WORK = {
         assert view.download().tolist() == view.tolist() and ours.view(view.memoryview()).shape == (2, 3)
         class OnDevice:
             __cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
-        for reach in (lambda: ours.view(OnDevice()), lambda: ours.cu, lambda: ours.use("emulator")):
+        for kind, reach in (
+            (NotImplementedError, lambda: ours.view(OnDevice())),
+            (AttributeError, lambda: ours.cu),
+            (AttributeError, lambda: ours.use("emulator")),
+            (AttributeError, lambda: ours.Device(0)),
+            (NotImplementedError, lambda: ours.trace(form="log")),
+        ):
             try:
                 reach()
-            except NotImplementedError as error:
+            except kind as error:
                 assert "the part 'view' only" in str(error), error
             else:
                 raise AssertionError(reach)
+        assert not hasattr(ours, "Device") and ours.view(b"").__class__._repr_svg_(view) is None
         heard = []
         with ours.trace(heard):
             ours.view(ours.view(values))
         assert [step.protocol for step in heard]
         from taken import *
         assert StridedView is ours.StridedView
+    """,
+    "gpu": """
+        import taken as ours
+        for kind, text, reach in (
+            (NotImplementedError, "taken.emulator was left out", lambda: ours.use("emulator")),
+            (NotImplementedError, "taken.tools.trace_forms was left out", lambda: ours.trace()),
+            (AttributeError, "'explain': this copy", lambda: ours.explain(3)),
+        ):
+            try:
+                reach()
+            except kind as error:
+                assert text in str(error) and "the part 'gpu' only" in str(error), error
+            else:
+                raise AssertionError(reach)
+        assert ours.view(b"abc").tolist() == [97, 98, 99] and ours.view(b"abc")._repr_svg_() is None
+        heard = []
+        with ours.trace(heard):
+            ours.view(ours.view(bytearray(4)).__dlpack__(max_version=(1, 0)))
+        assert heard
+        from taken import *
+        assert Device is ours.Device
     """,
     "driver": """
         import taken as ours, ctypes
@@ -169,6 +200,52 @@ def test_a_part_works_alone_in_a_bare_interpreter(told: Told, python: Python, tm
         flags=("-I", "-S"),
     )
     assert result.returncode == 0 and not result.stderr, result.stderr
+
+
+def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, python: Python, tmp_path: Path) -> None:
+    """Here the emulator of another copy, as it could be any object with address()."""
+    told(tmp_path / "taken", "--only", "gpu")
+    told(tmp_path / "whole")
+    result = python(
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import array, taken as ours
+        from whole.emulator import Emulator
+        from whole.tools.commands.kernels import VECTOR_ADD
+        ours.use(Emulator())
+        device = ours.Device(0)
+        values = array.array("f", range(100))
+        a, c = device.upload(values), device.empty(100, "float32")
+        with device.load(VECTOR_ADD) as module, device.stream() as stream:
+            module["vector_add"].launch(a, a, c, 100, grid=1, block=128, stream=stream)
+            stream.synchronize()
+        assert c.tolist() == [2 * x for x in values]
+        with device.stream() as stream, device.allocate(400, stream=stream) as memory:
+            memory.copy_from(values, stream=stream)
+            assert bytes(ours.view(memory, stream=stream).download().memoryview()) == values.tobytes()
+        assert not any(name.startswith("whole.gpu") for name in sys.modules)
+    """,
+        flags=("-I", "-S"),
+    )
+    assert result.returncode == 0, result.stderr
+
+
+# bytes of each part as a zip: a limit, so that nobody makes it twice as heavy without noticing
+MOST_ZIPPED = {"gpu": 200_000, "view": 120_000, "driver": 60_000, "dlpack": 25_000}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_how_much_a_part_weighs(
+    told: Told, tmp_path: Path, record_property: Callable[[str, object], None], name: str
+) -> None:
+    told(tmp_path / "taken", "--only", name)
+    with zipfile.ZipFile(tmp_path / "taken.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files_of(tmp_path / "taken").items():
+            archive.writestr(path, data)
+    size = (tmp_path / "taken.zip").stat().st_size
+    record_property("told", f"the part {name!r} is {size:,} bytes, zipped")
+    assert size <= MOST_ZIPPED[name]
 
 
 def test_parts_exchange_arrays_and_catch_each_others_errors(told: Told, python: Python, tmp_path: Path) -> None:
@@ -251,7 +328,7 @@ def test_how_old_a_copy_is(told: Told, tmp_path: Path) -> None:
         said = told("--check", copy)
         assert expected in said and " days ago" in said and "2020-01-01" in said and then in said
     manifest.write_text(text.replace("  errors.py", "  errors2.py"), "utf-8")
-    assert "files were another then" in told("--check", copy, status=1)
+    assert "files were different then" in told("--check", copy, status=1)
 
 
 def test_an_unchanged_copy_is_replaced(told: Told, tmp_path: Path) -> None:
@@ -268,9 +345,9 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     (tmp_path / "file").write_text("a file")
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
     assert "no copy of this package" in told(tmp_path / "theirs", status=2)
-    assert "no folder" in told(tmp_path / "file", status=2)
-    assert "no folder" in told(tmp_path / "link", status=2)
-    assert "no folder" in told(tmp_path / "nowhere" / "taken", status=2)
+    assert "not a folder" in told(tmp_path / "file", status=2)
+    assert "not a folder" in told(tmp_path / "link", status=2)
+    assert "there is no folder" in told(tmp_path / "nowhere" / "taken", status=2)
     assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
@@ -282,6 +359,112 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert "you are in" in told(".", status=2) and not os.listdir(".")
+
+
+def test_what_the_user_put_into_a_copy_is_never_deleted(told: Told, tmp_path: Path) -> None:
+    """Whatever it is: a link, an empty folder, a file that looks like Python's cache, a pipe."""
+    copy, outside = tmp_path / "taken", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "data").write_text("mine")
+    pipe = getattr(os, "mkfifo", lambda path: Path(path).write_text("none here"))
+    put: dict[str, Callable[[Path], object]] = {
+        "link": lambda path: path.symlink_to(outside),
+        "dangling": lambda path: path.symlink_to(tmp_path / "nowhere"),
+        "empty": lambda path: path.mkdir(),
+        "extension.pyc": lambda path: path.write_text("mine"),
+        "deep/er/still": lambda path: path.mkdir(parents=True),
+        "__pycache__/notes.txt": lambda path: (path.parent.mkdir(exist_ok=True), path.write_text("mine")),
+        "__pycache__/link.pyc": lambda path: (path.parent.mkdir(exist_ok=True), path.symlink_to(outside / "data")),
+        "pipe": pipe,
+    }
+    for name, make in put.items():
+        told(copy, "--only", "dlpack")
+        make(copy / name)
+        assert f"{name} was added" in told("--check", copy, status=1)
+        assert f"{name} was added" in told(copy, "--only", "dlpack", status=2)
+        assert os.path.lexists(copy / name)
+        shutil.rmtree(copy)
+    told(copy, "--only", "dlpack")
+    shutil.move(copy / "errors.py", outside / "errors.py")
+    (copy / "errors.py").symlink_to(outside / "errors.py")
+    assert "errors.py was changed" in told(copy, "--only", "dlpack", status=2)
+    assert (outside / "data").read_text() == "mine"
+
+
+def test_what_comes_into_a_copy_while_it_is_replaced_is_kept(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, exchange = tmp_path / "taken", vendor._exchange
+    told(copy, "--only", "dlpack")
+
+    def late(new: str, place: str, old: str) -> None:
+        (copy / "late.txt").write_text("mine")
+        exchange(new, place, old)
+
+    monkeypatch.setattr(vendor, "_exchange", late)
+    said = told(copy, "--only", "dlpack")
+    kept = Path(said.strip().rpartition(" kept in ")[2])
+    assert files_of(kept) == {"late.txt": b"mine"} and "late.txt" not in files_of(copy)
+
+
+def test_a_manifest_cannot_name_files_outside_of_its_copy(told: Told, tmp_path: Path) -> None:
+    told(tmp_path / "taken", "--only", "dlpack")
+    (tmp_path / "precious").write_text("mine")
+    digest = hashlib.sha256(b"mine").hexdigest()
+    for path in ("../precious", str(tmp_path / "precious"), "a/../../precious"):
+        with (tmp_path / "taken" / "VENDORED.txt").open("a") as manifest:
+            manifest.write(f"{digest}  {path}\n")
+        assert "no copy of this package" in told(tmp_path / "taken", "--only", "dlpack", status=2)
+        assert (tmp_path / "precious").read_text() == "mine"
+
+
+class Interrupting:
+    """Raise KeyboardInterrupt before chosen lines of vendor.py, counted from 1 as they are run."""
+
+    def __init__(self, *at: int) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Interrupting | None:
+        if frame.f_code.co_filename != vendor.__file__:
+            return None
+        if event == "line":
+            self.count += 1
+            if self.count in self.at:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of open()
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_at_any_line_leaves_a_whole_copy(tmp_path: Path, times: int) -> None:
+    """One interrupt leaves the old copy or the new one in its place; two leave one that the next call finds."""
+    place, content = tmp_path / "taken", {"__init__.py": b"", "inner/__init__.py": b"x = 1\n"}
+    vendor.write(str(place), content, "all")
+
+    def is_whole() -> bool:
+        manifest = vendor._read(str(place))
+        return manifest is not None and not vendor._changes(str(place), manifest)
+
+    at, was = 0, sys.gettrace()
+    while True:
+        at += 1
+        watch = Interrupting(*(at + 2 * turn for turn in range(times)))
+        sys.settrace(watch)
+        try:
+            vendor.write(str(place), content, "all")
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(was)
+        if watch.count < at:
+            break
+        if times == 1:
+            assert is_whole(), f"interrupted before line {at}"
+        vendor._bring_back(str(place))
+        assert is_whole(), f"interrupted before line {at}"
+        for left in tmp_path.glob(".taken.*"):
+            shutil.rmtree(left)
+    assert at > 100
 
 
 def test_nothing_is_half_written(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ Read next    parser.py, and along the arrows
 
 from __future__ import annotations
 
-from .machine import Limits
 from .program import Code, Entry, load
-from .syntax import Rejected
+from .reading.syntax import Rejected
+from .running.machine import Limits
 
 __all__ = ["Code", "Entry", "Limits", "Rejected", "load"]

@@ -10,13 +10,24 @@ import itertools
 import linecache
 import math
 import sys
-import threading
 import time
 
+from ..recovery import RUNNING, is_outside
 from ..space import Allocation, Fault, Space
-from . import half, integers, rounding
-from .emit import Line
-from .machine import (
+from .reading.parser import parse
+from .reading.syntax import (
+    INVALID_IMAGE,
+    INVALID_PTX,
+    NO_BINARY_FOR_GPU,
+    OUT_OF_MEMORY,
+    Function,
+    Module,
+    Rejected,
+    Symbol,
+    Variable,
+)  # fmt: skip
+from .running import half, integers, rounding
+from .running.machine import (
     LOCAL_LIMIT,
     Block,
     Exited,
@@ -30,22 +41,11 @@ from .machine import (
     unpack,
     wrapped,
 )
-from .parser import parse
-from .report import explain, finding
-from .scheduler import Team, run_plainly
-from .syntax import (
-    INVALID_IMAGE,
-    INVALID_PTX,
-    NO_BINARY_FOR_GPU,
-    OUT_OF_MEMORY,
-    Function,
-    Module,
-    Rejected,
-    Symbol,
-    Variable,
-)  # fmt: skip
-from .translate import Translated, translate
-from .unit import Unit
+from .running.report import explain, finding
+from .running.scheduler import Team, run_plainly
+from .translating.emit import Line
+from .translating.translate import Translated, translate
+from .translating.unit import Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ MOST_SHARED = 48 << 10  # bytes that a kernel may declare; what is given at laun
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 _serial = itertools.count(1)
-_ONE_AT_A_TIME = threading.RLock()  # generated code rounds through cells that all kernels share
 
 
 class Entry:
@@ -135,18 +134,39 @@ class Entry:
         launch.after_refill = clock.look if progress is not None else None
         kernel = code.functions[self._translated.prepared.function.python]
         try:
-            with _ONE_AT_A_TIME:
+            with RUNNING:
                 if self._translated.blocking:
                     _run_together(kernel, launch, clock)
                 else:
                     _run_apart(kernel, launch, clock)
+        except MemoryError:
+            raise
         except Exception as reason:
+            if is_outside(reason):
+                raise
             raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
             launch.close()
             if launch.output:
-                sys.stdout.write("".join(launch.output))
-                sys.stdout.flush()
+                _print("".join(launch.output), launch)
+
+
+def _print(text: str, launch: Launch) -> None:
+    """Write what a kernel printed to Python's stdout; report what cannot be written, as the kernel is not at fault."""
+    stdout = sys.stdout
+    try:
+        if stdout is None:
+            raise ValueError("sys.stdout is None")
+        try:
+            stdout.write(text)
+        except UnicodeEncodeError:
+            encoding = getattr(stdout, "encoding", None) or "ascii"
+            stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stdout.flush()
+    except Exception as reason:
+        launch.space.warnings.append(
+            f"the output of kernel {launch.name} could not be printed: {type(reason).__name__}: {reason}\n    {text[:1000]}"
+        )
 
 
 class _Clock:
@@ -336,7 +356,7 @@ class Code:
     def unload(self) -> None:
         """Free the module's variables, and forget its source."""
         for made in self._memory.values():
-            if made.alive:
+            if self.space.find(made.base) is made:
                 self.space.free(made.base)
         linecache.cache.pop(getattr(self, "filename", ""), None)
 

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..kernels.kernel import Module
+    from ..kernels.module import Module
 
     Ints = tuple[int, ...]
 

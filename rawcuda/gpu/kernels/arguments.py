@@ -1,38 +1,35 @@
-"""A kernel's arguments: what may be given for a parameter, and what is packed for it.
+"""What a kernel's parameter accepts: declarations, `In`, and the refusals that name kernel, parameter, value and remedy.
 
-What it is   `converter` makes, for one parameter of one launch, the function that checks an argument and turns it into a
-             value for struct; `declared` reads what a user says of a parameter.
-What not     it launches nothing, and decides nothing about grids or streams.
-The rules    an integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32); a
-             float parameter takes real numbers that fit it; 8 bytes that may be an address take arrays and None; what has
-             only a size takes bytes, ctypes and NumPy values of just that size.
+What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and what it refuses. `declared`
+             reads what a user says of a parameter, and `In` marks an array that the kernel only reads.
+What not     it packs nothing: packing.py has a function for each type of argument.
+The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32). A
+             float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None. A
+             parameter of which only the size is known takes bytes, ctypes values and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
-Read next    launch.py
+Read next    packing.py
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
-from operator import index
 
-from ...errors import Closed, ProtocolError, a_kind, worded
-from ...protocols.description import Description
-from ..device import Device, reaches
-from ..memory import Memory
-from .signature import Parameter
+from ...errors import a_kind, worded
+from ..device import reaches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, NoReturn
 
-    Convert = Callable[[Any, list[Any]], Any]
+    from ...protocols.description import Place
+    from ..device import Device
+    from .signature import Parameter
 
-__all__ = ["In", "Declared", "declared", "converter"]
+__all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
-    """Wrap a read-only array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration."""
+    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration."""
 
     __slots__ = ("exporter",)
 
@@ -52,7 +49,7 @@ class Declared:
         self.type, self.size, self.alignment, self.reads, self.ctype = type, size, alignment, reads, ctype
 
 
-# what NumPy calls a type: what PTX calls it
+# A NumPy type's name, and the PTX type that it declares.
 _NAMES = {
     "bool": "u8",
     "bool_": "u8",
@@ -71,14 +68,10 @@ _NAMES = {
     "complex64": "c64",
     "complex128": "c128",
 }
-_STRUCT = {"f16": "e", "f32": "f", "f64": "d"}
-_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
-# The least number that rounds to infinity: half a unit in the last place above the greatest finite one.
+_FLOATS = {"f16": "e", "f32": "f", "f64": "d"}  # and their struct formats
+_INTEGERS = {1: "B", 2: "H", 4: "I"}
+# The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
-
-
-def _size(type: str) -> int:
-    return int("".join(filter(str.isdigit, type))) // 8
 
 
 def declared(what: Any) -> Declared:
@@ -86,17 +79,16 @@ def declared(what: Any) -> Declared:
 
     raises  TypeError  none of these
     """
-    if what is In or what == "pointer":
+    if what is In or isinstance(what, str) and what == "pointer":
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):
-        kind = _ctypes_kind(what)
-        size = ctypes.sizeof(what)
-        return Declared(kind + str(size * 8) if kind else "", size, ctypes.alignment(what), ctype=what)
+        letter, size = ctypes_letter(what), ctypes.sizeof(what)
+        return Declared(letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what)
     name = what if isinstance(what, str) else getattr(what, "name", None) or getattr(what, "__name__", "")
     name = str(name).lstrip(".")
     ptx = _NAMES.get(name, name)
-    if ptx[:1] in ("u", "s") and ptx[1:] in ("8", "16", "32", "64") or ptx in (*_STRUCT, "bf16", "c64", "c128"):
-        size = _size(ptx)
+    if ptx[:1] in ("u", "s") and ptx[1:] in ("8", "16", "32", "64") or ptx in (*_FLOATS, "bf16", "c64", "c128"):
+        size = int("".join(filter(str.isdigit, ptx))) // 8
         return Declared(ptx, size, size // 2 if ptx[0] == "c" else size)
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name, "")
     raise TypeError(
@@ -104,306 +96,123 @@ def declared(what: Any) -> Declared:
     )
 
 
-def _ctypes_kind(kind: Any) -> str:
-    """Return the PTX letter of a ctypes class, "" for one that has only bytes."""
+def ctypes_letter(kind: Any) -> str:
+    """Return the PTX letter ("u", "s" or "f") of a ctypes class, "" for one that has only bytes."""
     code = getattr(kind, "_type_", None)
     if not isinstance(code, str):
         return ""
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
 
 
-def converter(
-    kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, stream: int
-) -> tuple[str, Convert]:
-    """Make what one parameter of one launch needs.
+class Slot:
+    """One parameter of one kernel on one device: how an argument is packed into it, and how one is refused.
 
-    wanted   what was declared of it, if anything
-    stream   the launch's stream: exporters given on the fly are viewed in its order
-    returns  (struct format, function(argument, kept)). The function raises TypeError or ValueError that name kernel and
-             parameter; what it appends to `kept` must live until the stream has passed the launch.
+    form      "address" (8 bytes that take a number or an array), "integer", "real" or "bytes"
+    format    its struct format
+    type      what the user declared, else what the code says: a PTX type, "pointer", or "" where only the size is known
+    converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
+    reads     whether the kernel only reads the memory behind an address
+    low high  the integers that it holds, signed or unsigned
+    limit     the least magnitude that a float slot cannot hold
+    places    Places of memory that the kernel may always use; packing.py adds them
+    table     the type of an argument -> the function that packs it; from packing.py
     """
-    maker = _Maker(kernel, parameter, wanted, device, stream)
-    kind = wanted.type if wanted is not None else parameter.type
-    if kind == "pointer" or wanted is None and kind == "" and parameter.pointer:
-        return "Q", maker.address
-    if kind[:1] in ("u", "s") and parameter.size in _UNSIGNED:
-        return _UNSIGNED[parameter.size], maker.integer()
-    if kind in _STRUCT:
-        return _STRUCT[kind], maker.real(kind)
-    return f"{parameter.size}s", maker.raw
 
+    __slots__ = (
+        "kernel",
+        "parameter",
+        "device",
+        "ordinal",
+        "form",
+        "format",
+        "type",
+        "size",
+        "converts",
+        "reads",
+        "low",
+        "high",
+        "limit",
+        "places",
+        "table",
+        "_reader",
+    )
 
-class _Maker:
-    """The conversions for one parameter of one launch."""
+    def __init__(
+        self, kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, reads: bool = False
+    ) -> None:
+        self.table: Any = None
+        self.kernel, self.parameter, self.device, self.ordinal = kernel, parameter, device, device.ordinal
+        self.type = kind = parameter.type if wanted is None else wanted.type
+        self.size = size = parameter.size
+        self.converts = wanted is not None and bool(kind)
+        self.reads = reads or wanted is not None and wanted.reads
+        bits = size * 8
+        self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
+        self.limit = _TOO_LARGE.get(kind, 0.0)
+        self.places: set[Place] = set()
+        self._reader: Slot | None = None
+        if size == 8 and kind in ("pointer", "u64", "s64"):
+            self.form, self.format = "address", "P"  # (P takes signed and unsigned, and is the cheapest that struct has)
+        elif kind[:1] in ("u", "s") and size in _INTEGERS:
+            self.form, self.format = "integer", _INTEGERS[size]
+        elif kind in _FLOATS:
+            self.form, self.format = "real", _FLOATS[kind]
+        else:
+            self.form, self.format = "bytes", f"{size}s"
 
-    def __init__(self, kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, stream: int) -> None:
-        self.kernel, self.parameter, self.wanted, self.device, self.stream = kernel, parameter, wanted, device, stream
-        self.reads = wanted is not None and wanted.reads
-        self.type = wanted.type if wanted is not None else parameter.type
+    def reader(self) -> Slot:
+        """Return the slot that stands for this one where an argument is wrapped in In."""
+        if self.reads:
+            return self
+        reader = self._reader
+        if reader is None:
+            wanted = Declared(self.type, self.size, 1) if self.converts else None
+            reader = Slot(self.kernel, self.parameter, wanted, self.device, reads=True)
+            reader.table = self.table
+            self._reader = reader
+        return reader
 
-    def _refuse(self, kind: type[Exception], argument: Any, why: str) -> NoReturn:
-        shown = (
-            f".{self.type}"
-            if self.type and self.type != "pointer"
-            else self.type or f"{self.parameter.size} bytes without a type"
-        )
-        raise kind(f"{self._place()} is {shown}: {_worded(argument)} {why}")
+    # -- refusals
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """Return the words that name kernel and parameter."""
         parameter = self.parameter
         return f"kernel {self.kernel}: " + (
             f"parameter {parameter.name!r}" if parameter.name else f"the parameter at byte {parameter.offset}"
         )
 
-    # -- integers
+    def refuse(self, kind: type[Exception], argument: Any, why: str) -> NoReturn:
+        """Raise an error that names kernel, parameter and argument."""
+        if self.type and self.type != "pointer":
+            shown = f".{self.type}"
+        else:
+            shown = self.type or f"{self.size} bytes without a type"
+        raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
-    def integer(self) -> Convert:
-        """Return the conversion to an unsigned int of the parameter's width."""
-        bits = self.parameter.size * 8
-        low, high, mask = -(1 << bits - 1), (1 << bits) - 1, (1 << bits) - 1
-        slow = self._integer
-
-        def convert(argument: Any, kept: list[Any]) -> int:
-            if type(argument) is int and low <= argument <= high:
-                return argument & mask
-            return slow(argument, kept, low, high)
-
-        return convert
-
-    def _integer(self, argument: Any, kept: list[Any], low: int, high: int) -> int:
-        if self.parameter.size == 8 and isinstance(argument, (Memory, Description)):  # our own arrays, on the fast path
-            return self.address(argument, kept)
-        plain = self._plain(argument)
-        if isinstance(plain, bytes):
-            return int.from_bytes(plain, "little")
-        if plain is None or _is_exporter(plain):
-            if self.parameter.size == 8:
-                return self.address(plain, kept)
-            self._refuse(TypeError, argument, "cannot go into an integer: give a number" + _item_hint(plain))
-        if not hasattr(type(plain), "__index__"):
-            self._refuse(
-                TypeError,
-                argument,
-                "cannot go into an integer"
-                + (
-                    ": round it yourself, or is the parameter another one?" if hasattr(type(plain), "__float__") else ""
-                ),
-            )
-        number = int.__index__(index(plain))  # a plain int, whatever a subclass makes of its operators
-        if not low <= number <= high:
-            self._refuse(ValueError, argument, f"does not fit: it holds {low} .. {high}")
-        return number & high
-
-    # -- floats
-
-    def real(self, kind: str) -> Convert:
-        """Return the conversion to a float of the parameter's width."""
-        limit, slow = _TOO_LARGE[kind], self._real
-
-        def convert(argument: Any, kept: list[Any]) -> float:
-            if type(argument) is float and -limit < argument < limit:
-                return argument
-            return slow(argument, limit)
-
-        return convert
-
-    def _real(self, argument: Any, limit: float) -> float:
-        plain = self._plain(argument)
-        if isinstance(plain, bytes):
-            import struct
-
-            return struct.unpack("<" + _STRUCT[self.type], plain)[0]  # type: ignore[no-any-return]
-        if plain is None or isinstance(plain, str) or _is_exporter(plain):
-            self._refuse(TypeError, argument, "cannot go into a float: give a number" + _item_hint(plain))
-        if (
-            isinstance(plain, complex)
-            or not hasattr(type(plain), "__float__")
-            and not hasattr(type(plain), "__index__")
-        ):
-            self._refuse(TypeError, argument, "cannot go into a float")
-        try:
-            number = float(plain)
-        except OverflowError:
-            number = limit
-        if limit <= abs(number) and not (isinstance(plain, float) and abs(number) == float("inf")):
-            self._refuse(
+    def refuse_place(self, argument: Any, where: tuple[str, int | None]) -> None:
+        """Refuse memory that the device cannot reach; return for host memory that it can (HMM, Grace)."""
+        kind, ordinal = where
+        if kind == "cpu":
+            if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
+                return
+            self.refuse(
                 ValueError,
                 argument,
-                f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}",
-            )
-        return number
-
-    # -- addresses
-
-    def address(self, argument: Any, kept: list[Any]) -> int:
-        """Return the address behind an array, a Memory or None, seen to be one that the device may use."""
-        try:
-            return self._address(argument, kept)
-        except (Closed, ProtocolError) as error:  # theirs say nothing of the parameter
-            error.args = (f"{self._place()}: {error}",)
-            raise
-
-    def _address(self, argument: Any, kept: list[Any]) -> int:
-        reads = self.reads
-        while isinstance(argument, In):
-            argument, reads = argument.exporter, True
-        given = argument
-        if argument is None:
-            return 0
-        if isinstance(argument, Memory):
-            if argument.kind == "device" and not reaches(self.device.ordinal, argument.device.ordinal):
-                self._refuse_place(argument, ("cuda", argument.device.ordinal))
-            return argument.ptr
-        if not isinstance(argument, Description):  # (a StridedView is one)
-            plain = self._plain(argument)
-            if isinstance(plain, bytes):
-                return int.from_bytes(plain, "little")
-            if not _is_exporter(plain):
-                if self.type and hasattr(type(plain), "__index__"):
-                    return self._integer(plain, kept, -(1 << 63), (1 << 64) - 1)
-                self._refuse(TypeError, argument, "is neither an array nor an address")
-            if isinstance(plain, ctypes._Pointer):
-                self._refuse(
-                    TypeError,
-                    argument,
-                    "points to host memory: give the array; to pass an address, give an int or a c_void_p",
-                )
-            from ...arrays.strided import view  # arrays are a floor above
-
-            argument = view(plain, stream=self.stream)
-            kept.append(argument)
-        kind, ordinal = argument.device
-        if kind == "cpu" or kind == "cuda" and not reaches(self.device.ordinal, ordinal):
-            self._refuse_place(given, (kind, ordinal))
-        if argument.readonly and not reads:
-            self._refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
-        address: int = argument.ptr
-        return address
-
-    def _refuse_place(self, argument: Any, where: tuple[str, int]) -> None:
-        device = self.device
-        if where[0] == "cpu":
-            if device.attribute("PAGEABLE_MEMORY_ACCESS"):
-                return  # this device reads all host memory (HMM, Grace)
-            self._refuse(
-                ValueError,
-                argument,
-                f"lies in host memory, which device {device.ordinal} cannot reach: "
+                f"lies in host memory, which device {self.ordinal} cannot reach: "
                 'device.upload(it), or allocate it as "pinned" or "managed"',
             )
-        self._refuse(
+        self.refuse(
             ValueError,
             argument,
-            f"lies on device {where[1]}, which device {device.ordinal} was not given access "
-            f"to: Device({device.ordinal}).enable_peer_access(Device({where[1]})), or copy it",
+            f"lies on device {ordinal}, which device {self.ordinal} was not given access "
+            f"to: Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
         )
 
-    # -- bytes
-
-    def raw(self, argument: Any, kept: list[Any]) -> bytes:
-        """Return exactly the parameter's bytes."""
-        plain = self._plain(argument, raw=True)
-        if isinstance(plain, bytes):
-            return plain
-        if self.type in ("c64", "c128", "bf16") and self.wanted is not None:
-            return self._declared_bytes(argument)
-        if self.parameter.size == 8 and (plain is None or isinstance(plain, (In, Memory)) or _is_exporter(plain)):
-            return self.address(plain, kept).to_bytes(8, "little")
-        if isinstance(plain, (int, float, complex)):
-            self._refuse(
-                TypeError,
-                argument,
-                "could mean several things there: declare the type, "
-                f"module.kernel({self.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
-            )
-        self._refuse(
-            TypeError,
-            argument,
-            f"cannot go there: give bytes, or a ctypes or NumPy value, of {self.parameter.size} bytes",
-        )
-
-    def _declared_bytes(self, argument: Any) -> bytes:
-        import struct
-
-        if self.type == "bf16":
-            return _bfloat16(self._real(argument, _TOO_LARGE["bf16"]))
-        try:
-            pair = complex(argument)
-            return struct.pack("<ff" if self.type == "c64" else "<dd", pair.real, pair.imag)
-        except (TypeError, OverflowError) as error:
-            self._refuse(
-                ValueError if isinstance(error, OverflowError) else TypeError, argument, f"cannot go there: {error}"
-            )
-
-    # -- what every conversion does first
-
-    def _plain(self, argument: Any, raw: bool = False) -> Any:
-        """Unwrap values of ctypes and NumPy: to bytes of exactly the parameter's size, or to a Python number.
-
-        A ctypes value has a width of its own, which must be the parameter's; a NumPy scalar is a number among others, but
-        for a parameter without a type it is its bytes.
-        """
-        size = self.parameter.size
-        if isinstance(argument, bytes):
-            if len(argument) != size:
-                self._refuse(ValueError, argument, f"has {len(argument)} bytes, not {size}")
-            return argument
-        if (
-            isinstance(argument, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union))
-            or raw
-            and isinstance(argument, ctypes.Array)
-        ):
-            have, kind = ctypes.sizeof(argument), _ctypes_kind(type(argument))
-            if have != size:
-                if raw and isinstance(argument, ctypes.Array) and size == 8:
-                    return argument  # not by value, then: an array in host memory
-                self._refuse(ValueError, argument, f"has {have} bytes, not {size}")
-            if not raw and ("f" in (kind, self.type[:1]) and kind != self.type[:1] or not kind):
-                self._refuse(TypeError, argument, "is of another kind")
-            return bytes(argument)
-        numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
-        if numpy is not None and isinstance(argument, numpy.generic) and not isinstance(argument, str):
-            if raw and not (self.wanted is not None and self.type):
-                if argument.nbytes != size:
-                    self._refuse(ValueError, argument, f"has {argument.nbytes} bytes, not {size}")
-                return argument.tobytes()
-            if argument.dtype.kind not in "biufc":  # a date's item() may be a bare count, a void's its bytes
-                self._refuse(TypeError, argument, f"({argument.dtype}) is no number")
-            return float(argument) if argument.dtype.kind == "f" else argument.item()  # a longdouble's item() is itself
-        return argument
-
-
-def _bfloat16(number: float) -> bytes:
-    """Round to bfloat16, to nearest and ties to even, once: by way of float32 it would be twice."""
-    from math import frexp, ldexp
-    from struct import pack
-
-    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the least normal number
-        exponent = max(frexp(number)[1], -125)
-        number = ldexp(round(ldexp(number, 8 - exponent)), exponent - 8)
-    return pack("<f", number)[2:]  # exact now: its upper half
-
-
-def _is_exporter(value: Any) -> bool:
-    """Tell whether something is an array rather than a number (a torch tensor has __index__ and __float__, too)."""
-    if isinstance(value, (int, float, complex, str)):
-        return False
-    if isinstance(value, (Memory, In)) or any(
-        hasattr(type(value), name)
-        for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
-    ):
-        return True
-    try:
-        memoryview(value).release()
-        return True
-    except TypeError:
-        return any(hasattr(value, name) for name in ("__cuda_array_interface__", "__array_interface__"))
-    except (BufferError, ValueError):
-        return True
-
-
-def _item_hint(value: Any) -> str:
-    return " (its .item()?)" if hasattr(value, "item") else ""
+    def can_reach(self, where: tuple[str, int | None]) -> bool:
+        """Tell whether the device reaches memory of a kind and ordinal, as far as its label says."""
+        kind, ordinal = where
+        return kind != "cpu" and (kind != "cuda" or ordinal is not None and reaches(self.ordinal, ordinal))
 
 
 def _worded(value: Any) -> str:

@@ -1,51 +1,36 @@
-"""Modules and kernels: code on a device, and what it says of itself.
+"""Kernels: what a function of a module says of itself, and how it is launched.
 
-What it is   Module: PTX, cubin or fatbin, loaded; Kernel: one function of it, its parameters and attributes.
-What not     it does not launch (launch.py), nor compile CUDA C.
-Source       CUDA Driver API, "Module Management", "Execution Control", "Occupancy"
-Read next    launch.py, signature.py
+What it is   `Kernel`: its parameters, its attributes, and configure() and launch(), which check a configuration.
+What not     it loads no code (module.py), and packs no argument (packing.py).
+Source       CUDA Driver API, "Execution Control", "Occupancy"
+Read next    configuration.py, launch.py
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 
-from ... import driver
-from ...errors import (
-    CompileFailed,
-    CudaError,
-    ForkedAfterInit,
-    InvalidUse,
-    NotFound,
-    PtxError,
-    a_kind,
-    from_code,
-)
+from ...errors import InvalidUse
 from ...headers import cuda_h
-from ...owned import Owned, drain, outdate
-from ..context import release
 from ..device import Device
-from ..memory import Memory
-from ..stream import Stream, Unnoticed, finish
-from . import image, signature
-from .arguments import Declared, declared
-from .compiled_launch import compiled
-from .launch import Launch, Plan, as_launch, extents
+from ..stream import Stream
+from .arguments import Declared
+from .configuration import Limits, extents, grant_shared, whole
+from .launch import Launch, Packing, prepare, stream_handle
 from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
-__all__ = ["Module", "Kernel"]
+    from .module import Module
 
-_LOG_BYTES = 64 << 10
-_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
-_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code of what it was given
+__all__ = ["Kernel"]
 
-# what we call a function attribute: CU_FUNC_ATTRIBUTE_...
+_LEGACY = 1  # CU_STREAM_LEGACY
+
+# What we call a function attribute, and its number: CU_FUNC_ATTRIBUTE_...
 _ATTRIBUTES = {
     "max_threads_per_block": 0,
     "shared_bytes": 1,
@@ -57,204 +42,7 @@ _ATTRIBUTES = {
     "max_dynamic_shared_bytes": 8,
     "preferred_shared_carveout": 9,
 }
-
-
-class Module(Owned):
-    """Code loaded on a device; `module[name]` is a kernel, iteration gives the kernels' names.
-
-    code    PTX as str or bytes, a cubin or fatbin as bytes, a file only as os.PathLike
-    calls   cuModuleLoadDataEx, cuModuleUnload
-    raises  CompileFailed  PTX that does not compile: .log and .source
-            Unsupported    PTX newer than the driver, a cubin for another architecture
-            ValueError     truncated, or no code at all
-    """
-
-    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
-
-    def __init__(self, device: Device, code: Any) -> None:
-        if isinstance(code, os.PathLike):
-            with open(code, "rb") as file:
-                code = file.read()
-        self._kind, data = image.prepare(code)
-        self.device = device
-        drain()
-        device.context
-        primary = device._primary
-        primary.hold()
-        try:
-            with primary.current():
-                handle, self.info_log = _load(primary.driver, self._kind, data)
-        except BaseException:
-            primary.let_go()
-            raise
-
-        def unload(handle: int, late: bool) -> None:
-            try:
-                with primary.current(), Unnoticed(primary.driver):
-                    finish(primary.driver, late)  # its kernels may still run
-                    release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
-            except (CudaError, ForkedAfterInit):
-                pass
-            primary.let_go()
-
-        self._own(handle, unload)
-        self._signatures = _signatures(self._kind, data)
-        self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
-        if self._kind == "cubin":
-            self._names = image.cubin_kernels(data)
-        self._functions: dict[str, int] = {}
-
-    # -- kernels
-
-    def __getitem__(self, name: str) -> Kernel:
-        """Return a kernel by its name.
-
-        raises  NotFound  there is none; the message lists those there are
-        """
-        # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
-        return Kernel(self, name, self._function(name), None)
-
-    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
-        """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
-
-        raises  ValueError  another number or size of parameters than the code has
-                TypeError   what declares nothing
-                NotFound    no such kernel
-        """
-        if parameters is None:
-            return self[name]
-        return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
-
-    def _function(self, name: str) -> int:
-        if not isinstance(name, str):
-            raise TypeError(f"a kernel's name is a str, not {a_kind(name)}")
-        self.handle
-        if name not in self._functions:
-            function = cuda_h.CUfunction()
-            self._get("kernel", "cuModuleGetFunction", name, ctypes.byref(function))
-            self._functions[name] = function.value or 0
-        return self._functions[name]
-
-    def _get(self, what: str, call: str, name: str, *arguments: Any) -> None:
-        encoded = name.encode("utf-8", "surrogatepass")
-        module = cuda_h.CUmodule(self.handle)
-        try:
-            if b"\0" in encoded:
-                raise NotFound(f"{name!r} is no name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
-            with self.device.current():
-                getattr(self.device._primary.driver, call)(*arguments, module, encoded)
-        except NotFound as error:
-            there = (
-                f"it has {_listed(self.names, name)}"
-                if what == "kernel"
-                else "extern or visible variables have their PTX name"
-            )
-            raise NotFound(
-                f"no {what} {name!r} in this module: {there}",
-                code=error.code,
-                name=error.name,
-                call=call,
-                arguments=error.arguments,
-            ) from None
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the kernels, as far as the code or the driver tells.
-
-        calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
-        """
-        if self._names is None:
-            self._names = self._enumerate()
-        return list(self._names)
-
-    def _enumerate(self) -> list[str]:
-        loaded, module, count = self.device._primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
-        if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
-            return []
-        with self.device.current():
-            loaded.cuModuleGetFunctionCount(ctypes.byref(count), module)
-            functions = (cuda_h.CUfunction * count.value)()
-            if count.value:
-                loaded.cuModuleEnumerateFunctions(functions, count.value, module)
-            names, text = [], ctypes.c_char_p()
-            for function in functions:
-                loaded.cuFuncGetName(ctypes.byref(text), function)
-                names.append((text.value or b"").decode("utf-8", "replace"))
-        return names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        try:  # not all drivers can list a fatbin's names
-            return bool(self._function(name))
-        except NotFound:
-            return False
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    # -- variables
-
-    def global_(self, name: str) -> Memory:
-        """Return a module's variable as memory; it lives as long as the module.
-
-        calls   cuModuleGetGlobal_v2
-        raises  NotFound  there is none
-        """
-        address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
-        self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
-        return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
-
-    def _gone(self) -> None:
-        outdate()
-
-    def __repr__(self) -> str:
-        return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
-
-
-def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
-    """Load an image in the current context; return the handle and the compiler's info log."""
-    module = cuda_h.CUmodule()
-    info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-    options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
-    # A size goes in as the pointer itself; the driver writes the log's length over it.
-    values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
-    try:
-        loaded.cuModuleLoadDataEx(ctypes.byref(module), data, 4, options, values)
-    except CudaError as error:
-        log = errors.value.decode("utf-8", "replace").strip("\n")
-        if error.code not in _JIT_CODES or not log:
-            raise
-        name, text = loaded.describe(error.code)
-        told = from_code(error.code, name, text, error.call, error.arguments, log)
-        if isinstance(told, CompileFailed):
-            told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
-        try:
-            raise told from None
-        finally:
-            del told  # else its traceback holds this frame, and this frame the error
-    return module.value or 0, info.value.decode("utf-8", "replace")
-
-
-def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
-    if kind != "ptx":
-        return {}
-    try:
-        return signature.kernels(data[:-1].decode("utf-8", "replace"))
-    except PtxError:  # the driver took it: then it is we who cannot read it
-        return {}
-
-
-def _listed(names: list[str], wanted: str) -> str:
-    if not names:
-        return "none that can be listed"
-    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
-        shown += '; C++ names are mangled, unless the kernel is declared extern "C"'
-    return shown
+_MOST_KEPT = 256  # launches that a kernel keeps prepared
 
 
 class Kernel:
@@ -264,12 +52,26 @@ class Kernel:
     parameters  [Parameter]: name, offset, size, type
     """
 
-    __slots__ = ("module", "name", "_function", "_parameters", "_declared", "_attributes", "_launches")
+    __slots__ = (
+        "module",
+        "name",
+        "_function",
+        "_parameters",
+        "_declared",
+        "_attributes",
+        "_limits",
+        "_packing",
+        "_launches",
+        "_primary",
+    )
 
     def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
-        self._launches: dict[Any, tuple[Any, Any, Plan, Any]] = {}
+        self._limits: Limits | None = None  # these three are made when something is first launched
+        self._packing: Packing | None = None
+        self._launches: dict[Any, Launch] = {}
+        self._primary = module.device._primary
         self._parameters = self._read_parameters()
         if wanted is not None:
             self._parameters = _agree(name, self._parameters, wanted)
@@ -330,10 +132,6 @@ class Kernel:
                     return found
                 found.append((offset.value, size.value))
 
-    def _signature(self) -> str:
-        words = [f"{p.name or '?'} " + (f".{p.type}" if p.type else f".b8[{p.size}]") for p in self.parameters]
-        return f"{len(words)} arguments" + (f" ({', '.join(words)})" if words else "")
-
     # -- facts
 
     @property
@@ -355,7 +153,7 @@ class Kernel:
         return dict(known)
 
     def _forget_attributes(self) -> None:
-        self._attributes = {}
+        self._attributes, self._limits = {}, None
 
     def occupancy(self, block: int | Sequence[int], shared_bytes: int = 0) -> int:
         """Return how many blocks of this kernel one multiprocessor can hold at a time.
@@ -382,17 +180,28 @@ class Kernel:
         cooperative: bool = False,
         cluster: int | Sequence[int] | None = None,
     ) -> Launch:
-        """Check a configuration once and return it as a callable that takes the arguments: the fast path.
+        """Check a configuration once and return it as a callable that takes the arguments.
 
-        grid, block   blocks a grid and threads a block: a number, or up to three, x first
+        grid, block   blocks in the grid and threads in a block: a number, or up to three, x first
         shared_bytes  dynamic shared memory; above 48 KiB it is asked for
         stream        where it runs; None is the legacy default stream
         cooperative   all blocks run at once and may synchronise
-        cluster       blocks a cluster (compute capability 9.0)
+        cluster       blocks in a cluster (compute capability 9.0)
         raises        ValueError, TypeError  a number that this kernel or device cannot have
         """
-        plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
-        return as_launch(plan, compiled(plan))
+        handle = stream_handle(stream, self.device)
+        if isinstance(stream, Stream):
+            stream._prepared()  # from now on its close invalidates the token
+        launch = self._prepare(
+            extents("grid", grid),
+            extents("block", block),
+            whole("shared_bytes", shared_bytes),
+            handle,
+            bool(cooperative),
+            None if cluster is None else extents("cluster", cluster),
+        )
+        launch.kernel, launch.stream = self, stream
+        return launch
 
     def launch(
         self,
@@ -404,66 +213,65 @@ class Kernel:
         cooperative: bool = False,
         cluster: int | Sequence[int] | None = None,
     ) -> None:
-        """Launch once; see configure for the configuration, Launch for the arguments."""
-        call: Any = None
-        if type(stream) is Stream and self.module._handle is not None and stream._handle is not None:
-            try:
-                kept = self._launches[grid, block, shared_bytes, stream._handle, cooperative, cluster]
-                # What is equal may be of other types, which are refused: 1.0, True.
-                if (
-                    stream._primary is kept[2]._primary
-                    and (kept[0] is grid and kept[1] is block or _are_ints(grid, block))
-                    and type(shared_bytes) is int
-                    and cooperative is False
-                    and cluster is None
-                ):
-                    call = kept[3]
-            except (KeyError, TypeError):  # not yet seen; a list, which is fine, too
-                pass
-        if call is None:
-            plan = Plan(self, grid, block, shared_bytes, stream, cooperative, cluster)
-            call = plan.run
-            if type(stream) is Stream and cooperative is False and cluster is None and _are_ints(grid, block):
-                call = self._keep(grid, block, plan)
-        call(*args)
+        """Launch once; see configure for the configuration, Launch for the arguments.
 
-    def _keep(self, grid: Any, block: Any, plan: Plan) -> Any:
-        """Keep a launch for the next one with the same numbers.
-
-        It goes without its module and stream, which launch() looks at itself: else kernel and launch would hold each other,
-        and a stream would live longer than its last user.
+        What was worked out is kept for the next launch with the same values, however they are written.
         """
-        key = grid, block, plan.shared_bytes, plan._stream, False, None
-        stands_in: Any = _Nameplate(self)
-        plan.kernel, plan.stream = stands_in, None
-        never_closed: Any = Stream.legacy
-        plan._module = never_closed
-        if len(self._launches) >= 100:
-            self._launches.clear()
-        call = compiled(plan)
-        self._launches[key] = grid, block, plan, call
-        return call
+        if stream is None:
+            handle = _LEGACY
+        elif type(stream) is Stream and stream._primary is self._primary and stream._handle is not None:
+            handle = stream._handle
+        else:
+            handle = stream_handle(stream, self.module.device)
+        key = (
+            extents("grid", grid),
+            extents("block", block),
+            shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
+            handle,
+            True if cooperative else False,
+            None if cluster is None else extents("cluster", cluster),
+        )
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self._prepare(*key)
+            if len(self._launches) >= _MOST_KEPT:
+                self._launches.clear()
+            self._launches[key] = launch
+        launch(*args)
 
-    def __repr__(self) -> str:
-        return f"<Kernel {self.name}>"
+    def _prepare(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        handle: int,
+        cooperative: bool,
+        cluster: tuple[int, int, int] | None,
+    ) -> Launch:
+        """Check a configuration and make a Launch of it that knows neither this kernel nor the stream object."""
+        self.module.handle  # a closed one says so here
+        limits = self._limits
+        if limits is None:
+            limits = self._limits = Limits(self)
+        limits.check(grid, block, shared_bytes, cluster)
+        if shared_bytes > limits.granted:
+            grant_shared(self, shared_bytes)
+        packing = self._packing
+        if packing is None:
+            packing = self._packing = Packing(self)
+        return prepare(packing, self.module, grid, block, shared_bytes, handle, cooperative, cluster)
 
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        raise TypeError(f"a kernel is launched with a grid and a block: {self._how()}")
 
-def _are_ints(grid: Any, block: Any) -> bool:
-    return all(
-        [type(number) is int for given in (grid, block) for number in (given if type(given) is tuple else (given,))]
-    )
+    def __getitem__(self, configuration: Any) -> NoReturn:
+        raise TypeError(f"a kernel takes its grid and block by name, not in brackets: {self._how()}")
 
-
-class _Nameplate:
-    """What a launch without its kernel needs to know of it."""
-
-    __slots__ = ("name", "device", "_words")
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.name, self.device, self._words = kernel.name, kernel.device, kernel._signature()
-
-    def _signature(self) -> str:
-        return self._words
+    def _how(self) -> str:
+        return (
+            f"{self.name}.launch(..., grid=blocks, block=threads), or configure(grid=blocks, block=threads) and call "
+            "what that returns with the arguments"
+        )
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

@@ -1,11 +1,15 @@
-"""The launch: a grid that was checked once, arguments that are packed at each call.
+"""The launch: a configuration that was checked once, and arguments that are packed at each call.
 
-What it is   `Launch`, a callable made by Kernel.configure, and `Plan`, all that it knows: one pack_into and one foreign call.
-How          each launch in flight has a buffer of its own from a pool, so several threads may use one Launch: list.pop and
-             list.append are atomic. A buffer comes with all arguments of the foreign call; its binding has no argument types
-             (they are what a ctypes call costs most), so all of them are ctypes objects.
+What it is   `Launch`, the callable that Kernel.configure gives and that Kernel.launch keeps; `Packing`, what all launches of a
+             kernel share: how its arguments are packed, and a pool of buffers.
+How          A call takes a buffer from the pool, packs the arguments into it, and makes one foreign call. Each launch under way
+             has a buffer of its own, so several threads may use one Launch: list.pop and list.append are atomic. The foreign
+             function is bound without argument types, which are what a ctypes call costs most, so each argument is a ctypes
+             object or None.
+Interrupts   A call that is interrupted gives its buffer up; the next call makes another. What the launch may use is retained
+             before the interrupt goes on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
-Read next    compiled_launch.py, arguments.py
+Read next    source.py, packing.py
 """
 
 from __future__ import annotations
@@ -13,69 +17,158 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from operator import index
 
 from ... import tracing
 from ...driver import WRONG_CONTEXT, as_argument
-from ...errors import Closed, a_kind, worded
+from ...errors import Closed
 from ...headers import cuda_h
-from ...owned import drain
+from ...owned import generation
 from ...protocols.description import place
-from ..device import Device
+from ..ordering import hold_back
 from ..stream import Stream, retain, sweep, work_handle
-from .arguments import converter
+from . import source
+from .arguments import Slot
+from .packing import Kept, table_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Callable, Union
+    from typing import Any, Callable, NoReturn
 
-    from ...protocols.description import Place
+    from ..device import Device
+    from .configuration import Extents
     from .kernel import Kernel
 
-    Extent = Union[int, Sequence[int]]
+    Buffer = tuple[Any, Any, Kept, Any, Any]
 
-__all__ = ["Launch", "Plan", "as_launch", "extents"]
+__all__ = ["Launch", "Packing", "prepare", "stream_handle"]
 
 _PER_THREAD = 2
 _CLUSTER_DIMENSION, _COOPERATIVE = 4, 2  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
+_pack_config = struct.Struct("7IPPI").pack_into  # a CUlaunchConfig, by C's alignment
 
 
-class _IsLaunch(type):
-    def __instancecheck__(cls, thing: object) -> bool:
-        return isinstance(getattr(thing, "_plan", None), Plan)
+class Packing:
+    """How the arguments of one kernel are packed, for all of its launches. It does not know the kernel, which knows it.
+
+    slots    a Slot for each parameter
+    names    what the parameters are called in a signature
+    pool     buffers that no launch uses now
+    here     the Place of device memory of our own, which most arrays have
+    entry    the driver's function that launches, and its name
+    """
+
+    __slots__ = (
+        "name",
+        "device",
+        "driver",
+        "slots",
+        "names",
+        "pool",
+        "here",
+        "launch_type",
+        "pack_into",
+        "size",
+        "function",
+        "entry",
+        "ask",
+    )
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.name, self.device, self.driver = kernel.name, kernel.device, kernel.device._primary.driver
+        parameters = kernel.parameters
+        self.slots = tuple(
+            [
+                Slot(kernel.name, parameter, kernel._declared_at(number), self.device)
+                for number, parameter in enumerate(parameters)
+            ]
+        )
+        for slot in self.slots:
+            slot.table = table_for(slot)
+        self.names = source.safe_names([parameter.name for parameter in parameters])
+        self.pool: list[Buffer] = []
+        self.here = place(("cuda", self.device.ordinal), False, "memory")
+        packing = struct.Struct(source.packing_format(self.slots))
+        self.pack_into, self.size = packing.pack_into, packing.size
+        self.launch_type: type[Launch] = Launch
+        if source.enabled:
+            self.launch_type = _type_with(source.call_for(self.name, self.names, self.slots))
+        self.function = as_argument(kernel.handle)
+        self.entry = ("", None)
+        if self.driver.has("cuLaunchKernelEx"):
+            self.entry = "cuLaunchKernelEx", self.driver.raw("cuLaunchKernelEx")
+        self.ask = self.driver.raw("cuCtxGetCurrent")
+
+    def new_buffer(self) -> Buffer:
+        """Make what one launch needs: where to pack, the argument that points there, what is kept, and a cell for a context."""
+        storage = ctypes.create_string_buffer(max(self.size, 1))
+        start = ctypes.addressof(storage)
+        offsets = [slot.parameter.offset for slot in self.slots] or [0]
+        pointers: Any = (ctypes.c_void_p * len(offsets))(*[start + offset for offset in offsets])
+        pointers.storage = storage  # an address keeps nothing alive
+        cell = ctypes.c_uint64()
+        return (
+            memoryview(storage).cast("B"),
+            ctypes.byref(pointers),
+            Kept(),
+            ctypes.byref(cell),
+            memoryview(cell).cast("B").cast("Q"),
+        )
+
+    def words(self) -> str:
+        """Word the kernel as a function: its name, and its parameters with their types."""
+        shown = [f"{slot.parameter.name or '?'} " + _type_of(slot) for slot in self.slots]
+        return f"{len(shown)} arguments" + (f" ({', '.join(shown)})" if shown else "")
+
+    def __repr__(self) -> str:  # what traces and errors of the driver say of the function
+        return f"<Kernel {self.name}>"
 
 
-class Launch(metaclass=_IsLaunch):
+_types: dict[Any, type[Launch]] = {}
+
+
+def _type_with(call: Callable[..., None]) -> type[Launch]:
+    """Return the kind of Launch that has this `__call__`."""
+    found = _types.get(call)
+    if found is None:
+        if len(_types) >= 500:
+            _types.clear()
+        namespace = {"__slots__": (), "__module__": __name__, "__doc__": Launch.__doc__, "__call__": call}
+        found = _types.setdefault(call, type(Launch.__name__, (Launch,), namespace))
+    return found
+
+
+def _type_of(slot: Slot) -> str:
+    kind = slot.parameter.type
+    return f".{kind}" if kind else f".b8[{slot.size}]"
+
+
+class _Signature:
+    """The attribute that inspect.signature() asks a Launch for; the class itself has none."""
+
+    def __get__(self, launch: Launch | None, kind: object = None) -> Any:
+        if launch is None:
+            raise AttributeError("__signature__")
+        from inspect import Parameter, Signature
+
+        packing = launch._packing
+        return Signature(
+            [
+                Parameter(name, Parameter.POSITIONAL_ONLY, annotation=_type_of(slot).lstrip("."))
+                for name, slot in zip(packing.names, packing.slots)
+            ],
+            return_annotation=None,
+        )
+
+
+class Launch:
     """A kernel with its grid, block and stream; call it with the arguments. Any number of threads may.
 
-    It is a plain function, which Python calls for less than any object; this class only tells what it has, and whether something is one.
-
+    kernel, grid, block, shared_bytes, stream  as they were configured
     raises  TypeError   a wrong number or kind of arguments
             ValueError  a value that its parameter cannot hold, memory that the device cannot reach
             Closed      the module or stream was closed meanwhile
             CudaError   the driver's refusal of the launch; what the kernel does wrong shows at the next synchronising call
     """
-
-    kernel: Kernel
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    stream: Any
-    _plan: Plan
-    __call__: Callable[..., None]
-
-
-def as_launch(plan: Plan, function: Any) -> Launch:
-    """Give a function that launches what a Launch has."""
-    function._plan = plan
-    for name in ("kernel", "grid", "block", "shared_bytes", "stream"):
-        setattr(function, name, getattr(plan, name))
-    return function  # type: ignore[no-any-return]
-
-
-class Plan:
-    """What a launch was prepared with; it does not know its Launch, for a circle would wait for the garbage collector."""
 
     __slots__ = (
         "kernel",
@@ -83,276 +176,216 @@ class Plan:
         "block",
         "shared_bytes",
         "stream",
-        "_module",
-        "_stream",
-        "_needs_context",
-        "_converters",
-        "_pack",
-        "_size",
-        "_offsets",
+        "_token",  # true as long as the last _check() holds
+        "_call",  # f(config, function, pointers, None) -> CUresult
         "_config",
-        "_symbol",
         "_function",
-        "_head",
-        "_tail",
+        "_handle",  # of the stream
+        "_context",  # the context that must be current, for a default stream
+        "_ask",
+        "_slots",
+        "_here",
         "_pool",
-        "_driver",
-        "_primary",
-        "_codes",
-        "_device",
-        "_kinds",
-        "_alone",
-        "_written",
-        "_ours",
-        "_theirs",
-        "_changes",
-        "_strangers",
+        "_packing",
+        "_module",
+        "_symbol",
+        "__weakref__",
     )
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        grid: Extent,
-        block: Extent,
-        shared_bytes: int,
-        stream: Any,
-        cooperative: bool,
-        cluster: Extent | None,
-    ) -> None:
-        device = kernel.device
-        self.kernel, self._module = kernel, kernel.module
-        self.grid, self.block = extents("grid", grid), extents("block", block)
-        self.shared_bytes = _check_shared(kernel, device, shared_bytes)
-        self.stream = stream
-        self._stream = work_handle(stream)
-        if isinstance(stream, Stream):
-            stream._prepared()  # its close outdates what was prepared with it
-        if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
-            raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
-        self._needs_context = self._stream <= _PER_THREAD
-        self._primary, self._driver = device._primary, device._primary.driver
-        clusters = None if cluster is None else extents("cluster", cluster)
-        _check_extents(kernel, device, self.grid, self.block, clusters)
-        self._prepare_arguments(device)
-        self._prepare_call(cooperative, clusters)
-        self._pool: list[tuple[Any, Any]] = [self._buffer()]
-        # for compiled_launch.py: the kinds of arguments, where arrays are expected to lie, and how often that turned out otherwise
-        self._device, self._kinds, self._alone = device, "", False
-        self._written: Callable[[], Any]
-        self._ours: Place | None = place(("cuda", device.ordinal), False, "memory")
-        self._theirs: Place | None = None
-        self._changes = self._strangers = 0
+    __signature__ = _Signature()
 
-    def _prepare_arguments(self, device: Device) -> None:
-        parameters, formats, position = self.kernel.parameters, ["<"], 0
-        self._converters, self._codes = [], []
-        for number, parameter in enumerate(parameters):
-            code, convert = converter(
-                self.kernel.name, parameter, self.kernel._declared_at(number), device, self._stream
-            )
-            if parameter.offset > position:
-                formats.append(f"{parameter.offset - position}x")
-            formats.append(code)
-            position = parameter.offset + parameter.size
-            self._converters.append(convert)
-            self._codes.append(code)
-        packing = struct.Struct("".join(formats))
-        self._pack, self._size = packing.pack_into, packing.size
-        self._offsets = [parameter.offset for parameter in parameters]
+    kernel: Kernel
+    grid: Extents
+    block: Extents
+    shared_bytes: int
+    stream: Any
+    _token: Any
+    _call: Callable[..., int]
+    _context: int | None
+    _ask: Callable[[Any], int]
+    _pool: list[Buffer]
+    _packing: Packing
 
-    def _prepare_call(self, cooperative: bool, cluster: tuple[int, int, int] | None) -> None:
-        """Choose the entry point and bind all but the arguments.
+    def __init__(self) -> None:
+        raise TypeError("a Launch comes from Kernel.configure(grid=..., block=...)")
 
-        calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
-        """
-        self._config: Any = None
-        self._head: tuple[Any, ...]  # the arguments before those of the kernel, and after
-        self._tail: tuple[None, ...]
-        function, stream = as_argument(self.kernel.handle), as_argument(self._stream)
-        attributes = []
-        if cooperative:
-            attributes.append(_attribute(_COOPERATIVE, "cooperative", 1))
-        if cluster is not None:
-            attributes.append(_attribute(_CLUSTER_DIMENSION, "clusterDim", cluster))
-        if cluster is not None or self._driver.has("cuLaunchKernelEx"):
-            config = cuda_h.CUlaunchConfig()
-            config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
-            config.blockDimX, config.blockDimY, config.blockDimZ = self.block
-            config.sharedMemBytes, config.hStream = self.shared_bytes, self._stream
-            if attributes:
-                array = (cuda_h.CUlaunchAttribute * len(attributes))(*attributes)
-                config.attrs, config.numAttrs = array, len(attributes)
-            self._function, self._head, self._tail = (
-                self._driver.raw("cuLaunchKernelEx"),
-                (ctypes.byref(config), function),
-                (None,),
-            )
-            self._symbol, self._config = "cuLaunchKernelEx", config
-            return
-        name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
-        numbers = [ctypes.c_uint.from_param(number) for number in (*self.grid, *self.block, self.shared_bytes)]
-        self._function, self._head = self._driver.raw(name), (function, *numbers, stream)
-        self._symbol, self._tail = name, () if cooperative else (None,)
-
-    def _buffer(self) -> tuple[Any, Any]:
-        """Make one launch's buffer: (where to pack, the arguments of the foreign call that reads it).
-
-        Packing into a memoryview costs least, and so does f(*arguments), which ctypes takes as they are; a partial copies them.
-        """
-        storage = ctypes.create_string_buffer(max(self._size, 1))
-        start = ctypes.addressof(storage)
-        pointers: Any = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
-        pointers.storage = storage  # an address keeps nothing alive
-        return memoryview(storage).cast("B"), (*self._head, ctypes.byref(pointers), *self._tail)
-
-    def run(self, *arguments: Any) -> None:
-        """Launch with these arguments; returns at once."""
-        if len(arguments) != len(self._converters):
-            raise TypeError(
-                f"kernel {self.kernel.name} takes {self.kernel._signature()}; {len(arguments)} arguments were given"
-            )
-        self._check_open()
-        kept: list[Any] = []
-        values = [convert(argument, kept) for convert, argument in zip(self._converters, arguments)]
+    def __call__(self, *arguments: Any) -> None:
+        """Launch with these arguments; returns at once. source.py writes this function out for a kernel's parameters."""
+        call = self._call if self._token else self._check()
+        if len(arguments) != len(self._slots):
+            self._refuse_count(len(arguments))
         try:
-            entry = self._pool.pop()
-        except IndexError:  # every buffer is in use by some other thread
-            entry = self._buffer()
-        self._pack(entry[0], 0, *values)
+            buffer = self._pool.pop()
+        except IndexError:  # other threads use them all
+            buffer = self._packing.new_buffer()
+        storage, pointers, kept, cell, current = buffer
+        kept.stream = self._handle
+        values = [slot.table[type(given)](slot, given, kept) for slot, given in zip(self._slots, arguments)]
+        self._packing.pack_into(storage, 0, *values)
+        context = self._context
         try:
-            code = self._run(entry[1])
-        finally:
-            self._pool.append(entry)  # the driver has copied what was in it
-            if kept:  # also when Ctrl-C came just then: the kernel may run
-                sweep()
-                retain(self.kernel.device, self._stream, kept)
-                from ..ordering import hold_back
-
-                hold_back(kept, self._stream, self.kernel.device)
-        if code:
-            raise self._error(code)
-
-    def _check_open(self) -> None:
-        if self._module._handle is None:
-            raise Closed(f"the module of kernel {self.kernel.name} is closed: load it again")
-        if self.kernel.device._handle is None:
-            raise Closed(f"the device of kernel {self.kernel.name} is closed: load it on another Device object")
-        if isinstance(self.stream, Stream) and self.stream._handle is None:
-            raise Closed(f"the stream of this launch of {self.kernel.name} is closed: configure another launch")
-        if self._driver.forked:
-            self._driver.refuse_forked(self._symbol)
-
-    def _run(self, arguments: Any) -> int:
-        """Make the foreign call, in our context where it matters; on "wrong context" push ours and try once more.
-
-        A stream of our own knows its context, so nothing is pushed for it. The two default streams belong to whichever
-        context is current.
-        """
-        start = time.perf_counter_ns() if tracing.listeners else 0
-        if self._needs_context:
-            with self._primary.current():
-                code = self._function(*arguments)
-        else:
-            code = self._function(*arguments)
+            if context is None or (not self._ask(cell) and current[0] == context):
+                code = call(self._config, self._function, pointers, None)
+            else:
+                code = self._in_context(call, pointers)
             if code:
-                code = self._again(arguments, code)
-        if start:
-            self._driver.tell(self._symbol, *self._shown(), code, start, time.perf_counter_ns() - start)
-        return int(code)
+                self._answer(code, call, pointers)
+            if kept:
+                self._retain(kept)
+        except BaseException:
+            if kept:  # the driver may have taken the launch before an interrupt came
+                self._retain(kept)
+            raise
+        self._pool.append(buffer)
 
-    def _again(self, arguments: Any, code: int) -> int:
-        """Answer "wrong context" with ours, once; return any other code as it is."""
-        if code not in WRONG_CONTEXT or self._needs_context:
-            return code
-        with self._primary.current():
-            return int(self._function(*arguments))
+    # -- what most calls do not need
+
+    def _check(self) -> Callable[..., int]:
+        """Check all that a launch rests on but its arguments, and return the function that launches.
+
+        The token vouches for these checks until one of the things is closed, the process forks, or calls are traced.
+        """
+        token = generation()
+        packing = self._packing
+        if self._module._handle is None:
+            raise Closed(f"the module of kernel {packing.name} is closed: load it again")
+        if packing.device._handle is None:
+            raise Closed(f"the device of kernel {packing.name} is closed: load it on another Device object")
+        if isinstance(self.stream, Stream) and self.stream._handle is None:
+            raise Closed(f"the stream of this launch of {packing.name} is closed: configure another launch")
+        if packing.driver.forked:
+            packing.driver.refuse_forked(self._symbol)
+        if self._handle <= _PER_THREAD:
+            self._context = packing.device._primary.handle
+        if tracing.listeners:
+            return self._call_traced
+        self._token = token
+        return self._call
+
+    def _call_traced(self, *arguments: Any) -> int:
+        """Launch, and tell those who listen."""
+        start = time.perf_counter_ns()
+        code = self._call(*arguments)
+        driver = self._packing.driver
+        driver.tell(self._symbol, *self._shown(), code, start, time.perf_counter_ns() - start)
+        return code
+
+    def _in_context(self, call: Callable[..., int], pointers: Any) -> int:
+        """Launch while the kernel's own context is current."""
+        with self._packing.device._primary.current():
+            return call(self._config, self._function, pointers, None)
+
+    def _answer(self, code: int, call: Callable[..., int], pointers: Any) -> None:
+        """Try once more in our context if the driver says that the wrong one is current; raise the error for any other code.
+
+        A stream of our own knows its context, so nothing was pushed for it. A refused launch is not queued, so none runs twice.
+        """
+        if code in WRONG_CONTEXT and self._context is None:
+            code = self._in_context(call, pointers)
+        if code:
+            raise self._packing.driver.error(code, self._symbol, *self._shown())
+
+    def _retain(self, kept: Kept) -> None:
+        """Keep views of other libraries' arrays alive until the stream has completed this launch.
+
+        The streams that their exporters named wait for it, too. It may be called twice for one launch.
+        """
+        device = self._packing.device
+        sweep()
+        retain(device, self._handle, tuple(kept))
+        hold_back(kept, self._handle, device)
+        kept.clear()
+
+    def _refuse_count(self, given: int) -> NoReturn:
+        packing, count = self._packing, len(self._slots)
+        raise TypeError(
+            f"{packing.name}() takes {packing.words()} but {given} {'was' if given == 1 else 'were'} given"
+        )
 
     def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
         facts = {
-            "f": self.kernel,
+            "f": self._packing,
             "gridDim": self.grid,
             "blockDim": self.block,
             "sharedMemBytes": self.shared_bytes,
-            "hStream": cuda_h.CUstream(self._stream),
+            "hStream": cuda_h.CUstream(self._handle),
         }
         return list(facts), tuple(facts.values())
 
-    def _error(self, code: int) -> Exception:
-        return self._driver.error(code, self._symbol, *self._shown())
+    def __repr__(self) -> str:
+        words = f"{self._packing.name}({', '.join(self._packing.names)})"
+        return f"<Launch {words} grid {self.grid} block {self.block}>"
 
 
-def _attribute(number: int, field: str, value: Any) -> Any:
-    attribute = cuda_h.CUlaunchAttribute()
-    attribute.id = number
-    if field == "clusterDim":
-        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = value
+def stream_handle(stream: Any, device: Device) -> int:
+    """Return the handle of the stream that shall launch a kernel of this device.
+
+    raises  ValueError  NO_SYNC, another device's stream
+            TypeError   not a stream
+    """
+    handle = work_handle(stream)
+    if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
+        raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
+    return handle
+
+
+def prepare(
+    packing: Packing,
+    module: Any,
+    grid: Extents,
+    block: Extents,
+    shared_bytes: int,
+    handle: int,
+    cooperative: bool,
+    cluster: Extents | None,
+) -> Launch:
+    """Make a Launch of a configuration that was checked. It knows neither its kernel nor its stream object.
+
+    calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
+    """
+    launch: Launch = object.__new__(packing.launch_type)
+    launch.grid, launch.block, launch.shared_bytes, launch.stream = grid, block, shared_bytes, None
+    launch._packing, launch._module, launch._pool = packing, module, packing.pool
+    launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
+    launch._token, launch._context, launch._function = (), None, packing.function
+    symbol, call = packing.entry
+    if call is not None or cluster is not None:
+        launch._symbol = "cuLaunchKernelEx"
+        launch._call = call or packing.driver.raw("cuLaunchKernelEx")
+        launch._config = _config(grid, block, shared_bytes, handle, cooperative, cluster)
     else:
-        setattr(attribute.value, field, value)
-    return attribute
+        launch._symbol = symbol = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
+        launch._config = None
+        numbers = [ctypes.c_uint(number) for number in (*grid, *block, shared_bytes)]
+        launch._call = _call_of_old(packing.driver.raw(symbol), numbers, as_argument(handle), not cooperative)
+    return launch
 
 
-# -- checks, once for each configuration
+def _config(
+    grid: Extents, block: Extents, shared_bytes: int, handle: int, cooperative: bool, cluster: Extents | None
+) -> Any:
+    """Return a CUlaunchConfig as an argument."""
+    config, address, count = cuda_h.CUlaunchConfig(), 0, 0
+    if cooperative or cluster is not None:
+        attributes = (cuda_h.CUlaunchAttribute * 2)()
+        if cooperative:
+            attributes[0].id, attributes[0].value.cooperative, count = _COOPERATIVE, 1, 1
+        if cluster is not None:
+            extent = attributes[count].value.clusterDim
+            attributes[count].id = _CLUSTER_DIMENSION
+            extent.x, extent.y, extent.z = cluster
+            count += 1
+        config.attrs = attributes  # this keeps them alive
+        address = ctypes.addressof(attributes)
+    _pack_config(config, 0, *grid, *block, shared_bytes, handle, address, count)
+    return ctypes.byref(config)
 
 
-def extents(name: str, given: Extent) -> tuple[int, int, int]:
-    """Return x, y, z of a number or of one to three numbers, each at least 1.
+def _call_of_old(function: Any, numbers: list[Any], stream: Any, takes_extra: bool) -> Callable[..., int]:
+    """Return a call of a driver before 11.8 in the shape of cuLaunchKernelEx."""
 
-    raises  TypeError, ValueError  naming what was given as `name`
-    """
-    numbers: Any = (given,)
-    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):  # (arrays have __index__, too)
-        if not hasattr(type(given), "__iter__"):
-            raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
-        numbers = tuple(given)  # type: ignore[arg-type]
-    if not 1 <= len(numbers) <= 3:
-        raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
-    for number in numbers:
-        if isinstance(number, bool) or not hasattr(type(number), "__index__"):
-            raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
-    x, y, z = (*(int.__index__(index(number)) for number in numbers), 1, 1)[:3]
-    if min(x, y, z) < 1:
-        raise ValueError(
-            f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work"
-        )
-    return x, y, z
+    def call(config: None, kernel: Any, pointers: Any, extra: None) -> int:
+        tail = (extra,) if takes_extra else ()
+        return function(kernel, *numbers, stream, pointers, *tail)  # type: ignore[no-any-return]
 
-
-def _check_extents(
-    kernel: Kernel, device: Device, grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, int, int] | None
-) -> None:
-    for name, given, what in (("grid", grid, "MAX_GRID_DIM_"), ("block", block, "MAX_BLOCK_DIM_")):
-        for axis, number in zip("XYZ", given):
-            limit = device.attribute(what + axis)
-            if number > limit:
-                raise ValueError(f"{name}={worded(given)}: {axis.lower()} is at most {limit} on this device")
-    threads, limit = block[0] * block[1] * block[2], kernel.attributes["max_threads_per_block"]
-    if threads > limit:
-        raise ValueError(
-            f"block={block} has {threads} threads; kernel {kernel.name} takes at most {limit} on this device"
-        )
-    if cluster is not None and any(extent % part for extent, part in zip(grid, cluster)):
-        raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
-
-
-def _check_shared(kernel: Kernel, device: Device, given: Any) -> int:
-    """Check the bytes of dynamic shared memory and return them; ask for more than the default 48 KiB where it is wanted.
-
-    calls   cuFuncSetAttribute
-    """
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"shared_bytes is an int, not {a_kind(given)}")
-    shared_bytes = int.__index__(index(given))
-    static = kernel.attributes["shared_bytes"]
-    limit = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - static
-    if not 0 <= shared_bytes <= limit:
-        raise ValueError(
-            f"shared_bytes={worded(shared_bytes)}: kernel {kernel.name} can have 0 .. {limit} besides its static {static}"
-        )
-    if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
-        with device.current():
-            device._primary.driver.cuFuncSetAttribute(
-                cuda_h.CUfunction(kernel.handle), cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
-            )
-        kernel._forget_attributes()
-    drain()
-    return shared_bytes
+    return call

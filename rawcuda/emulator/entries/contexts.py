@@ -1,0 +1,264 @@
+"""Entry points: primary contexts, contexts, the stack of current contexts, peers.
+
+Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
+Read next    streams.py
+"""
+
+from __future__ import annotations
+
+from ..codes import Refused
+from ..machine import Context, Machine
+from ..thunks import entry, out, put_int, put_u64, put_uint
+
+__all__: list[str] = []
+
+_FLAGS = 0xFF
+
+
+def _context(machine: Machine, handle: int) -> Context:
+    """Return the context for a handle, destroyed ones refused; a bad one is 201, unlike other handles."""
+    context = machine.handles.get(handle)
+    if type(context) is not Context:
+        raise Refused(201, f"{handle:#x} is no context handle")
+    if context.state == 709:
+        raise Refused(709)
+    return context
+
+
+def _given(machine: Machine, handle: int) -> Context:
+    """Return the context for a handle, or the current one for NULL."""
+    if not handle:
+        return machine.context()
+    context = _context(machine, handle)
+    context.check()
+    return context
+
+
+# -- primary contexts
+
+
+@entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
+def primary_retain(machine: Machine, address: int, device: int) -> None:
+    """Hold a device's primary context, making it ready if it is not."""
+    out(address)
+    held = machine.device(device)
+    primary = held.primary
+    if primary.state == 709:
+        primary.open()
+    primary.check()
+    held.retained += 1
+    put_u64(address, primary.handle)
+
+
+@entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
+def primary_release(machine: Machine, device: int) -> None:
+    """Let go of a primary context; with the last hold, everything in it is given back."""
+    held = machine.device(device)
+    if not held.retained:
+        raise Refused(201)
+    held.retained -= 1
+    if not held.retained and held.primary.state != 709:
+        held.primary.close()
+
+
+@entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)
+def primary_reset(machine: Machine, device: int) -> None:
+    """Give back everything in a primary context, whoever holds it; they must still release it."""
+    held = machine.device(device)
+    if held.primary.state != 709:
+        held.primary.close()
+
+
+@entry("cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)", since=11000)
+def primary_set_flags(machine: Machine, device: int, flags: int) -> None:
+    """Set the flags of a primary context."""
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    machine.device(device).primary.flags = flags
+
+
+@entry("cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)", since=7000)
+def primary_state(machine: Machine, device: int, flags: int, active: int) -> None:
+    """Say whether a primary context is in use, and with which flags."""
+    out(flags, active)
+    primary = machine.device(device).primary
+    put_uint(flags, primary.flags)
+    put_int(active, int(primary.state != 709))
+
+
+# -- contexts that a program makes itself
+
+
+@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
+def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
+    """Make a context and push it."""
+    out(address)
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    context = Context(machine, machine.device(device), flags)
+    machine.thread().stack.append(context)
+    put_u64(address, context.handle)
+
+
+@entry(
+    "cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050
+)
+def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
+    """Make a context and push it; affinity and graphics parameters are not supported."""
+    if parameters:
+        raise Refused(801, "cuCtxCreate_v4: the emulator takes no CUctxCreateParams")
+    create_v2(machine, address, flags, device)
+
+
+@entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
+def destroy(machine: Machine, handle: int) -> None:
+    """Destroy a context with all that is in it; popped if it is current here."""
+    context = _context(machine, handle)
+    if context.primary:
+        raise Refused(201)
+    context.close()
+    stack = machine.thread().stack
+    if stack and stack[-1] is context:
+        stack.pop()
+
+
+# -- which is current
+
+
+@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000)
+def push(machine: Machine, handle: int) -> None:
+    """Make a context current, on top of what was."""
+    machine.thread().stack.append(_context(machine, handle))
+
+
+@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000)
+def pop(machine: Machine, address: int) -> None:
+    """Take the current context off; the one below is current again."""
+    stack = machine.thread().stack
+    if not stack:
+        raise Refused(201)
+    context = stack.pop()
+    if address:
+        put_u64(address, context.handle)
+
+
+@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000)
+def set_current(machine: Machine, handle: int) -> None:
+    """Replace the current context; NULL pops it."""
+    stack = machine.thread().stack
+    context = _context(machine, handle) if handle else None
+    if stack:
+        stack.pop()
+    if context is not None:
+        stack.append(context)
+
+
+@entry("cuCtxGetCurrent(CUcontext *pctx)", since=4000)
+def get_current(machine: Machine, address: int) -> None:
+    """Give the current context, or NULL."""
+    stack = machine.thread().stack
+    put_u64(address, stack[-1].handle if stack else 0)
+
+
+# -- facts of a context
+
+
+@entry("cuCtxGetDevice(CUdevice *device)", since=2000)
+@entry("cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)", since=13000)
+def get_device(machine: Machine, address: int, handle: int = 0) -> None:
+    """Give a context's device."""
+    out(address)
+    put_int(address, _given(machine, handle).device.ordinal)
+
+
+@entry("cuCtxGetFlags(unsigned int *flags)", since=7000)
+def get_flags(machine: Machine, address: int) -> None:
+    """Give the current context's flags."""
+    out(address)
+    put_uint(address, machine.context().flags)
+
+
+@entry("cuCtxSetFlags(unsigned int flags)", since=12010)
+def set_flags(machine: Machine, flags: int) -> None:
+    """Set the current context's flags."""
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    machine.context().flags = flags
+
+
+@entry("cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)", since=12000)
+def get_id(machine: Machine, handle: int, address: int) -> None:
+    """Give a number that no other context has or will have."""
+    out(address)
+    put_u64(address, _given(machine, handle).ident)
+
+
+@entry("cuCtxSynchronize(void)", since=2000)
+@entry("cuCtxSynchronize_v2(CUcontext ctx)", since=13000)
+def synchronize(machine: Machine, handle: int = 0) -> None:
+    """Finish all work of a context."""
+    context = _given(machine, handle)
+    if any(stream.capture is not None for stream in context.streams.values()):
+        for stream in context.streams.values():
+            if stream.capture is not None:
+                stream.capture.invalidate()
+        raise Refused(900, "a context cannot be synchronised while one of its streams is capturing")
+    machine.queues.complete_context(context)
+    context.check()
+
+
+_LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}
+
+
+@entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
+def set_limit(machine: Machine, limit: int, value: int) -> None:
+    """Set a limit; it is kept, and limits nothing."""
+    context = machine.context()
+    if limit not in _LIMITS:
+        raise Refused(215)
+    context.limits[limit] = value
+
+
+@entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)", since=3010)
+def get_limit(machine: Machine, address: int, limit: int) -> None:
+    """Give a limit."""
+    out(address)
+    context = machine.context()
+    if limit not in _LIMITS:
+        raise Refused(215)
+    put_u64(address, context.limits.get(limit, _LIMITS[limit]))
+
+
+@entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
+def priority_range(machine: Machine, least: int, greatest: int) -> None:
+    """Give the range of priorities; either pointer may be NULL."""
+    machine.context()
+    if least:
+        put_int(least, 0)
+    if greatest:
+        put_int(greatest, -5)
+
+
+# -- peers
+
+
+@entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
+def enable_peer(machine: Machine, handle: int, flags: int) -> None:
+    """Let the current context reach another device's memory."""
+    context, peer = machine.context(), _context(machine, handle)
+    if flags:
+        raise Refused(1)
+    if peer.device is context.device:
+        raise Refused(101)
+    if peer in context.peers:
+        raise Refused(704)
+    context.peers.add(peer)
+
+
+@entry("cuCtxDisablePeerAccess(CUcontext peerContext)", since=4000)
+def disable_peer(machine: Machine, handle: int) -> None:
+    """End that."""
+    context, peer = machine.context(), _context(machine, handle)
+    if peer not in context.peers:
+        raise Refused(705)
+    context.peers.remove(peer)

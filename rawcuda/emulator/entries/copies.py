@@ -1,0 +1,393 @@
+"""Entry points: copies, from one row of bytes to boxes; fills, of 1, 2 or 4 bytes an element.
+
+What it is   every cuMemcpy* and cuMemset* but those of arrays (textures), which the emulator does not have.
+How          each form is brought to one: a box of rows from one place to another. It is checked at the call, to the byte; the
+             copy itself runs when its stream gets there. Between a stream and pageable host memory, what is read is staged at
+             the call, as the driver does, and what is written is written in stream order, which is as late as is allowed.
+             Pinned memory is never staged: overwriting it before the copy has run is a mistake that shows here.
+             The forms without a stream (here None) work in the legacy default one, and wait, unless both sides are on a device.
+Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
+Read next    modules.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ..codes import Refused
+from ..machine import Context, Machine
+from ..queues import Stream
+from ..space import FIRST_ADDRESS, Fault
+from ..thunks import MEMCPY2D, MEMCPY3D, entry, read
+from .devices import ATTRIBUTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..space import Allocation
+
+__all__ = ["Box", "device_box"]
+
+_HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
+
+
+class Box:
+    """Rows of bytes in memory: where the first begins, how far apart rows and planes are, and whose memory it is."""
+
+    __slots__ = ("start", "pitch", "plane", "allocation", "image")
+
+    def __init__(self, start: int, pitch: int, plane: int, allocation: Allocation | None) -> None:
+        self.start, self.pitch, self.plane = start, pitch, plane
+        self.allocation = allocation  # None: pageable host memory
+        self.image: memoryview | None = None  # what was staged
+
+    @property
+    def is_host(self) -> bool:
+        """Tell whether this is host memory, pageable or pinned."""
+        return self.allocation is None or self.allocation.kind == "pinned"
+
+    @property
+    def is_device(self) -> bool:
+        """Tell whether the host cannot look at this memory."""
+        return self.allocation is not None and self.allocation.kind in ("device", "variable")
+
+    def rows(self, span: int) -> tuple[memoryview, int]:
+        """Return memory that holds this box, and where the box begins in it."""
+        if self.image is not None:
+            return self.image, 0
+        if self.allocation is None:
+            return memoryview((ctypes.c_char * span).from_address(self.start)).cast("B"), 0
+        if not self.allocation.alive:
+            raise Fault(700, f"a copy ran after its memory, a {self.allocation.describe()}, was freed")
+        return self.allocation.data, self.start - self.allocation.base
+
+
+def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe host memory, pinned if the driver knows it."""
+    if not address:
+        raise Refused(1, "the host pointer is NULL")
+    allocation = machine.space.find(address)
+    if allocation is None:
+        if address >= FIRST_ADDRESS:
+            raise Refused(
+                1,
+                f"a host pointer was expected, and {address:#x} cannot be one: {machine.space.explain(address, span)}",
+            )
+        return Box(address, pitch, plane, None)
+    machine.space.window(address, span)
+    return Box(address, pitch, plane, allocation)
+
+
+def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe memory that a device can reach, refusing a range that is not wholly inside one allocation."""
+    allocation = machine.space.find(address)
+    if allocation is None or address - allocation.base + span > allocation.size:
+        raise Refused(1, machine.space.explain(address, span))
+    return Box(address, pitch, plane, allocation)
+
+
+def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe memory by its address alone, as unified addressing does."""
+    if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
+        return Box(address, pitch, plane, None)
+    return device_box(machine, address, pitch, plane, span)
+
+
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+
+
+def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+    """Copy the rows of one box to another, here and now."""
+    to, at = target.rows(_span(target, width, height, depth))
+    taken, whence = source.rows(_span(source, width, height, depth))
+    if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
+        to[at : at + width * height] = taken[whence : whence + width * height]
+        _mark(target, at, source, whence, width * height)
+        return
+    for plane in range(depth):
+        for row in range(height):
+            first, begin = (
+                at + plane * target.plane + row * target.pitch,
+                whence + plane * source.plane + row * source.pitch,
+            )
+            to[first : first + width] = taken[begin : begin + width]
+            _mark(target, first, source, begin, width)
+
+
+def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
+    """Note what was written; a copy of memory that nobody wrote makes more of it, which is no mistake yet."""
+    if target.allocation is None or target.allocation.written is None:
+        return
+    known = source.allocation.written if source.allocation is not None and source.image is None else None
+    if known is None:
+        target.allocation.wrote(at, nbytes)
+    else:
+        target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
+
+
+def _span(box: Box, width: int, height: int, depth: int) -> int:
+    return (depth - 1) * box.plane + (height - 1) * box.pitch + width
+
+
+def _copy(
+    machine: Machine,
+    stream: Stream,
+    target: Box,
+    source: Box,
+    width: int,
+    height: int = 1,
+    depth: int = 1,
+    *,
+    waits: bool,
+) -> None:
+    """Queue a copy, and wait for it where the driver would."""
+    queues = machine.queues
+    if waits:
+        machine.refuse_unsafe()
+    if source.allocation is None and stream.capture is None:  # a graph reads its host memory each time it is launched
+        if waits:
+            for earlier in queues.pending(stream):
+                queues.complete(earlier)
+            stream.context.check()
+        span = _span(source, width, height, depth)
+        source.image = memoryview(ctypes.string_at(source.start, span))
+    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    seen = not target.is_device or not (
+        source.is_device or source.allocation is None
+    )  # by the host, if it did not wait
+    if (waits and seen) or (target.is_host and source.is_host):
+        queues.complete(work)
+        stream.context.check()
+
+
+# -- one row
+
+
+def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: int | None) -> None:
+    """Copy bytes; without a stream in the legacy one, waiting."""
+    stream = machine.stream(handle or 0)
+    if not nbytes:
+        return
+    _copy(
+        machine,
+        stream,
+        _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
+        _BOXES[kinds[1]](machine, source, nbytes, nbytes, nbytes),
+        nbytes,
+        waits=handle is None,
+    )
+
+
+@entry("cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)", since=4000)
+@entry("cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)", since=4000)
+def copy(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+    """Copy between any two addresses."""
+    _bytes(machine, target, source, nbytes, (_UNIFIED, _UNIFIED), stream)
+
+
+@entry(
+    "cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)", since=3020
+)
+@entry("cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)", since=3020)
+def host_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+    """Copy from host to device."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _HOST), stream)
+
+
+@entry("cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020)
+@entry("cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
+def device_to_host(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+    """Copy from device to host."""
+    _bytes(machine, target, source, nbytes, (_HOST, _DEVICE), stream)
+
+
+@entry(
+    "cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)", since=3020
+)
+@entry("cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)", since=3020)
+def device_to_device(machine: Machine, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+    """Copy on the device; the host never waits."""
+    _bytes(machine, target, source, nbytes, (_DEVICE, _DEVICE), stream)
+
+
+def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[int, ...]:
+    """Finish all work of the contexts that a copy between two of them concerns, unless it has its place in a stream."""
+    current = machine.context()
+    for end in ends:
+        context = machine.handles.get(end)
+        if type(context) is not Context:
+            raise Refused(201, f"{end:#x} is no context handle")
+        if handle is None and context is not current:
+            machine.queues.complete_context(context)
+    if handle is None:
+        machine.queues.complete_context(current)
+    return ends
+
+
+@entry(
+    "cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, "
+    "size_t ByteCount, CUstream hStream)",
+    since=4000,
+)
+@entry(
+    "cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
+    since=4000,
+)
+def copy_peer(
+    machine: Machine,
+    target: int,
+    target_context: int,
+    source: int,
+    source_context: int,
+    nbytes: int,
+    stream: int | None = None,
+) -> None:
+    """Copy between two contexts' memory."""
+    ends = _meet(machine, (target_context, source_context), stream)
+    device_to_device(machine, target, source, nbytes, stream)
+    _meet(machine, ends, stream)
+
+
+# -- rows and planes
+
+
+class _Side:
+    """One side of a 2-D or 3-D copy, as its structure has it."""
+
+    def __init__(
+        self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
+    ) -> None:
+        if kind == _ARRAY:
+            raise Refused(801, "arrays (texture memory) are not emulated")
+        if kind not in _BOXES:
+            raise Refused(1, f"{kind} is no CUmemorytype")
+        self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
+        self.address = host if kind == _HOST else device
+
+    def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
+        """Describe the memory of this side."""
+        pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
+        if not self.x + width <= pitch <= ATTRIBUTES[11]:
+            raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
+        if depth > 1 and self.rows < self.y + height:
+            raise Refused(1, f"{height} rows from row {self.y} on do not fit into planes of {self.rows} rows")
+        plane = pitch * (self.rows or height)
+        start = self.address + self.z * plane + self.y * pitch + self.x
+        return _BOXES[self.kind](machine, start, pitch, plane, (depth - 1) * plane + (height - 1) * pitch + width)
+
+
+def _rectangles(
+    machine: Machine, target: _Side, source: _Side, width: int, height: int, depth: int, handle: int | None
+) -> None:
+    stream = machine.stream(handle or 0)
+    if not (width and height and depth):
+        return
+    _copy(
+        machine,
+        stream,
+        target.box(machine, width, height, depth),
+        source.box(machine, width, height, depth),
+        width,
+        height,
+        depth,
+        waits=handle is None,
+    )
+
+
+@entry("cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)", since=3020)
+@entry("cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
+@entry("cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)", since=3020)
+def copy_2d(machine: Machine, address: int, stream: int | None = None) -> None:
+    """Copy a rectangle."""
+    sx, sy, sk, sh, sd, sa, sp, tx, ty, tk, th, td, ta, tp, width, height = read(MEMCPY2D, address)
+    _rectangles(
+        machine,
+        _Side(tx, ty, 0, tk, th, td, ta, tp, 0),
+        _Side(sx, sy, 0, sk, sh, sd, sa, sp, 0),
+        width,
+        height,
+        1,
+        stream,
+    )
+
+
+@entry("cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)", since=3020)
+@entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
+def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
+    """Copy a box."""
+    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(
+        MEMCPY3D, address
+    )
+    if sl or tl:
+        raise Refused(1, "levels of detail are for mipmapped arrays")
+    _rectangles(
+        machine,
+        _Side(tx, ty, tz, tk, th, td, ta, tp, tr),
+        _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
+        width,
+        height,
+        depth,
+        stream,
+    )
+
+
+@entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
+@entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
+def copy_3d_peer(machine: Machine, address: int, stream: int | None = None) -> None:
+    """Copy a box between two contexts' memory."""
+    words = read(MEMCPY3D, address)
+    ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), stream)
+    copy_3d(machine, address, stream)
+    _meet(machine, ends, stream)
+
+
+# -- fills
+
+
+def _fill(
+    machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int, handle: int | None
+) -> None:
+    """Queue a fill of `height` rows of `count` elements of `width` bytes."""
+    stream = machine.stream(handle or 0)
+    if address % width or (height > 1 and pitch % width):
+        raise Refused(1, f"{address:#x} (pitch {pitch}) is not aligned to the {width} bytes of an element")
+    if not count or not height:
+        return
+    nbytes = count * width
+    if height > 1 and pitch < nbytes:
+        raise Refused(1, f"rows of {nbytes} bytes do not fit into a pitch of {pitch}")
+    box = device_box(machine, address, pitch, 0, (height - 1) * pitch + nbytes)
+    row = value.to_bytes(width, "little") * count
+
+    def run() -> None:
+        memory, at = box.rows(0)
+        for index in range(height):
+            memory[at + index * pitch : at + index * pitch + nbytes] = row
+            if box.allocation is not None:
+                box.allocation.wrote(at + index * pitch, nbytes)
+
+    work = machine.queues.submit(stream, run, "a fill")
+    if handle is None and not box.is_device:
+        machine.queues.complete(work)
+        stream.context.check()
+
+
+def _declare_fills(bits: int, kind: str, name: str) -> None:
+    """Declare the four fills with elements of so many bits: of a run and of rows, each at once and in stream order."""
+    run = f"(CUdeviceptr dstDevice, {kind} {name}, size_t N"
+    rows = f"(CUdeviceptr dstDevice, size_t dstPitch, {kind} {name}, size_t Width, size_t Height"
+
+    @entry(f"cuMemsetD{bits}Async{run}, CUstream hStream)", since=3020)
+    @entry(f"cuMemsetD{bits}_v2{run})", since=3020)
+    def fill(machine: Machine, address: int, value: int, count: int, stream: int | None = None) -> None:
+        _fill(machine, address, 0, value, bits // 8, count, 1, stream)
+
+    @entry(f"cuMemsetD2D{bits}Async{rows}, CUstream hStream)", since=3020)
+    @entry(f"cuMemsetD2D{bits}_v2{rows})", since=3020)
+    def fill_2d(
+        machine: Machine, address: int, pitch: int, value: int, count: int, height: int, stream: int | None = None
+    ) -> None:
+        _fill(machine, address, pitch, value, bits // 8, count, height, stream)
+
+
+for _element in ((8, "unsigned char", "uc"), (16, "unsigned short", "us"), (32, "unsigned int", "ui")):
+    _declare_fills(*_element)

@@ -1,0 +1,392 @@
+"""Entry points: launching kernels, and occupancy by the published formulas.
+
+How          everything is checked, and the arguments are copied, at the call; the kernel runs when its stream gets there. What goes
+             wrong inside it loses the context, and is told by the next call that waits, as on a GPU.
+             How many blocks fit on a multiprocessor is the least of what its threads, block slots, registers and shared memory
+             allow. Registers are given out to warps in units of 256, shared memory in units of 128 bytes, and each block costs
+             1 KiB more.
+Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h), for compute
+             capability 9.0
+Read next    graphs.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from ..codes import Refused
+from ..machine import Machine
+from ..queues import KERNEL
+from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
+from .devices import ATTRIBUTES
+from .modules import Function, function_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from ..machine import Context
+    from ..space import Allocation
+
+    Size = tuple[int, int, int]
+
+__all__ = ["cluster_of", "attributes_at"]
+
+_BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
+_COOPERATIVE, _CLUSTER = 2, 4
+_KNOWN = frozenset((0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 16))
+_PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
+
+
+def _from_buffer(extra: int, need: int) -> bytes:
+    """Read the arguments from the buffer that an `extra` list names."""
+    buffer, size = 0, 0
+    words = (ctypes.c_uint64 * 5).from_address(extra)
+    index = 0
+    while index < 4 and words[index]:
+        if words[index] == _BUFFER:
+            buffer = words[index + 1]
+        elif words[index] == _BUFFER_SIZE:
+            size = ctypes.c_size_t.from_address(words[index + 1]).value if words[index + 1] else 0
+        else:
+            raise Refused(1)
+        index += 2
+    if need and not buffer:
+        raise Refused(1)
+    if size < need:
+        raise Refused(1, f"the argument buffer has {size} bytes, and this kernel's parameters take {need}")
+    return ctypes.string_at(buffer, need)
+
+
+def _arguments(function: Function, parameters: int, extra: int) -> bytes:
+    """Copy a launch's arguments into one block, laid out as the kernel's parameters."""
+    code = function.entry
+    need = code.parameter_bytes
+    if parameters and extra:
+        raise Refused(1, "arguments are given twice, by kernelParams and by extra")
+    if not need:
+        return b""
+    if extra:
+        return _from_buffer(extra, need)
+    if not parameters:
+        raise Refused(1, f"kernel {code.name!r} takes {len(code.parameters)} arguments, and none were given")
+    block = bytearray(need)
+    pointers = (ctypes.c_uint64 * len(code.parameters)).from_address(parameters)
+    for (offset, size), pointer in zip(code.parameters, pointers):
+        if not pointer:
+            raise Refused(1)
+        block[offset : offset + size] = ctypes.string_at(pointer, size)
+    return bytes(block)
+
+
+def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
+    """Refuse a launch that no device of this kind could start."""
+    if 0 in grid or 0 in block:
+        raise Refused(1, f"a grid {grid} of blocks {block} has a zero in it")
+    for what, sizes, first in (("grid", grid, 5), ("block", block, 2)):
+        for axis, size in enumerate(sizes):
+            if size > ATTRIBUTES[first + axis]:
+                raise Refused(1, f"{what} {sizes}: its {'xyz'[axis]} is at most {ATTRIBUTES[first + axis]}")
+    threads = block[0] * block[1] * block[2]
+    if threads > ATTRIBUTES[1]:
+        raise Refused(1, f"a block of {block} has {threads} threads: at most {ATTRIBUTES[1]} are allowed")
+    code = function.entry
+    if code.required_block is not None and tuple(code.required_block) != block:
+        raise Refused(1, f"kernel {code.name!r} requires blocks of {tuple(code.required_block)}, not {block}")
+    if threads > function.max_threads:
+        raise Refused(
+            701, f"kernel {code.name!r} was compiled for at most {function.max_threads} threads a block, not {threads}"
+        )
+    if shared > function.settings[8]:
+        raise Refused(
+            1,
+            f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
+            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {ATTRIBUTES[97] - code.static_shared})",
+        )
+
+
+def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
+    if 0 in cluster:
+        raise Refused(1, f"a cluster {cluster} has a zero in it")
+    size = cluster[0] * cluster[1] * cluster[2]
+    if size > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
+        raise Refused(
+            912,
+            f"a cluster of {size} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} for a kernel that allows "
+            "clusters that are not portable",
+        )
+    if any(blocks % side for blocks, side in zip(grid, cluster)):
+        raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
+
+
+def _reachable(context: Context) -> Callable[[Allocation], bool]:
+    """Make what tells whether a kernel in a context may reach an allocation: its own device's, the host's, or a peer's."""
+
+    def allowed(allocation: Allocation) -> bool:
+        holding = allocation.context
+        if holding is None or holding.flavour not in ("device", "pool", "variable"):
+            return True
+        device = holding.context.device
+        if device is context.device:
+            return True
+        if holding.pool is not None:
+            return bool(holding.pool.access.get(context.device.ordinal))
+        return any(peer.device is device for peer in context.peers)
+
+    return allowed
+
+
+def _launch(
+    machine: Machine,
+    handle: int,
+    grid: Size,
+    block: Size,
+    shared: int,
+    stream_handle: int,
+    parameters: int,
+    extra: int,
+    *,
+    cooperative: bool = False,
+    cluster: Size = (1, 1, 1),
+) -> None:
+    stream = machine.stream(stream_handle)
+    function = machine.get(Function, handle)
+    context = function.module.context
+    if context is not stream.context:
+        raise Refused(400, f"the kernel was loaded in {context!r}, and the stream is of {stream.context!r}")
+    _check(function, grid, block, shared)
+    if cluster != (1, 1, 1):
+        _check_cluster(function, grid, cluster)
+    if cooperative:
+        most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
+        if grid[0] * grid[1] * grid[2] > most:
+            raise Refused(720, f"a cooperative grid of {grid}: all blocks must be resident at once, and {most} can be")
+    arguments = _arguments(function, parameters, extra)
+    run = function.entry.run
+    progress = machine.progress
+
+    allowed = _reachable(context) if len(machine.devices) > 1 else None
+
+    def work() -> None:
+        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
+
+    machine.queues.submit(stream, work, function.entry.name, KERNEL)
+
+
+@entry(
+    "cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, "
+    "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, "
+    "void **extra)",
+    since=4000,
+)
+def launch(
+    machine: Machine,
+    handle: int,
+    gx: int,
+    gy: int,
+    gz: int,
+    bx: int,
+    by: int,
+    bz: int,
+    shared: int,
+    stream: int,
+    parameters: int,
+    extra: int,
+) -> None:
+    """Launch a kernel."""
+    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, extra)
+
+
+@entry(
+    "cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
+    "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, "
+    "void **kernelParams)",
+    since=9000,
+)
+def launch_cooperative(
+    machine: Machine,
+    handle: int,
+    gx: int,
+    gy: int,
+    gz: int,
+    bx: int,
+    by: int,
+    bz: int,
+    shared: int,
+    stream: int,
+    parameters: int,
+) -> None:
+    """Launch a kernel whose blocks may wait for each other."""
+    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
+
+
+def attributes_at(address: int, count: int) -> dict[int, bytes]:
+    """Read the attributes of a launch: number -> the 64 bytes of its value."""
+    if count:
+        out(address)
+    found = {}
+    for index in range(count):
+        number, value = LAUNCH_ATTRIBUTE.unpack(
+            ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size)
+        )
+        if number not in _KNOWN:
+            raise Refused(801, f"launch attribute {number} is not emulated")
+        found[number] = value
+    return found
+
+
+def cluster_of(attributes: dict[int, bytes]) -> Size:
+    """Return the cluster that attributes ask for."""
+    value = attributes.get(_CLUSTER)
+    if value is None:
+        return 1, 1, 1
+    x, y, z = struct.unpack_from("<3I", value)
+    return x, y, z
+
+
+@entry("cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)", since=11060)
+def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
+    """Launch a kernel with attributes: a cluster and cooperation are heeded, a priority and hints are taken."""
+    gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
+    attributes = attributes_at(address, count)
+    cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
+    _launch(
+        machine,
+        handle,
+        (gx, gy, gz),
+        (bx, by, bz),
+        shared,
+        stream,
+        parameters,
+        extra,
+        cooperative=cooperative,
+        cluster=cluster_of(attributes),
+    )
+
+
+# -- occupancy
+
+_WARP, _REGISTER_UNIT, _SHARED_UNIT, _PARTITIONS = 32, 256, 128, 4
+_BlockToShared = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> int:
+    """Return how many blocks of a kernel fit on one multiprocessor."""
+    warps = -(-threads // _WARP)
+    if not 0 < threads <= function.max_threads:
+        return 0
+    total_shared = function.entry.static_shared + shared
+    if total_shared > ATTRIBUTES[97]:
+        return 0
+    by_warps = ATTRIBUTES[39] // _WARP // warps
+    a_warp = _round_up(max(function.entry.registers, 1) * _WARP, _REGISTER_UNIT)
+    warps_by_registers = ATTRIBUTES[82] // _PARTITIONS // a_warp * _PARTITIONS
+    by_registers = warps_by_registers // warps
+    by_shared = ATTRIBUTES[81] // _round_up(total_shared + ATTRIBUTES[111], _SHARED_UNIT)
+    return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
+
+
+@entry(
+    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, "
+    "size_t dynamicSMemSize, unsigned int flags)",
+    since=7000,
+)
+@entry(
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
+    since=6050,
+)
+def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int = 0) -> None:
+    """Say how many blocks fit on one multiprocessor."""
+    out(address)
+    function = function_at(machine, handle)
+    if threads <= 0 or flags & ~1:
+        raise Refused(1)
+    put_int(address, blocks_per_multiprocessor(function, threads, shared))
+
+
+def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
+    """Return the shared memory that a block of some size takes: told by the caller's function, if there is one."""
+    if not callback:
+        return lambda threads: shared
+    function = _BlockToShared(callback)
+    return lambda threads: int(function(threads))
+
+
+@entry(
+    "cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, "
+    "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)",
+    since=7000,
+)
+@entry(
+    "cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, "
+    "CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)",
+    since=6050,
+)
+def max_potential_block(
+    machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int, flags: int = 0
+) -> None:
+    """Find the block size of the highest occupancy, the largest of several."""
+    out(grid, block)
+    function = function_at(machine, handle)
+    if limit < 0 or flags & ~1:
+        raise Refused(1)
+    most = min(function.max_threads, limit or function.max_threads)
+    shared_of = _shared_of(callback, shared)
+    best = (0, 0, 0)
+    for threads in [most, *range(_round_up(most, _WARP) - _WARP, 0, -_WARP)]:
+        blocks = blocks_per_multiprocessor(function, threads, shared_of(threads))
+        if blocks * threads > best[0]:
+            best = (blocks * threads, threads, blocks)
+    put_int(block, best[1])
+    put_int(grid, best[2] * ATTRIBUTES[16])
+
+
+@entry(
+    "cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)",
+    since=10020,
+)
+def available_shared(machine: Machine, address: int, handle: int, blocks: int, threads: int) -> None:
+    """Say how much dynamic shared memory each block may have if so many are to fit on one multiprocessor."""
+    out(address)
+    function = function_at(machine, handle)
+    if blocks <= 0 or threads <= 0 or blocks > blocks_per_multiprocessor(function, threads, 0):
+        raise Refused(1)
+    share = ATTRIBUTES[81] // blocks // _SHARED_UNIT * _SHARED_UNIT - ATTRIBUTES[111] - function.entry.static_shared
+    put_u64(address, max(0, min(share, ATTRIBUTES[97] - function.entry.static_shared)))
+
+
+def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, int]:
+    """Read a launch's configuration: (function, threads, shared memory, blocks of a cluster)."""
+    function = function_at(machine, handle)
+    _, _, _, bx, by, bz, shared, _, address, count = read(LAUNCH_CONFIG, config)
+    x, y, z = cluster_of(attributes_at(address, count))
+    if not bx * by * bz or not x * y * z:
+        raise Refused(1)
+    return function, bx * by * bz, shared, x * y * z
+
+
+@entry(
+    "cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070
+)
+def max_cluster(machine: Machine, address: int, handle: int, config: int) -> None:
+    """Say how large a cluster may be."""
+    out(address)
+    function, threads, shared, _ = _config(machine, handle, config)
+    fits = blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16]
+    largest = 16 if function.settings.get(14) else 8
+    while largest > fits:
+        largest //= 2
+    put_int(address, largest)
+
+
+@entry("cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)", since=11070)
+def max_active_clusters(machine: Machine, address: int, handle: int, config: int) -> None:
+    """Say how many clusters fit on the device at once."""
+    out(address)
+    function, threads, shared, size = _config(machine, handle, config)
+    put_int(address, blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16] // size)

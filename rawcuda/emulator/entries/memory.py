@@ -1,0 +1,375 @@
+"""Entry points: device, pinned and managed memory, and what a pointer points to.
+
+How          device memory has addresses that no host has; pinned and managed memory have their host address. Freeing finishes
+             the context's work first, as the driver does. Freeing in stream order is in pools.py.
+Source       CUDA Driver API, "Memory Management", "Unified Addressing"
+Read next    pools.py, copies.py
+"""
+
+from __future__ import annotations
+
+from ..codes import Refused
+from ..machine import TOTAL_MEMORY, Context, Holding, Machine
+from ..space import Allocation, Fault
+from ..thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+__all__ = ["allocate", "holding_at"]
+
+_PITCH = 512
+
+
+def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 256) -> Allocation:
+    """Make device memory if the device has room for it."""
+    if not nbytes:
+        raise Refused(1, "an allocation of zero bytes")
+    machine.refuse_unsafe()
+    free = TOTAL_MEMORY - context.device.used
+    if nbytes > free:
+        raise Refused(2, f"{nbytes} bytes wanted, {free} of {TOTAL_MEMORY} free")
+    return machine.space.allocate(nbytes, alignment=alignment)
+
+
+def holding_at(machine: Machine, address: int) -> Holding:
+    """Return what is known of the allocation that contains an address."""
+    allocation = machine.space.find(address)
+    if allocation is None or allocation.context is None:
+        raise Refused(1, machine.space.explain(address, 1))
+    holding: Holding = allocation.context
+    return holding
+
+
+def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
+    """Return the holding that starts at an address and was made in one of some ways."""
+    holding = holding_at(machine, address)
+    if holding.allocation.base != address:
+        raise Refused(
+            1,
+            f"{address:#x} lies {address - holding.allocation.base} bytes inside a {holding.allocation.describe()}: "
+            "only its start can be given back",
+        )
+    if holding.released:
+        raise Refused(1, f"{address:#x} was given back already, in stream order")
+    if holding.flavour not in flavours:
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which this call does not give back")
+    return holding
+
+
+def _free(machine: Machine, address: int, *flavours: str) -> None:
+    machine.context()
+    machine.refuse_unsafe()
+    holding = _based_at(machine, address, *flavours)
+    holding.context.check()
+    if machine.queues.inside_kernel():  # a __del__ that a collection ran: the thread cannot wait for itself
+        holding.released = True
+        machine.queues.after_kernel(lambda: _free_late(machine, holding))
+        return
+    machine.queues.complete_context(holding.context)
+    holding.context.check()
+    machine.give_back(holding)
+
+
+def _free_late(machine: Machine, holding: Holding) -> None:
+    machine.queues.complete_context(holding.context)
+    machine.give_back(holding)
+
+
+# -- device memory
+
+
+@entry("cuMemGetInfo_v2(size_t *free, size_t *total)", since=3020)
+def get_info(machine: Machine, free: int, total: int) -> None:
+    """Say how much of the device's memory is free."""
+    out(free, total)
+    put_u64(free, TOTAL_MEMORY - machine.context().device.used)
+    put_u64(total, TOTAL_MEMORY)
+
+
+@entry("cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)", since=3020)
+def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
+    """Allocate device memory."""
+    out(address)
+    context = machine.context()
+    allocation = allocate(machine, context, nbytes)
+    machine.hold(allocation, context, "device")
+    put_u64(address, allocation.base)
+
+
+@entry(
+    "cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)",
+    since=3020,
+)
+def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: int, element: int) -> None:
+    """Allocate rows that each begin at an alignment which the device likes."""
+    out(address, pitch)
+    context = machine.context()
+    if element not in (4, 8, 16) or not width or not height:
+        raise Refused(1)
+    row = -(-width // _PITCH) * _PITCH
+    allocation = allocate(machine, context, row * height, alignment=_PITCH)
+    machine.hold(allocation, context, "device")
+    put_u64(address, allocation.base)
+    put_u64(pitch, row)
+
+
+@entry("cuMemFree_v2(CUdeviceptr dptr)", since=3020)
+def mem_free(machine: Machine, address: int) -> None:
+    """Free device or managed memory, when the context's work is done."""
+    _free(machine, address, "device", "pool", "managed")
+
+
+@entry("cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)", since=3020)
+def address_range(machine: Machine, base: int, size: int, address: int) -> None:
+    """Give start and size of the allocation around an address."""
+    machine.context()
+    allocation = machine.space.find(address)
+    if allocation is None:
+        raise Refused(500, machine.space.explain(address, 1))
+    if base:
+        put_u64(base, allocation.base)
+    if size:
+        put_u64(size, allocation.size)
+
+
+@entry("cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)", since=6000)
+def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> None:
+    """Allocate memory that host and device both use, at one address."""
+    out(address)
+    context = machine.context()
+    if not nbytes or flags not in (1, 2):
+        raise Refused(1)
+    machine.refuse_unsafe()
+    allocation = machine.space.allocate_host(nbytes, kind="managed")
+    machine.hold(allocation, context, "managed", flags=flags)
+    put_u64(address, allocation.base)
+
+
+# -- pinned memory
+
+
+@entry("cuMemAllocHost_v2(void **pp, size_t bytesize)", since=3020)
+@entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)", since=2020)
+def host_alloc(machine: Machine, address: int, nbytes: int, flags: int = 0) -> None:
+    """Allocate pinned host memory, which devices see at the same address."""
+    out(address)
+    context = machine.context()
+    if not nbytes or flags & ~7:
+        raise Refused(1)
+    machine.refuse_unsafe()
+    allocation = machine.space.allocate_host(nbytes, kind="pinned")
+    machine.hold(allocation, context, "pinned", flags=flags | 2)
+    put_u64(address, allocation.base)
+
+
+@entry("cuMemFreeHost(void *p)", since=2000)
+def free_host(machine: Machine, address: int) -> None:
+    """Free pinned host memory, when the context's work is done."""
+    _free(machine, address, "pinned")
+
+
+@entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)", since=6050)
+def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> None:
+    """Pin memory that is the caller's."""
+    context = machine.context()
+    if not address or not nbytes or flags & ~15:
+        raise Refused(1)
+    if flags & 4:
+        raise Refused(801, "input/output memory cannot be registered in the emulator")
+    try:
+        allocation = machine.space.register_host(address, nbytes)
+    except Fault as fault:
+        raise Refused(712, fault.report) from None
+    machine.hold(allocation, context, "registered", flags=flags | 2)
+
+
+@entry("cuMemHostUnregister(void *p)", since=4000)
+def host_unregister(machine: Machine, address: int) -> None:
+    """Let go of the caller's memory, when the context's work is done."""
+    machine.context()
+    allocation = machine.space.find(address)
+    if allocation is None or allocation.context.flavour != "registered" or allocation.base != address:
+        raise Refused(713, machine.space.explain(address, 1))
+    _free(machine, address, "registered")
+
+
+@entry("cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)", since=3020)
+def host_device_pointer(machine: Machine, address: int, pointer: int, flags: int) -> None:
+    """Give the device's address of pinned memory: its own."""
+    out(address)
+    machine.context()
+    if flags or holding_at(machine, pointer).flavour not in ("pinned", "registered"):
+        raise Refused(1)
+    put_u64(address, pointer)
+
+
+@entry("cuMemHostGetFlags(unsigned int *pFlags, void *p)", since=2030)
+def host_flags(machine: Machine, address: int, pointer: int) -> None:
+    """Give the flags with which pinned memory was made."""
+    out(address)
+    machine.context()
+    holding = holding_at(machine, pointer)
+    if holding.flavour not in ("pinned", "registered"):
+        raise Refused(1)
+    put_uint(address, holding.flags)
+
+
+# -- managed memory: where it should be is kept, and changes nothing
+
+
+def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
+    machine.context()
+    if not nbytes:
+        raise Refused(1)
+    machine.space.window(address, nbytes)
+    holding = holding_at(machine, address)
+    if holding.flavour not in ("managed", "variable"):
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory, not managed")
+    return holding
+
+
+@entry(
+    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream)",
+    since=12020,
+)
+def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
+    """Note where managed memory should go next."""
+    holding = _managed(machine, address, nbytes)
+    machine.stream(stream)
+    holding.attributes[4] = location.id if location.type == 1 else -1
+
+
+@entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)", since=8000)
+def prefetch_v1(machine: Machine, address: int, nbytes: int, device: int, stream: int) -> None:
+    """Note where managed memory should go next; -1 is the host."""
+    holding = _managed(machine, address, nbytes)
+    machine.stream(stream)
+    if device != -1:
+        machine.device(device)
+    holding.attributes[4] = device
+
+
+def _advise(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
+    holding = _managed(machine, address, nbytes)
+    if not 1 <= advice <= 6:
+        raise Refused(1)
+    if device >= 0:
+        machine.device(device)
+    holding.attributes[(advice + 1) // 2] = {1: 1, 2: 0, 4: -2, 6: -2}.get(advice, device)
+
+
+@entry("cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)", since=12020)
+def advise(machine: Machine, address: int, nbytes: int, advice: int, location: Location) -> None:
+    """Keep advice about managed memory."""
+    _advise(machine, address, nbytes, advice, location.id if location.type == 1 else -1)
+
+
+@entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)", since=8000)
+def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
+    """Keep advice about managed memory."""
+    _advise(machine, address, nbytes, advice, device)
+
+
+@entry(
+    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)",
+    since=8000,
+)
+def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
+    """Give what was advised about managed memory."""
+    out(data)
+    holding = _managed(machine, address, nbytes)
+    if not 1 <= number <= 4 or size < 4:
+        raise Refused(1)
+    put_int(data, holding.attributes.get(number, 0 if number == 1 else -2))
+
+
+@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
+def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
+    """Note who uses managed memory, which changes nothing; all of an allocation is attached, or none."""
+    machine.stream(stream)
+    holding = _managed(machine, address, nbytes or 1)
+    if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
+        raise Refused(1)
+
+
+# -- what a pointer points to
+
+
+def _host_pointer(holding: Holding, address: int) -> int:
+    if holding.flavour in ("device", "pool", "variable"):
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory: it has no host address")
+    return address
+
+
+# CUpointer_attribute -> (bytes of its value, what it is); what the emulator lacks is 0
+_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int], int]]] = {
+    1: (8, lambda holding, address: 0 if holding.pool is not None else holding.context.handle),
+    2: (4, lambda holding, address: 1 if holding.flavour in ("pinned", "registered") else 2),
+    3: (8, lambda holding, address: address),
+    4: (8, _host_pointer),
+    6: (4, lambda holding, address: holding.attributes.get(6, 0)),
+    7: (8, lambda holding, address: holding.ident),
+    8: (4, lambda holding, address: int(holding.flavour == "managed")),
+    9: (4, lambda holding, address: holding.context.device.ordinal),
+    10: (4, lambda holding, address: 0),
+    11: (8, lambda holding, address: holding.allocation.base),
+    12: (8, lambda holding, address: holding.allocation.size),
+    13: (4, lambda holding, address: 1),
+    14: (4, lambda holding, address: 0),
+    15: (4, lambda holding, address: 0),
+    16: (4, lambda holding, address: 3),
+    17: (8, lambda holding, address: holding.pool.handle if holding.pool is not None else 0),
+    18: (8, lambda holding, address: holding.allocation.size),
+    19: (8, lambda holding, address: holding.allocation.base),
+    20: (8, lambda holding, address: holding.ident),
+    21: (4, lambda holding, address: 0),
+}
+
+
+def _put_attribute(data: int, width: int, value: int) -> None:
+    put_bytes(data, (value & (1 << 8 * width) - 1).to_bytes(width, "little"))
+
+
+@entry("cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)", since=4000)
+def pointer_attribute(machine: Machine, data: int, number: int, address: int) -> None:
+    """Give one attribute of a pointer; plain host memory is refused with 1."""
+    out(data)
+    machine.context()
+    if number not in _POINTER_ATTRIBUTES:
+        raise Refused(1)
+    width, look_up = _POINTER_ATTRIBUTES[number]
+    _put_attribute(data, width, look_up(holding_at(machine, address), address))
+
+
+@entry(
+    "cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)",
+    since=7000,
+)
+def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
+    """Give several attributes of a pointer; plain host memory is no error here, and all are 0 (the device -2)."""
+    machine.context()
+    if not count:
+        raise Refused(1)
+    out(attributes, data)
+    for index, target in enumerate(take(data, count)):
+        number = get_int(attributes + 4 * index)
+        if number not in _POINTER_ATTRIBUTES:
+            raise Refused(1)
+        width, look_up = _POINTER_ATTRIBUTES[number]
+        try:
+            value = look_up(holding_at(machine, address), address)
+        except Refused:
+            value = -2 if number == 9 else 0
+        _put_attribute(target, width, value)
+
+
+@entry("cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)", since=6000)
+def set_pointer_attribute(machine: Machine, value: int, number: int, address: int) -> None:
+    """Keep CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, the one that can be set."""
+    out(value)
+    machine.context()
+    if number != 6:
+        raise Refused(1)
+    holding_at(machine, address).attributes[6] = get_int(value)

@@ -1,0 +1,130 @@
+"""Functions that device code calls and nobody defines: vprintf, __assertfail, malloc, free.
+
+Output is kept until the launch ends, as on a GPU, and goes to Python's stdout.
+
+source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
+Read next    machine.py
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from ...space import Fault
+from .machine import ASSERT, Thread
+
+__all__ = ["assertfail", "free", "malloc", "vprintf"]
+
+LONGEST_TEXT = 1 << 16
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+
+
+def _string(thread: Thread, address: int) -> str:
+    made = bytearray()
+    while len(made) < LONGEST_TEXT:
+        view, at, _ = thread.reach(address + len(made), 0, "B", 1)
+        byte = view[at]
+        if not byte:
+            break
+        made.append(byte)
+    return made.decode("utf-8", "replace")
+
+
+def _value(thread: Thread, address: int, code: str, width: int) -> int | float:
+    raw = bytearray()
+    for at in range(width):
+        view, offset, _ = thread.reach(address + at, 0, "B", 1)
+        raw.append(view[offset])
+    value: int | float = struct.unpack("<" + code, raw)[0]
+    return value
+
+
+def vprintf(thread: Thread, text: int, arguments: int) -> int:
+    """Format as C's printf does, and keep the text until the launch ends; give the number of arguments."""
+    place = arguments
+    count = 0
+
+    def take(code: str, width: int) -> int | float:
+        nonlocal place, count
+        place = -(-place // width) * width
+        value = _value(thread, place, code, width)
+        place += width
+        count += 1
+        return value
+
+    def convert(found: re.Match[str]) -> str:
+        flags, width, precision, length, kind = found.groups()
+        if kind == "%":
+            return "%"
+        if width == "*":
+            size = int(take("i", 4))
+            flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
+        if precision == "*":
+            precision = str(max(0, int(take("i", 4))))
+        spec = f"%{flags}{min(int(width), 4096) if width else ''}{'.' + str(min(int(precision), 4096)) if precision is not None else ''}"
+        long = length in ("l", "ll", "j", "z", "t")
+        if kind == "p":
+            return f"{spec}s" % f"0x{int(take('Q', 8)):x}"
+        if kind == "s":
+            return f"{spec}s" % _string(thread, int(take("Q", 8)))
+        if kind == "c":
+            return f"{spec}s" % chr(int(take("i", 4)) & 0xFF)
+        if kind in "di":
+            value = take("q", 8) if long else take("i", 4)
+            return f"{spec}d" % _narrow(int(value), length, True)
+        if kind in "ouxX":
+            value = take("Q", 8) if long else take("I", 4)
+            return f"{spec}{'d' if kind == 'u' else kind}" % _narrow(int(value), length, False)
+        value = take("d", 8)
+        if kind in "aA":
+            return f"{spec.split('.')[0]}s" % (float(value).hex() if kind == "a" else float(value).hex().upper())
+        return f"{spec}{kind}" % value
+
+    thread.launch.output.append(_CONVERSION.sub(convert, _string(thread, text)))
+    return count
+
+
+def _narrow(value: int, length: str | None, signed: bool) -> int:
+    bits = {"hh": 8, "h": 16}.get(length or "")
+    if bits is None:
+        return value
+    value &= (1 << bits) - 1
+    return (value ^ 1 << bits - 1) - (1 << bits - 1) if signed else value
+
+
+def assertfail(thread: Thread, message: int, file: int, line: int, function: int) -> None:
+    """Report a failed assertion.
+
+    raises  Fault   always (710)
+    """
+    launch = thread.launch
+    t, tx, ty, tz = thread.place_in_block
+    block = thread.block
+    text = (
+        f"{_string(thread, file)}:{line}: {_string(thread, function)}: block: [{block.x},{block.y},{block.z}], "
+        f"thread: [{tx},{ty},{tz}] Assertion `{_string(thread, message)}` failed."
+    )
+    launch.output.append(text + "\n")
+    raise Fault(ASSERT, text)
+
+
+def malloc(thread: Thread, size: int) -> int:
+    """Allocate from the device heap, which is the same space; 0 where there is no room."""
+    if not 0 < size <= 8 << 20:
+        return 0
+    made = thread.launch.space.allocate(size, label="malloc in a kernel", alignment=16)
+    return made.base
+
+
+def free(thread: Thread, address: int) -> None:
+    """Free what malloc gave.
+
+    raises  Fault   anything else (700)
+    """
+    if not address:
+        return
+    found = thread.launch.space.find(address)
+    if found is None or found.base != address or found.label != "malloc in a kernel":
+        raise Fault(700, f"free in a kernel of {thread.launch.space.explain(address, 1)}")
+    thread.launch.space.free(address)

@@ -1,0 +1,524 @@
+"""What generated code runs on: launch, block, thread, local frames, and the look-ups behind an access.
+
+The generated code asks here only when its own cache of the last allocation does not answer, so these functions may be
+thorough. A refusal is a `Fault`; report.py adds kernel, line, block and thread to it.
+
+Read next    scheduler.py runs the threads of a block; access.py writes the code that calls this
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import chain, repeat
+from struct import pack_into, unpack_from
+from types import GeneratorType
+
+from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
+from ..translating.unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from .races import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any, Callable
+
+    Keep = tuple[memoryview, int, int]
+
+__all__ = [
+    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack", "wrapped",
+]  # fmt: skip
+
+ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
+LAUNCH_TIMEOUT = 702  # CUDA_ERROR_LAUNCH_TIMEOUT
+ASSERT = 710  # CUDA_ERROR_ASSERT
+ILLEGAL_INSTRUCTION = 715  # CUDA_ERROR_ILLEGAL_INSTRUCTION
+MISALIGNED_ADDRESS = 716  # CUDA_ERROR_MISALIGNED_ADDRESS
+INVALID_PC = 718  # CUDA_ERROR_INVALID_PC
+LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
+
+LOCAL_LIMIT = 512 << 10  # bytes of local memory a thread may have, as on every GPU there is
+LOCAL_FIRST = 64
+REFILL = 1 << 14
+
+
+class Exited(Exception):
+    """End a thread from inside a device function."""
+
+
+class Limits:
+    """When to give up on a thread that never ends.
+
+    units   turns: of loops, by one thread; rounds: of a block in which every thread only waits for others, when that
+            also took so many seconds
+    """
+
+    __slots__ = ("turns", "rounds", "seconds")
+
+    def __init__(self, turns: int = 100_000_000, rounds: int = 10_000, seconds: float = 3.0) -> None:
+        self.turns = turns
+        self.rounds = rounds
+        self.seconds = seconds
+
+
+class Frame:
+    """Local memory of one call of one function."""
+
+    __slots__ = ("low", "size", "memory", "written", "_views")
+
+    def __init__(self, low: int, memory: bytearray, written: bytearray | None = None) -> None:
+        self.low = low
+        self.size = len(memory)
+        self.memory = memory
+        self.written = written  # 0 for each byte that nobody has written; None: nobody asks
+        self._views: dict[str, memoryview] = {}
+
+    def view(self, code: str) -> memoryview:
+        """Give the frame as elements of one type."""
+        found = self._views.get(code)
+        if found is None:
+            whole = self.size // WIDTH[code] * WIDTH[code]
+            found = self._views[code] = elements(memoryview(self.memory)[:whole], code)
+        return found
+
+    def marks(self, code: str) -> memoryview | None:
+        """Give what says which elements of `view` were written."""
+        if self.written is None:
+            return None
+        width = WIDTH[code]
+        return elements(memoryview(self.written)[: self.size // width * width], UNSIGNED[width])
+
+
+class Launch:
+    """One run of one kernel over one grid."""
+
+    def __init__(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        parameters: bytes,
+        static_shared: int,
+        dynamic_shared: int,
+        space: Space,
+        limits: Limits,
+    ) -> None:
+        self.name = name
+        self.gx, self.gy, self.gz = grid
+        self.nx, self.ny, self.nz = block
+        self.threads = self.nx * self.ny * self.nz
+        self.warps = (self.threads + 31) // 32
+        self.parameters = parameters
+        self.dynamic_shared = dynamic_shared
+        self.shared_bytes = static_shared + dynamic_shared
+        self.shared_at: list[int] = []
+        self.space = space
+        self.limits = limits
+        self.functions: dict[int, Callable[..., Any]] = {}
+        self.arity: dict[int, int] = {}
+        self.number = 1
+        self.cluster = self.clusters = (1, 1, 1)
+        self.cluster_size = 1
+        self.output: list[str] = []
+        self.block: Block | None = None
+        self.after_refill: Callable[[], None] | None = None
+        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may reach an allocation
+        self.marked: memoryview | None = None  # of what `reach` found last: which elements were written
+        self._met: set[int] = set()
+        self.say: Callable[[str, FrameType], str] | None = None  # makes a report of a finding
+        self._started = time.perf_counter_ns()
+        self._workspace = 0
+        self.fuel: Iterator[None] = chain.from_iterable(self._refill())
+
+    # -- memory
+
+    def reach(self, base: int, offset: int, code: str, total: int) -> Keep:
+        """Find the allocation that an access meets: its view, the base address of element 0, the length to stay below.
+
+        raises  Fault   misaligned (716), or not inside an allocation (700)
+        """
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        if address % total:
+            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
+        found = self.space.find(address)
+        if found is None or address + total > found.base + found.size:
+            raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
+        if self.allowed is not None and not self.allowed(found):
+            raise Fault(
+                ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it"
+            )
+        if found.written is not None and found.base not in self._met:
+            self._met.add(found.base)
+            found.settle()
+        self.marked = found.marks(code, total)
+        view, low, length = found.typed(code, total)
+        return view, low - offset - (base + offset - address), length - total + 1
+
+    def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
+        """Report a read of what nobody wrote; refuse it where all is strict.
+
+        raises  Fault   strict (719)
+        """
+        frame = sys._getframe(1)
+        if not self.space.strict and _place(frame) in self.space.told:
+            return
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
+            text = f"local address {address & 0xFFFFFFFF:#x} was never written: it holds whatever was there before"
+        else:
+            text = f"{self.space.explain(address, total)}, and never written"
+        if self.space.strict:
+            raise Fault(LAUNCH_FAILED, text)
+        self.warn(text, frame, aloud=True)
+
+    def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
+        """Report a finding that stops nobody, once for each place in the code: in the reports, and aloud on stderr."""
+        if _place(frame) not in self.space.told and self.say is not None:
+            self.space.told.add(_place(frame))
+            found = self.say(text, frame)
+            self.space.warnings.append(found)
+            del self.space.warnings[:-1000]
+            if aloud and sys.stderr is not None:
+                try:
+                    sys.stderr.write(f"emulator: {found}\n")
+                except (OSError, ValueError):  # full, or closed
+                    pass
+
+    def index_of(self, t: int) -> tuple[int, int, int]:
+        """Give a thread's index within its block."""
+        return t % self.nx, t // self.nx % self.ny, t // self.nx // self.ny
+
+    def _whereabouts(self, address: int, total: int) -> str:
+        for window, name in ((SHARED_WINDOW, "shared"), (LOCAL_WINDOW, "local"), (PARAMETER_WINDOW, "parameter")):
+            if 0 <= address - window < 1 << 40:
+                return f"address {address:#x}: a generic address of {name} memory, used as a global one"
+        return self.space.explain(address, total)
+
+    def parameter(self, offset: int, code: str) -> Any:
+        """Read a kernel parameter.
+
+        raises  Fault   past the parameters (700), misaligned (716)
+        """
+        width = WIDTH[code]
+        if offset % width:
+            raise Fault(MISALIGNED_ADDRESS, f"parameter offset {offset} is not a multiple of {width}")
+        if offset < 0 or offset + width > len(self.parameters):
+            raise Fault(
+                ILLEGAL_ADDRESS, f"parameter offset {offset}: there are {len(self.parameters)} bytes of parameters"
+            )
+        return unpack_from("<" + code, self.parameters, offset)[0]
+
+    def in_space(self, space: str, address: int) -> bool:
+        """Answer isspacep."""
+        found = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
+        if found is not None:
+            return 0 <= address - found < 1 << 40
+        held = self.space.find(address)
+        constant = held is not None and held.label.startswith(".const ")
+        if space == "const":
+            return constant
+        return not constant and not 0 <= address - SHARED_WINDOW < 4 << 40
+
+    # -- time and odd registers
+
+    def clock(self) -> int:
+        """Count cycles of some clock."""
+        return (time.perf_counter_ns() - self._started) & 0xFFFFFFFFFFFFFFFF
+
+    def nanoseconds(self) -> int:
+        """Give the time of day."""
+        return time.time_ns() & 0xFFFFFFFFFFFFFFFF
+
+    def workspace(self) -> int:
+        """Give the memory through which all blocks of a cooperative launch meet."""
+        if not self._workspace:
+            made = self.space.allocate(64, kind="variable", label="cooperative launch", poison=False)
+            self._workspace = made.base
+            made.data[0:4] = (64).to_bytes(4, "little")
+        return self._workspace
+
+    def close(self) -> None:
+        """Free what the launch itself allocated."""
+        if self._workspace:
+            self.space.free(self._workspace)
+            self._workspace = 0
+
+    # -- the watchdog
+
+    def _refill(self) -> Iterator[Iterator[None]]:
+        """Hand out turns of loops in portions, and look between them whether one thread takes too many.
+
+        Every loop of the generated code draws from one iterator, which costs it nothing.
+        """
+        last: object = None
+        turns = 0
+        while True:
+            block = self.block
+            current = (block, block.running if block is not None else None)
+            turns = turns + REFILL if current == last else 0
+            last = current
+            if turns > self.limits.turns:
+                raise Fault(
+                    LAUNCH_TIMEOUT, f"more than {self.limits.turns} turns of its loops: this thread does not end"
+                )
+            if self.after_refill is not None:
+                self.after_refill()
+            yield repeat(None, REFILL)
+
+
+class Block:
+    """One block of threads: its place in the grid and its shared memory."""
+
+    __slots__ = (
+        "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place", "cluster_rank",
+    )  # fmt: skip
+
+    def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
+        self.launch = launch
+        self.x, self.y, self.z = x, y, z
+        self.number = x + launch.gx * (y + launch.gy * z)
+        self.shared = bytearray([POISON]) * launch.shared_bytes
+        self.running: int | None = None  # the thread whose turn it is
+        self._watch: Watch | None = None
+        self._views: dict[str, memoryview] = {}
+        self.cluster = (x, y, z)
+        self.cluster_place = (0, 0, 0)
+        self.cluster_rank = 0
+
+    def watch(self, granule: int) -> Watch:
+        """Give the history of the shared memory, begun on first use."""
+        if self._watch is None:
+            self._watch = Watch(self, granule)
+        return self._watch
+
+    def order(self) -> None:
+        """Note that the block's threads have met, or may have."""
+        if self._watch is not None:
+            self._watch.order()
+
+    def order_warp(self, warp: int) -> None:
+        """Note that threads of a warp have met."""
+        if self._watch is not None:
+            self._watch.order_warp(warp)
+
+    def shared_view(self, code: str) -> memoryview:
+        """Give the block's shared memory as elements of one type."""
+        found = self._views.get(code)
+        if found is None:
+            whole = len(self.shared) // WIDTH[code] * WIDTH[code]
+            found = self._views[code] = elements(memoryview(self.shared)[:whole], code)
+        return found
+
+
+class Thread:
+    """One thread, where it needs more than its registers: local memory, calls, generic addresses."""
+
+    __slots__ = ("block", "launch", "place_in_block", "frames", "next", "placed")
+
+    def __init__(self, block: Block, t: int, tx: int, ty: int, tz: int) -> None:
+        self.block = block
+        self.launch = block.launch
+        self.place_in_block = (t, tx, ty, tz)
+        self.frames: list[Frame] = []
+        self.next = LOCAL_FIRST
+        self.placed: dict[int, Frame] = {}
+
+    # -- local memory
+
+    def enter(self, size: int) -> Frame:
+        """Open the frame of a function.
+
+        raises  Fault   the stack is full (719)
+        """
+        low = self.next + 63 & ~63
+        if low + size > LOCAL_LIMIT:
+            raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
+        made = Frame(low, bytearray([POISON]) * size, bytearray(size) if self.launch.space.watch else None)
+        self.frames.append(made)
+        self.next = low + size + 32
+        return made
+
+    def leave(self) -> None:
+        """Close the frame opened last."""
+        gone = self.frames.pop()
+        self.next = gone.low
+
+    def place(self, memory: bytearray) -> int:
+        """Give a parameter that is a bytearray an address in local memory."""
+        found = self.placed.get(id(memory))
+        if found is None or found.memory is not memory:
+            low = self.next + 63 & ~63
+            found = self.placed[id(memory)] = Frame(low, memory)
+            self.next = low + found.size + 32
+        return found.low
+
+    def local(self, address: int, code: str, total: int) -> tuple[memoryview, int]:
+        """Find the frame that a local access meets: its view, and the byte offset in it.
+
+        raises  Fault   misaligned (716), or outside every frame (700)
+        """
+        address &= 0xFFFFFFFF
+        if address % total:
+            raise Fault(MISALIGNED_ADDRESS, f"local address {address:#x} is not a multiple of {total}")
+        for frame in [*reversed(self.frames), *self.placed.values()]:
+            if 0 <= address - frame.low <= frame.size - total:
+                self.launch.marked = frame.marks(code)
+                return frame.view(code), address - frame.low
+        if self.frames:
+            frame = min(self.frames, key=lambda each: abs(address - each.low))
+            over = address + total - frame.low - frame.size
+            side = f"{over} bytes past the end of" if over > 0 else f"{frame.low - address} bytes before"
+            raise Fault(
+                ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables"
+            )
+        raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: this thread has no local memory there")
+
+    def parameter(self, address: int, code: str) -> Any:
+        """Read a device function's parameter through its address."""
+        view, offset = self.local(address, code, WIDTH[code])
+        return view[offset // WIDTH[code]]
+
+    # -- generic addresses
+
+    def reach(self, base: int, offset: int, code: str, total: int) -> tuple[memoryview, int, Keep | None]:
+        """Find what a generic access meets: the view, the byte offset in it, and what the place may keep if global.
+
+        raises  Fault   misaligned (716), or nothing there (700)
+        """
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        place = address - SHARED_WINDOW
+        self.launch.marked = None
+        if 0 <= place < 3 << 40:
+            if place < 1 << 40:
+                return self._shared(address, place, code, total)
+            if place < 2 << 40:
+                view, at = self.local(address - LOCAL_WINDOW, code, total)
+                return view, at, None
+            return self._parameters(address - PARAMETER_WINDOW, code, total)
+        keep = self.launch.reach(base, offset, code, total)
+        return keep[0], base - keep[1], keep
+
+    def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        if place % total:
+            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
+        size = len(self.block.shared)
+        if place + total > size:
+            raise Fault(
+                ILLEGAL_ADDRESS,
+                f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory",
+            )
+        return self.block.shared_view(code), place, None
+
+    def _parameters(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        size = len(self.launch.parameters)
+        if place % total:
+            raise Fault(MISALIGNED_ADDRESS, f"parameter address {place:#x} is not a multiple of {total}")
+        if place + total > size:
+            raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: there are {size} bytes of parameters")
+        whole = size // WIDTH[code] * WIDTH[code]
+        return elements(memoryview(self.launch.parameters)[:whole], code), place, None
+
+    # -- calls
+
+    def callee(self, address: int, count: int) -> Callable[..., Any]:
+        """Find the function that an address stands for.
+
+        raises  Fault   no function, or one with another number of parameters (718)
+        """
+        index, rest = divmod(address - CODE_BASE, CODE_STEP)
+        found = self.launch.functions.get(index) if not rest else None
+        if found is None:
+            raise Fault(INVALID_PC, f"call of address {address:#x}, where no function is")
+        if self.launch.arity[index] != count:
+            raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
+        return found
+
+    def vprintf(self, text: int, arguments: int) -> int:
+        """Print from a kernel."""
+        from .builtins import vprintf
+
+        return vprintf(self, text, arguments)
+
+    def assertfail(self, message: int, file: int, line: int, function: int, size: int) -> None:
+        """Fail an assertion.
+
+        raises  Fault   always (710)
+        """
+        from .builtins import assertfail
+
+        assertfail(self, message, file, line, function)
+
+    def malloc(self, size: int) -> int:
+        """Allocate from the device heap; 0 where there is no room."""
+        from .builtins import malloc
+
+        return malloc(self, size)
+
+    def free(self, address: int) -> None:
+        """Free device heap memory."""
+        from .builtins import free
+
+        free(self, address)
+
+
+def _place(frame: FrameType) -> tuple[str, int]:
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def finish(result: Any) -> Any:
+    """Run a call through a pointer to its end, whether or not the callee can block."""
+    if isinstance(result, GeneratorType):
+        result = yield from result
+    return result
+
+
+def misaligned(address: int, width: int, space: str) -> None:
+    """Refuse a misaligned access.
+
+    raises  Fault   always (716)
+    """
+    raise Fault(MISALIGNED_ADDRESS, f"{space} address {address:#x} is not a multiple of {width}")
+
+
+class Wrapped(int):
+    """An index that wraps round at the end of the address space when an offset is added."""
+
+    def __new__(cls, value: int, modulus: int) -> Wrapped:
+        """Make an index modulo a number."""
+        made = super().__new__(cls, value)
+        made.modulus = modulus
+        return made
+
+    modulus: int
+
+    def __add__(self, offset: int) -> int:
+        return (int(self) + offset) % self.modulus
+
+
+def wrapped(address: int, bits: int, total: int, shift: int) -> int:
+    """Make the index of a shared address that is misaligned, or high enough to wrap round.
+
+    raises  Fault   misaligned (716)
+    """
+    if address % total:
+        misaligned(address, total, "shared")
+    return Wrapped(address >> shift, 1 << bits - shift)
+
+
+def trap() -> None:
+    """Stop the kernel.
+
+    raises  Fault   always (719)
+    """
+    raise Fault(LAUNCH_FAILED, "the kernel executed a trap instruction")
+
+
+def pack(code: str, memory: bytearray, offset: int, value: Any) -> None:
+    """Store into a call's parameter."""
+    pack_into("<" + code, memory, offset, value)
+
+
+def unpack(code: str, memory: bytes, offset: int) -> Any:
+    """Load from a call's parameter."""
+    return unpack_from("<" + code, memory, offset)[0]

@@ -1,0 +1,385 @@
+"""Running the threads of a block: one after the other, each until it ends or waits.
+
+Threads that cannot wait are plain calls. Threads that can are generators; each runs until it yields, then warps are
+served (shuffles, votes), then barriers, and last those who ask which threads are active, when nobody else can move.
+That is independent thread scheduling as the ISA allows it, in the order least kind to programs: a missing barrier gives
+wrong numbers every time, and who waits for a thread that never comes is reported, not hung.
+
+A request is (kind, verb, member mask or None, line, operands...); a warp's group of requests is answered at once, lane by lane.
+
+source       PTX ISA, "Parallel Synchronization and Communication Instructions"
+Read next    races.py, which is told when threads have met
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from operator import and_, or_, xor
+from time import monotonic
+
+from ...space import Fault
+from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
+from .rounding import maximum, maximum_nan, minimum, minimum_nan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any, Callable
+
+    Request = tuple[Any, ...]
+
+__all__ = ["Team", "run_plainly"]
+
+
+def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
+    """Run threads that cannot wait."""
+    launch = block.launch
+    t = 0
+    for tz in range(launch.nz):
+        for ty in range(launch.ny):
+            for tx in range(launch.nx):
+                block.running = t
+                try:
+                    thread(t, tx, ty, tz)
+                except Exited:
+                    pass
+                t += 1
+
+
+class Team:
+    """The threads of one block, where they can wait."""
+
+    def __init__(self, thread: Callable[[int, int, int, int], Generator[Any, Any, None]], block: Block) -> None:
+        launch = block.launch
+        self.block = block
+        self.threads: list[Generator[Any, Any, None] | None] = [
+            thread(tx + launch.nx * (ty + launch.ny * tz), tx, ty, tz)
+            for tz in range(launch.nz)
+            for ty in range(launch.ny)
+            for tx in range(launch.nx)
+        ]
+        self.left = len(self.threads)
+        self.waiting: list[Request | None] = [None] * self.left  # what each thread waits for
+        self.warps: list[list[int]] = [
+            list(range(start, min(start + 32, self.left))) for start in range(0, self.left, 32)
+        ]
+        self.ready: list[dict[int, Any]] = [dict.fromkeys(warp) for warp in self.warps]  # thread -> what to send it
+        self.arrived: dict[int, int] = {}  # barrier -> threads that arrived without waiting
+        self.idle_rounds = 0
+        self.idle_since = 0.0
+
+    def run(self) -> bool:
+        """Run until all threads have ended; False when all that is left waits for other blocks.
+
+        raises  Fault   a deadlock (719), a wait without end (702)
+        """
+        while self.left:
+            moved = False
+            for number in range(len(self.warps)):
+                if self.ready[number]:
+                    moved = self._run_warp(number) or moved
+            if not self.left:
+                break
+            if self._barriers() or self._convergence():
+                self.idle_rounds = 0
+                continue
+            if any(request is not None and request[0] == "spin" for request in self.waiting):
+                self._spin(moved)
+                if not moved:
+                    return False
+                continue
+            if not any(self.ready):
+                raise self._deadlock()
+        return True
+
+    # -- one warp
+
+    def _run_warp(self, number: int) -> bool:
+        """Run a warp until each of its threads waits for something outside it; tell whether one did more than spin."""
+        threads, waiting, block = self.threads, self.waiting, self.block
+        ready = self.ready[number]
+        moved = False
+        while ready:
+            self.ready[number] = {}
+            for t, value in ready.items():
+                thread = threads[t]
+                block.running = t
+                try:
+                    request = thread.send(value)  # type: ignore[union-attr]
+                except (StopIteration, Exited):
+                    threads[t] = None
+                    waiting[t] = None
+                    self.left -= 1
+                    moved = True
+                    continue
+                waiting[t] = request
+                if request[0] != "spin":
+                    moved = True
+                    if request[0] == "bar" and request[3] == "arrive":
+                        self._arrive(t, request)
+            self._serve(number)
+            ready = self.ready[number]
+        return moved
+
+    def _serve(self, number: int) -> None:
+        """Release the groups of a warp whose members have all come."""
+        warp, waiting = self.warps[number], self.waiting
+        requests = waiting[warp[0] : warp[0] + len(warp)]
+        first = requests[0]
+        if first is not None and first[0] in _WARP and first[2] is not None:  # mostly all lanes want the same
+            kind, verb, mask = first[:3]
+            if not ~mask & (1 << len(warp)) - 1:
+                for request in requests:
+                    if request is None or request[0] != kind or request[1] != verb or request[2] != mask:
+                        break
+                else:
+                    self._release(number, warp)
+                    return
+        groups: dict[Request, list[int]] = {}
+        for t, request in zip(warp, requests):
+            if request is not None and request[0] in _WARP and request[2] is not None:
+                groups.setdefault(request[:3], []).append(t)
+        for (_, _, mask), members in groups.items():
+            if self._complete(number, mask, members):
+                self._release(number, members)
+
+    def _complete(self, number: int, mask: int, members: list[int]) -> bool:
+        first = self.warps[number][0]
+        here = 0
+        for t in members:
+            here |= 1 << (t - first)
+        for t in members:
+            if not mask >> (t - first) & 1:
+                raise Fault(
+                    LAUNCH_FAILED, f"thread {t} is not in the member mask {mask:#x} that it gave to a warp operation"
+                )
+        for t in self.warps[number]:
+            if mask >> (t - first) & 1 and not here >> (t - first) & 1 and self.threads[t] is not None:
+                return False
+        return True
+
+    def _release(self, number: int, members: list[int]) -> None:
+        waiting = self.waiting
+        first = self.warps[number][0]
+        requests = [waiting[t] for t in members]
+        self.block.order_warp(number)
+        results = _exchange([t - first for t in members], requests)  # type: ignore[arg-type]
+        for t in members:
+            waiting[t] = None
+        self.ready[number].update(zip(members, results))
+
+    # -- what a whole block waits for
+
+    def _arrive(self, t: int, request: Request) -> None:
+        self.block.order()
+        self.arrived[request[1]] = self.arrived.get(request[1], 0) + 1
+        self.waiting[t] = None
+        self.ready[t // 32][t] = None
+
+    def _barriers(self) -> bool:
+        groups: dict[int, list[int]] = {}
+        for t, request in enumerate(self.waiting):
+            if request is not None and request[0] == "bar":
+                groups.setdefault(request[1], []).append(t)
+        released = False
+        for barrier, members in groups.items():
+            wanted = self.waiting[members[0]][2] or self.left  # type: ignore[index]
+            if len(members) + self.arrived.get(barrier, 0) >= wanted:
+                self.arrived.pop(barrier, None)
+                self._release_barrier(members)
+                released = True
+        return released
+
+    def _release_barrier(self, members: list[int]) -> None:
+        requests = [self.waiting[t] for t in members]
+        if any(request[5] != requests[0][5] for request in requests):  # type: ignore[index]
+            self._converged(members)
+        self.block.order()
+        verb = requests[0][3]  # type: ignore[index]
+        result: Any = None
+        if verb in ("popc", "and", "or"):
+            votes = [bool(request[4]) for request in requests]  # type: ignore[index]
+            result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
+        for t in members:
+            self.waiting[t] = None
+            self.ready[t // 32][t] = result
+
+    def _converged(self, members: list[int]) -> None:
+        """Refuse threads of one warp that met at different aligned barriers, which the ISA leaves undefined.
+
+        Different warps may, and who has ended is not waited for.
+        """
+        places: dict[int, tuple[int, int]] = {}
+        for t in members:
+            request = self.waiting[t]
+            if request is not None and request[6]:
+                other, line = places.setdefault(t // 32, (t, request[5]))
+                if line != request[5]:
+                    index_of = self.block.launch.index_of
+                    raise Fault(
+                        LAUNCH_FAILED,
+                        f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread {index_of(t)} of the "
+                        f"same warp at ptx line {request[5]}: all threads of a warp must come to the same aligned barrier",
+                    )
+
+    def _convergence(self) -> bool:
+        """Answer one group that asked for whoever is there: nobody else in its warp can move."""
+        for number, warp in enumerate(self.warps):
+            groups: dict[Any, list[int]] = {}
+            for t in warp:
+                request = self.waiting[t]
+                if request is not None and request[0] in _WARP and request[2] is None:
+                    groups.setdefault((request[0], request[1], request[3]), []).append(t)
+            if groups:
+                self._release(number, max(groups.values(), key=len))
+                return True
+        return False
+
+    def _spin(self, moved: bool) -> None:
+        """Let those who wait in a loop look again."""
+        self.block.order()
+        if moved:
+            self.idle_rounds = 0
+        else:
+            if not self.idle_rounds:
+                self.idle_since = monotonic()
+            self.idle_rounds += 1
+            limits = self.block.launch.limits
+            if self.idle_rounds > limits.rounds and monotonic() - self.idle_since >= limits.seconds:
+                raise Fault(
+                    LAUNCH_TIMEOUT, "every thread that is left waits in a loop for another one: " + self._whereabouts()
+                )
+        for t, request in enumerate(self.waiting):
+            if request is not None and request[0] == "spin":
+                self.waiting[t] = None
+                self.ready[t // 32][t] = None
+
+    # -- reports
+
+    def _deadlock(self) -> Fault:
+        return Fault(LAUNCH_FAILED, "deadlock: no thread of the block can go on: " + self._whereabouts())
+
+    def _whereabouts(self) -> str:
+        places: dict[str, list[int]] = {}
+        for t, request in enumerate(self.waiting):
+            if request is not None:
+                places.setdefault(_words(request), []).append(t)
+        ended = len(self.threads) - self.left
+        texts = [
+            f"{len(threads)} threads (first: {self.block.launch.index_of(threads[0])}) at {words}"
+            for words, threads in places.items()
+        ]
+        if ended:
+            texts.append(f"{ended} threads have ended")
+        return "; ".join(texts)
+
+
+_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect"))
+
+
+def _words(request: Request) -> str:
+    kind = request[0]
+    if kind == "bar":
+        count = f" for {request[2]} threads" if request[2] else ""
+        return f"barrier {request[1]}{count}, ptx line {request[5]}"
+    if kind == "spin":
+        return f"a waiting loop, ptx line {request[1]}"
+    mask = f" with member mask {request[2]:#x}" if request[2] is not None else ""
+    return f"{kind}{'.' + request[1] if request[1] else ''}{mask}, ptx line {request[3]}"
+
+
+# -- what the threads of a warp tell each other: shuffles, votes, matches, reductions
+
+
+def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
+    """Answer a group: what each of its threads gets, in their order."""
+    kind, verb = requests[0][:2]
+    if kind == "shfl":
+        return _shuffle(lanes, requests, verb)
+    count = len(lanes)
+    if kind == "vote":
+        return [_vote(lanes, requests, verb)] * count
+    if kind == "match":
+        return _match(lanes, requests, verb)
+    if kind == "redux":
+        return [_REDUCTIONS[verb]([request[4] for request in requests])] * count
+    if kind == "elect":
+        leader = min(lanes)
+        return [(leader, lane == leader) for lane in lanes]
+    return [sum(1 << lane for lane in lanes)] * count
+
+
+def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
+    """Give each lane the value of another.
+
+    A lane that reads one outside the group gets its own value back; the ISA leaves that value open.
+    """
+    values = [request[4] for request in requests]
+    b, c = requests[0][5:7]
+    if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):
+        return [(values[source], inside) for source, inside in _pattern(mode, b & 31, c & 0x1F1F)]
+    held = dict(zip(lanes, values))
+    answers = []
+    for lane, own, request in zip(lanes, values, requests):
+        source, inside = _source(mode, lane, request[5] & 31, request[6])
+        answers.append((held.get(source, own), inside))
+    return answers
+
+
+@lru_cache(maxsize=256)
+def _pattern(mode: str, b: int, c: int) -> list[tuple[int, bool]]:
+    """Name the source of each lane of a whole warp that agrees on everything."""
+    return [_source(mode, lane, b, c) for lane in range(32)]
+
+
+def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """Name the lane that one lane reads from, and whether it lies inside its segment, as the ISA's pseudocode has it."""
+    clamp, segment = c & 31, c >> 8 & 31
+    most = lane & segment | clamp & ~segment & 31
+    least = lane & segment
+    if mode == "up":
+        source = lane - b
+        return (source, True) if source >= most else (lane, False)
+    if mode == "down":
+        source = lane + b
+    elif mode == "bfly":
+        source = lane ^ b
+    else:
+        source = least | b & ~segment & 31
+    return (source, True) if source <= most else (lane, False)
+
+
+def _vote(lanes: list[int], requests: list[Request], verb: str) -> Any:
+    votes = [bool(request[4]) for request in requests]
+    if verb == "all":
+        return all(votes)
+    if verb == "any":
+        return any(votes)
+    if verb == "uni":
+        return all(votes) or not any(votes)
+    return sum(1 << lane for lane, vote in zip(lanes, votes) if vote)
+
+
+def _match(lanes: list[int], requests: list[Request], verb: str) -> list[tuple[int, bool]]:
+    groups: dict[Any, int] = {}
+    for lane, request in zip(lanes, requests):
+        groups[request[4]] = groups.get(request[4], 0) | 1 << lane
+    if verb == "all":
+        same = len(groups) == 1
+        every = sum(1 << lane for lane in lanes)
+        return [(every if same else 0, same)] * len(lanes)
+    return [(groups[request[4]], True) for request in requests]
+
+
+_REDUCTIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "add": sum,
+    "min": min,
+    "max": max,
+    "and": lambda values: reduce(and_, values),
+    "or": lambda values: reduce(or_, values),
+    "xor": lambda values: reduce(xor, values),
+    "min.f32": lambda values: reduce(minimum, values),
+    "max.f32": lambda values: reduce(maximum, values),
+    "min.NaN": lambda values: reduce(minimum_nan, values),
+    "max.NaN": lambda values: reduce(maximum_nan, values),
+}

@@ -1,0 +1,381 @@
+"""Control flow: a function's instructions to basic blocks, and blocks to nested Python.
+
+Python has `if`, `for`, `continue` and `break`, and no goto. The plan made here follows the dominator tree: a block with
+one way in is nested in the branch that leads to it; a block where ways join follows the block that dominates it; a loop
+is a loop, and what lies behind it follows. A jump is then one of
+
+    nothing      when the text falls through to its target anyway
+    continue, break, return
+    at = 7       plus one of the above, where something must be skipped: what is skipped asks `if at == 7:`
+
+Flow that has no such shape (a loop with two entries), or that nests too deeply for Python, becomes numbered blocks in
+one loop: slower, always possible.
+
+source       the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
+Read next    translate.py, which writes the plan down
+"""
+
+from __future__ import annotations
+
+from ..reading.syntax import Function, Instruction, Label, Name, Rejected
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Block", "Plan", "blocks_of", "plan"]
+
+DEEPEST_NEST = 40  # Python takes 100 levels of indentation
+DEEPEST_LOOPS = 15  # and 20 nested loops
+MOST_STEPS = 1_000_000  # of planning one function: what takes more gets no nested shape
+MOST_EDGES = 1_000_000  # between the blocks of one function
+
+EXIT = -1  # the number of the place where a function ends
+
+
+class Block:
+    """Instructions that run one after the other, and where they lead.
+
+    shape   kind: "go" (one target), "if" (branch, then fall through), "switch", "end"
+    """
+
+    __slots__ = ("number", "instructions", "kind", "targets", "branch", "line")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.instructions: list[Instruction] = []
+        self.kind = "end"
+        self.targets: list[int] = []
+        self.branch: Instruction | None = None
+        self.line = 0
+
+
+def blocks_of(function: Function) -> list[Block]:
+    """Cut a function's body into basic blocks.
+
+    raises  Rejected   a branch to nowhere
+    """
+    body = function.body or []
+    used = _branched_to(body)
+    made = [Block(0)]
+    for item in body:
+        current = made[-1]
+        if isinstance(item, Label):
+            if id(item) in used and (current.instructions or current.number == 0):
+                made.append(Block(len(made)))
+            item.number = made[-1].number
+        elif item.opcode in ("bra", "brx"):
+            current.branch = item
+            made.append(Block(len(made)))
+        else:
+            current.instructions.append(item)
+            if item.opcode in ("ret", "exit", "trap") and item.guard is None:
+                current.branch = item
+                made.append(Block(len(made)))
+    for block in made:
+        following = block.number + 1 if block.number + 1 < len(made) else EXIT
+        branch = block.branch
+        if branch is None:
+            block.kind, block.targets = "go", [following]
+        elif branch.opcode == "bra":
+            target = _target(branch, branch.operands[0] if branch.operands else None)
+            if branch.guard is None or target == following:
+                block.kind, block.targets = "go", [target]
+            else:
+                block.kind, block.targets = "if", [target, following]
+        elif branch.opcode == "brx":
+            block.kind, block.targets = "switch", [_target(branch, label) for label in _table(branch)]
+            if branch.guard is not None:
+                raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
+        block.line = branch.line if branch is not None else 0
+    if sum(len(block.targets) for block in made) > MOST_EDGES:
+        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
+    return _reachable(_join(made))
+
+
+def _branched_to(body: list[Instruction | Label]) -> set[int]:
+    used: set[int] = set()
+    for item in body:
+        if isinstance(item, Instruction) and item.opcode in ("bra", "brx"):
+            names = _table(item) if item.opcode == "brx" else item.operands[:1]
+            for name in names:
+                if isinstance(name, Name):
+                    found = name.scope.find_label(name.text)
+                    if found is not None:
+                        used.add(id(found))
+    return used
+
+
+def _table(branch: Instruction) -> list[Name]:
+    name = branch.operands[1] if len(branch.operands) == 2 else None
+    found = name.prototype if isinstance(name, Name) else None
+    if found is None or found.labels is None:
+        raise Rejected.at(branch.line, "'brx.idx' needs the name of a .branchtargets table")
+    return found.labels
+
+
+def _target(branch: Instruction, name: object) -> int:
+    if not isinstance(name, Name):
+        raise Rejected.at(branch.line, f"Label expected for instruction '{branch.opcode}'")
+    found = name.scope.find_label(name.text)
+    if found is None:
+        raise Rejected.at(branch.line, f"Unknown symbol '{name.text[:80]}'")
+    return found.number
+
+
+def _join(blocks: list[Block]) -> list[Block]:
+    """Let jumps to an empty block that only goes on lead there at once."""
+    final: dict[int, int] = {}
+
+    def follow(number: int) -> int:
+        path = []
+        while number != EXIT and number not in final:
+            block = blocks[number]
+            if block.kind != "go" or block.instructions or number in path:
+                break
+            path.append(number)
+            number = block.targets[0]
+        end = final.get(number, number)
+        for passed in path:
+            final[passed] = end
+        return end
+
+    for block in blocks:
+        block.targets = [follow(target) for target in block.targets]
+        if block.kind == "if" and block.targets[0] == block.targets[1]:
+            block.kind, block.targets = "go", block.targets[:1]
+    return blocks
+
+
+def _reachable(blocks: list[Block]) -> list[Block]:
+    order = [0]
+    new = {0: 0}
+    for number in order:
+        for target in blocks[number].targets:
+            if target != EXIT and target not in new:
+                new[target] = 0
+                order.append(target)
+    kept = [block for block in blocks if block.number in new]
+    for number, block in enumerate(kept):
+        new[block.number] = number
+    new[EXIT] = EXIT
+    for block in kept:
+        block.targets = [new[target] for target in block.targets]
+    for number, block in enumerate(kept):
+        block.number = number
+    return kept
+
+
+class Plan:
+    """Where each block goes in nested code.
+
+    shape   inside[b]: blocks that follow b at its own level; after[b]: blocks that follow b's loop; both in order
+    """
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        count = len(blocks)
+        self.inside: list[list[int]] = [[] for _ in range(count)]
+        self.after: list[list[int]] = [[] for _ in range(count)]
+        self.parent: list[tuple[str, int, int]] = [("root", 0, 0)] * count
+        self.loops: set[int] = set()  # headers
+        self.bodies: dict[int, set[int]] = {}  # header -> the blocks of its loop
+        self.numbered: set[int] = set()  # blocks that ask for `at`
+        self.relays: dict[int, dict[int, str]] = {}  # loop header -> {target: statement right behind that loop}
+        self._jumps: dict[tuple[int, int], tuple[str, bool, list[int]]] = {}
+        self.steps = 0
+
+    def is_inline(self, source: int, target: int) -> bool:
+        """Tell whether target stands inside the branch of source."""
+        return target != EXIT and self.parent[target][:2] == ("inline", source)
+
+    def jump(self, source: int, target: int) -> tuple[str, bool]:
+        """Give the statement that takes source to target, and whether `at` has to say so first."""
+        if target == EXIT:
+            return "return", False
+        statement, skips, left = self._jumps[source, target]
+        return statement, skips or target in self.numbered or any(header in self.relays for header in left)
+
+    def route(self, source: int, target: int) -> None:
+        """Find out how a jump gets to its target: what it passes, which loops it leaves."""
+        statement = ""
+        passed: list[int] = []
+        left: list[int] = []
+        for is_loop, number in self._walk(source):
+            self.steps += 1
+            if not is_loop:
+                if number == target:
+                    break
+                passed.append(number)
+                continue
+            verb = "continue" if number == target else "break"
+            if left:  # right behind the loop just left, this one is left or restarted too
+                self.relays.setdefault(left[-1], {})[target] = verb
+            else:
+                statement = verb
+            passed.clear()
+            if number == target:
+                break
+            left.append(number)
+        self.numbered.update(passed)
+        self._jumps[source, target] = (statement, bool(passed), left)
+
+    def _walk(self, number: int) -> Iterator[tuple[bool, int]]:
+        """Name what the text falls into behind a block: (False, block), or (True, header) at the end of a loop."""
+        part, at = "inside", 0
+        while True:
+            if part == "inside":
+                for passed in self.inside[number][at:]:
+                    yield False, passed
+                if number in self.loops:
+                    yield True, number
+                at = 0
+            for passed in self.after[number][at:]:
+                yield False, passed
+            part, number, at = self.parent[number]
+            at += 1
+            if part == "root":
+                return
+            if part == "inline":
+                part, at = "inside", 0
+
+
+def plan(blocks: list[Block]) -> Plan | None:
+    """Nest the blocks; None when they have no nested shape that Python takes."""
+    made = Plan(blocks)
+    order = _reverse_postorder(blocks)
+    rank = {number: at for at, number in enumerate(order)}
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for target in dict.fromkeys(block.targets):
+            if target != EXIT:
+                before[target].append(block.number)
+    dominator = _dominators(order, rank, before)
+    depth = _depths(order, dominator)
+    bodies = made.bodies
+    for number in order:
+        for target in blocks[number].targets:
+            if target != EXIT and rank[target] <= rank[number]:
+                if not _dominates(target, number, dominator, depth):
+                    return None
+                _natural_loop(bodies.setdefault(target, {target}), number, before)
+                made.steps += len(bodies[target])
+                if made.steps > MOST_STEPS:
+                    return None
+    made.loops.update(bodies)
+    chains = _loop_chains(order, bodies, dominator)
+    if chains is None:
+        return None
+    for number in order[1:]:
+        above = dominator[number]
+        ways = sum(blocks[source].targets.count(number) for source in before[number] if rank[source] < rank[number])
+        left = [header for header in chains[above] if number not in bodies[header]]
+        if left:
+            made.parent[number] = ("after", left[0], len(made.after[left[0]]))
+            made.after[left[0]].append(number)
+        elif ways > 1:
+            made.parent[number] = ("inside", above, len(made.inside[above]))
+            made.inside[above].append(number)
+        else:
+            made.parent[number] = ("inline", above, 0)
+    for block in blocks:
+        for target in dict.fromkeys(block.targets):
+            if target != EXIT and not made.is_inline(block.number, target):
+                made.route(block.number, target)
+                if made.steps > MOST_STEPS:
+                    return None
+    return made if _fits(made, order) else None
+
+
+def _fits(made: Plan, order: list[int]) -> bool:
+    nest = [0] * len(made.blocks)
+    for number in order:
+        part, above, _ = made.parent[number]
+        level = nest[above] if number else 0
+        if part == "after":
+            level -= 1  # out of that loop again
+        if part == "inline" and made.blocks[above].kind != "go" or number in made.numbered:
+            level += 1
+        nest[number] = level + (number in made.loops)
+        if nest[number] > DEEPEST_NEST:
+            return False
+    return True
+
+
+def _reverse_postorder(blocks: list[Block]) -> list[int]:
+    seen = {0}
+    order: list[int] = []
+    stack: list[tuple[int, Iterator[int]]] = [(0, iter(blocks[0].targets))]
+    while stack:
+        number, targets = stack[-1]
+        for target in targets:
+            if target != EXIT and target not in seen:
+                seen.add(target)
+                stack.append((target, iter(blocks[target].targets)))
+                break
+        else:
+            order.append(number)
+            stack.pop()
+    return order[::-1]
+
+
+def _dominators(order: list[int], rank: dict[int, int], before: list[list[int]]) -> dict[int, int]:
+    dominator = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for number in order[1:]:
+            new = -1
+            for source in before[number]:
+                if source in dominator:
+                    new = source if new < 0 else _meet(source, new, dominator, rank)
+            if dominator.get(number) != new:
+                dominator[number] = new
+                changed = True
+    return dominator
+
+
+def _meet(a: int, b: int, dominator: dict[int, int], rank: dict[int, int]) -> int:
+    while a != b:
+        while rank[a] > rank[b]:
+            a = dominator[a]
+        while rank[b] > rank[a]:
+            b = dominator[b]
+    return a
+
+
+def _depths(order: list[int], dominator: dict[int, int]) -> dict[int, int]:
+    depth = {order[0]: 0}
+    for number in order[1:]:
+        depth[number] = depth[dominator[number]] + 1
+    return depth
+
+
+def _dominates(a: int, b: int, dominator: dict[int, int], depth: dict[int, int]) -> bool:
+    while depth[b] > depth[a]:
+        b = dominator[b]
+    return a == b
+
+
+def _natural_loop(body: set[int], latch: int, before: list[list[int]]) -> None:
+    stack = [latch]
+    while stack:
+        number = stack.pop()
+        if number not in body:
+            body.add(number)
+            stack.extend(before[number])
+
+
+def _loop_chains(
+    order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]
+) -> dict[int, list[int]] | None:
+    """List for each block the headers of the loops around it, outermost first; None where there are too many."""
+    chains: dict[int, list[int]] = {}
+    for number in order:
+        chain = [] if number == order[0] else [h for h in chains[dominator[number]] if number in bodies[h]]
+        if number in bodies:
+            chain = [*chain, number]
+        if len(chain) > DEEPEST_LOOPS:
+            return None
+        chains[number] = chain
+    return chains

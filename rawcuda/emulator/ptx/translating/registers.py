@@ -1,0 +1,281 @@
+"""What can be known of a function's registers before it is translated.
+
+- Which hold floats. A register is a Python float where it takes part in floating arithmetic, and its bits as an
+  unsigned integer otherwise: so float32 data that is only copied keeps even a signalling NaN's bits. The declared type
+  does not tell (nvcc for sm_100 and Triton keep floats in `.b32` registers), so what moves connect is judged together.
+- Which may be read before they are written. That is legal PTX with an undefined result; they start as poison.
+- Which are the same for all threads of a block. They are computed once a block.
+
+Read next    translate.py
+"""
+
+from __future__ import annotations
+
+from ..reading.operands import SPECIAL
+from ..reading.syntax import (
+    BITS,
+    Address,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Not,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..reading.syntax import Operand
+    from .flow import Block
+    from .forms import Shape
+
+    Judged = tuple[Instruction, Shape]
+
+__all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
+
+# opcodes that carry bits and do not care what they mean
+_CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
+_FLOATS = ("f32", "f64")
+
+
+def _registers(operand: Operand) -> list[Register]:
+    if isinstance(operand, Register):
+        return [operand]
+    if isinstance(operand, Address):
+        return [operand.base] if isinstance(operand.base, Register) else []
+    if isinstance(operand, Not):
+        return [operand.of]
+    if isinstance(operand, Vector):
+        return [item for item in operand.items if isinstance(item, Register)]
+    if isinstance(operand, Pair):
+        return [item for item in (operand.first, operand.second) if isinstance(item, Register)]
+    return []
+
+
+def reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Register], list[Register]]:
+    """Name the registers that an instruction reads, and those it writes."""
+    reads: list[Register] = []
+    writes: list[Register] = []
+    if instruction.opcode == "call":
+        operands = instruction.operands
+        if isinstance(operands[0], Vector) and operands[0].round:
+            writes += _registers(operands[0])
+            operands = operands[1:]
+        for operand in operands:
+            reads += _registers(operand)
+    else:
+        for slot, operand in zip(shape.slots, instruction.operands):
+            if slot.written:
+                writes += _registers(operand)
+            else:
+                reads += _registers(operand)
+    if instruction.guard is not None:
+        reads.append(instruction.guard)
+    return reads, writes
+
+
+def floating(function: Function, judged: list[Judged]) -> list[bool]:
+    """Tell for each register, by index, whether Python holds it as a float."""
+    count = len(function.registers)
+    above = list(range(count))
+
+    def root(index: int) -> int:
+        while above[index] != index:
+            above[index] = above[above[index]]
+            index = above[index]
+        return index
+
+    float_use, integer_use = [False] * count, [False] * count
+    float_write, integer_write = [False] * count, [False] * count
+    for instruction, shape in judged:
+        opcode = instruction.opcode
+        if opcode == "call":
+            continue
+        first: Register | None = None
+        for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
+            if isinstance(operand, Address):
+                if isinstance(operand.base, Register):
+                    integer_use[operand.base.index] = True
+                continue
+            carried = opcode in _CARRIERS and slot.name in "dab" or opcode == "atom" and slot.written
+            if opcode == "shfl" and slot.name == "b" or opcode == "selp" and slot.name == "c":
+                carried = False
+            if carried and not isinstance(operand, Vector):
+                for register in _registers(operand)[:1]:
+                    if first is None:
+                        first = register
+                    elif first.type == register.type:
+                        above[root(register.index)] = root(first.index)
+                if isinstance(operand, (Special, Symbol)) and first is not None:
+                    integer_write[first.index] = True
+                continue
+            if carried:
+                continue
+            for register in _registers(operand):
+                if type in _FLOATS:
+                    (float_write if slot.written else float_use)[register.index] = True
+                else:
+                    (integer_write if slot.written else integer_use)[register.index] = True
+    voters: dict[int, list[bool]] = {}
+    for index in range(count):
+        votes = voters.setdefault(root(index), [False] * 4)
+        for at, flags in enumerate((float_use, float_write, integer_use, integer_write)):
+            votes[at] = votes[at] or flags[index]
+    verdict = {}
+    for index, (used, written, as_integer, from_integer) in voters.items():
+        type = function.registers[index].type
+        fits = BITS[type] in (32, 64) and type not in ("f16x2", "bf16x2") and (used or written)
+        verdict[index] = fits and not from_integer and (written or not as_integer)
+    return [verdict[root(index)] for index in range(count)]
+
+
+def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> list[Register]:
+    """Name the registers that some path reads before it writes them."""
+    everything = (1 << len(function.registers)) - 1
+    given = 0
+    for register in function.parameter_registers:
+        given |= 1 << register.index
+    gains: list[int] = []
+    wanting: list[list[tuple[int, int]]] = []  # a block: (written so far in it, read here), where something is read
+    for block in blocks:
+        gained = 0
+        wants: list[tuple[int, int]] = []
+        instructions = block.instructions
+        if block.branch is not None and block.kind != "end" and block.branch.opcode in ("bra", "brx"):
+            instructions = [*instructions, block.branch]
+        for instruction in instructions:
+            reads, writes = reads_and_writes(instruction, shapes[id(instruction)])
+            read = 0
+            for register in reads:
+                read |= 1 << register.index
+            if read & ~gained:
+                wants.append((gained, read))
+            if instruction.guard is None:
+                for register in writes:
+                    gained |= 1 << register.index
+        gains.append(gained)
+        wanting.append(wants)
+    entering = [everything] * len(blocks)
+    entering[0] = given
+    changed = True
+    while changed:
+        changed = False
+        for block, gained in zip(blocks, gains):
+            leaving = entering[block.number] | gained
+            for target in block.targets:
+                if target >= 0 and entering[target] & ~leaving:
+                    entering[target] &= leaving
+                    changed = True
+    missing = 0
+    for number in range(len(blocks)):
+        for gained, read in wanting[number]:
+            missing |= read & ~gained & ~entering[number]
+    for register in function.return_registers:
+        missing |= 1 << register.index
+    return [register for register in function.registers if missing >> register.index & 1]
+
+
+def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
+    """Name, by index, the registers that probably hold generic addresses of local memory.
+
+    A guess for speed: unoptimised code reaches its own variables so, and the access then looks into its frame first.
+    """
+    found: set[int] = set()
+    for _ in range(2):
+        for instruction, _shape in judged:
+            target = instruction.operands[0] if instruction.operands else None
+            if not isinstance(target, Register):
+                continue
+            made = instruction.opcode == "cvta" and instruction.modifiers[0] == "local"
+            moved = instruction.opcode in ("add", "mov") and any(
+                isinstance(source, Register) and source.index in found for source in instruction.operands[1:]
+            )
+            if made or moved:
+                found.add(target.index)
+    return found
+
+
+_UNIFORM_SPECIALS = frozenset(("!mov", "!select", "!slct", "!setp", "!set", "!cvta", "!cvt", "!fma", "!lop3", "!shift"))
+
+
+def uniform(function: Function, judged: list[Judged], late: list[Register]) -> set[int]:
+    """Name, by id, the instructions of a kernel whose result is the same for all threads of a block.
+
+    Only pure ones, and only where the register is written once: computing them early then changes nothing.
+    """
+    written = [0] * len(function.registers)
+    for instruction, shape in judged:
+        for register in reads_and_writes(instruction, shape)[1]:
+            written[register.index] += 1
+    same = [False] * len(function.registers)
+    found: set[int] = set()
+    barred = {register.index for register in late}
+    for instruction, shape in judged:
+        if instruction.guard is not None or not _pure(instruction, shape):
+            continue
+        reads, writes = reads_and_writes(instruction, shape)
+        if all(same[r.index] for r in reads) and all(written[w.index] == 1 and w.index not in barred for w in writes):
+            found.add(id(instruction))
+            for register in writes:
+                same[register.index] = True
+    return found
+
+
+def _pure(instruction: Instruction, shape: Shape) -> bool:
+    result = shape.result
+    if result == "!ld":
+        address = instruction.operands[1]
+        return (
+            "param" in instruction.modifiers
+            and isinstance(address, Address)
+            and isinstance(address.base, Symbol)
+            and getattr(address.base.target, "linkage", "") == "kernel parameter"
+        )
+    if result[0] == "!" and result not in _UNIFORM_SPECIALS:
+        return False
+    for operand in instruction.operands:
+        if isinstance(operand, Special) and not SPECIAL[operand.name][2]:
+            return False
+        if isinstance(operand, Symbol) and getattr(operand.target, "space", "") in ("local", "param"):
+            return False
+        if not isinstance(operand, (Register, Int, Float, Special, Symbol, Not, Vector, Pair)):
+            return False
+    return True
+
+
+def values_that_matter(judged: list[Judged]) -> set[int]:
+    """Name the registers that are used for more than a store: what is only moved may be anything."""
+    found: set[int] = set()
+    moves: list[tuple[list[int], list[int]]] = []
+    for instruction, shape in judged:
+        reads, writes = reads_and_writes(instruction, shape)
+        passed: Iterable[Operand] = ()
+        if instruction.opcode in _MOVERS:
+            moves.append(([each.index for each in writes], [each.index for each in reads]))
+            passed = reads
+        elif instruction.opcode in ("selp", "slct"):  # one of two may be there only to be passed over
+            passed = instruction.operands[1:3]
+        elif instruction.opcode == "st":
+            value = instruction.operands[1]
+            passed = value.items if isinstance(value, Vector) else [value]
+        moved = {each.index for each in passed if isinstance(each, Register)}
+        found.update(each.index for each in reads if each.index not in moved)
+        base = getattr(instruction.operands[0], "base", None) if instruction.operands else None
+        found.update(each.index for each in (instruction.guard, base) if isinstance(each, Register))
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        for made, used in moves:
+            if found.intersection(made):
+                found.update(used)
+    return found
+
+
+# what only carries bits on; a bit field is set in what nobody wrote by reading and writing all of its word
+_MOVERS = frozenset(("mov", "and", "or", "not", "lop3", "bfi"))

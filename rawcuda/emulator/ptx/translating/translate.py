@@ -1,0 +1,504 @@
+"""One PTX function to one Python function: the frame round the instructions.
+
+    def k0_add(L, B):                      # once a block: what is the same for all its threads
+        r_rd1 = L.parameter(0, 'Q')
+        v0 = lo0 = None; n0 = 0            # the caches of the places that touch global memory
+        def thread(t, tx, ty, tz):         # once a thread: linear number and index
+            nonlocal v0, lo0, n0
+            ...
+        return thread
+
+    def functions(L):                      # device functions: once a launch, those that the kernel can reach
+        made = {}
+        def make_f3_dot():
+            def f3_dot(T, p0_x, p1_y): ...
+            return f3_dot
+        made[3] = make_f3_dot
+        return made
+
+Read next    flow.py for how blocks nest; program.py for what happens to the text
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..reading.syntax import BITS, Instruction, Variable
+from .control import ControlEmitter
+from .emit import FLOAT_TYPES, Line
+from .flow import EXIT, Block, Plan
+from .registers import (
+    defined_late,
+    floating,
+    local_pointers,
+    reads_and_writes,
+    uniform,
+    values_that_matter,
+)
+from .unit import Prepared, Unit, local_layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from .forms import Shape
+
+__all__ = ["Translated", "translate"]
+
+_MET = re.compile(r"(^|= |\()yield |^watch_order")  # where other threads may have run
+POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
+
+
+class Translated:
+    """The lines of one function, and what the run needs to know of it."""
+
+    def __init__(self, prepared: Prepared, lines: list[Line], writer: Writer) -> None:
+        self.prepared = prepared
+        self.lines = lines
+        self.frame_size = writer.frame_size
+        self.registers = len(prepared.function.registers)
+        self.blocking = prepared.blocking
+        self.shared: dict[int, int] = writer.shared
+        self.shared_size = writer.shared_size
+
+
+class Writer(ControlEmitter):
+    """Writes one function."""
+
+    def __init__(self, unit: Unit, prepared: Prepared) -> None:
+        function = prepared.function
+        self.prepared = prepared
+        judged = [(i, prepared.shapes[id(i)]) for block in prepared.blocks for i in block.instructions]
+        super().__init__(unit, function, floating(function, judged))
+        self.late = defined_late(function, prepared.blocks, prepared.shapes)
+        self.blocks = prepared.blocking
+        self.frame_size = local_layout(function)
+        self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
+        self.shared: dict[int, int] = {}
+        self.shared_size = 0
+        self.uniform: set[int] = set()
+        self._todo: list[Callable[[], None]] = []  # what is still to be written, last first
+        if function.entry:
+            self.shared, self.shared_size = unit.shared_layout(prepared)
+            self.uniform = uniform(function, judged, self.late)
+        if unit.watch:
+            self.judged = values_that_matter(judged)
+
+    # -- what is in memory
+
+    def variable(self, target: Variable, offset: int) -> str:
+        """Write a variable's address within its own space."""
+        space = target.space
+        if space == "shared":
+            if self.function.entry:
+                return f"{self.shared[id(target)] + offset}"
+            number = self.unit.shared_number(target)
+            return f"(L.shared_at[{number}] + {offset})" if offset else f"L.shared_at[{number}]"
+        if space == "local":
+            self.needs_thread = True
+            return f"(frame_lo + {target.offset + offset})"
+        if space == "param":
+            if self.is_kernel_parameter(target):
+                return f"{target.offset + offset}"
+            if target.scalar:
+                raise self.reject(f"The address of the scalar parameter '{target.name[:80]}' is not emulated")
+            self.needs_thread = True
+            return f"(T.place({self.slot(target)}) + {offset})"
+        address = self.unit.addresses.get(id(target))
+        if address is None:
+            raise self.reject(f"Unresolved extern variable '{target.name[:80]}'")
+        return f"{address + offset & (1 << 64) - 1:#x}"
+
+    # -- one instruction
+
+    def write(self, instruction: Instruction) -> None:
+        """Write one instruction, with its guard."""
+        self.line = instruction.line
+        shape = self.prepared.shapes[id(instruction)]
+        if id(instruction) in self.uniform:
+            saved = self.out, self.indent
+            self.out, self.indent = self.prologue, 0
+            self.early.update(self._written(instruction))
+            self._dispatch(instruction, shape)
+            self.out, self.indent = saved
+            return
+        if instruction.guard is None:
+            self._dispatch(instruction, shape)
+        else:
+            self._guarded(instruction, shape)
+        for register in reads_and_writes(instruction, shape)[1]:
+            self.known.pop(register.python, None)
+
+    def _guarded(self, instruction: Instruction, shape: Shape) -> None:
+        guard = instruction.guard
+        assert guard is not None
+        known = {name: set(facts) for name, facts in self.known.items()}
+        self.put(f"if {'not ' if instruction.negated else ''}{guard.python}:")
+        before = len(self.out)
+        self.indent += 1
+        self._dispatch(instruction, shape)
+        if len(self.out) == before:
+            self.put("pass")
+        self.indent -= 1
+        self.known = known  # what was found out inside holds only inside
+
+    def _written(self, instruction: Instruction) -> list[int]:
+        return [r.index for r in reads_and_writes(instruction, self.prepared.shapes[id(instruction)])[1]]
+
+    def _dispatch(self, instruction: Instruction, shape: Shape) -> None:
+        if shape.result[0] == "!":
+            getattr(self, "do_" + shape.result[1:])(instruction, shape)
+        else:
+            self.general(instruction, shape)
+
+    # -- flow
+
+    def flow(self) -> None:
+        """Write all blocks."""
+        plan = self.prepared.plan
+        if plan is None:
+            self._numbered(self.prepared.blocks)
+        else:
+            self._nested(plan)
+
+    def _nested(self, plan: Plan) -> None:
+        stack = self._todo
+        self._block(plan, 0)
+        while stack:
+            stack.pop()()
+
+    def _block(self, plan: Plan, number: int) -> None:
+        """Write a block, and put what follows it on the stack of what is to be done."""
+        outer = self.indent
+        self.known.clear()
+        block = plan.blocks[number]
+        guarded = number in plan.numbered
+        todo: list[Callable[[], None]] = []
+        if guarded or number in plan.loops:
+            self.line = block.instructions[0].line if block.instructions else block.line
+        if guarded:
+            self.put(f"if at == {number}:")
+            self.indent += 1
+        level = self.indent
+        if number in plan.loops:
+            self.needs_fuel = True
+            self.put("for _ in fuel:")
+            self.indent += 1
+        inner = self.indent
+        for instruction in block.instructions:
+            self.write(instruction)
+        self._leave_block(plan, block, todo)
+        for following in plan.inside[number]:
+            todo.append(self._later(plan, following, inner))
+        if number in plan.loops:
+            relays = plan.relays.get(number, {})
+            todo.append(lambda: self._relay(relays, level))
+        for following in plan.after[number]:
+            todo.append(self._later(plan, following, level))
+        todo.append(lambda: setattr(self, "indent", outer))
+        self._todo.extend(reversed(todo))
+
+    def _later(self, plan: Plan, number: int, indent: int) -> Callable[[], None]:
+        def write() -> None:
+            self.indent = indent
+            self._block(plan, number)
+
+        return write
+
+    def _relay(self, relays: dict[int, str], indent: int) -> None:
+        self.indent = indent
+        for target, verb in relays.items():
+            self.put(f"if at == {target}:")
+            self.indent += 1
+            self.put(verb)
+            self.indent -= 1
+
+    def _leave_block(self, plan: Plan, block: Block, todo: list[Callable[[], None]]) -> None:
+        if block.branch is not None:
+            self.line = block.branch.line
+        if block.kind == "end":
+            return
+        if block.kind == "go":
+            self._arm(plan, block, block.targets[0], self.indent, todo)
+        elif block.kind == "if":
+            self._if(plan, block, todo)
+        else:
+            self._switch(plan, block, todo)
+
+    def _if(self, plan: Plan, block: Block, todo: list[Callable[[], None]]) -> None:
+        branch = block.branch
+        assert branch is not None and branch.guard is not None
+        name = branch.guard.python
+        yes, no = (name, f"not {name}") if not branch.negated else (f"not {name}", name)
+        taken, passed = block.targets
+        indent = self.indent
+        if self._is_nothing(plan, block, taken):
+            self.put(f"if {no}:")
+            self._arm(plan, block, passed, indent + 1, todo)
+            return
+        self.put(f"if {yes}:")
+        self._arm(plan, block, taken, indent + 1, todo)
+        if self._is_nothing(plan, block, passed):
+            return
+        if self._leaves(plan, block, taken):
+            self._arm(plan, block, passed, indent, todo)
+            return
+        line = branch.line
+
+        def otherwise() -> None:
+            self.indent, self.line = indent, line
+            self.put("else:")
+
+        todo.append(otherwise)
+        self._arm(plan, block, passed, indent + 1, todo)
+
+    def _is_nothing(self, plan: Plan, block: Block, target: int) -> bool:
+        return (
+            target != EXIT
+            and not plan.is_inline(block.number, target)
+            and plan.jump(block.number, target) == ("", False)
+        )
+
+    def _leaves(self, plan: Plan, block: Block, target: int) -> bool:
+        return not plan.is_inline(block.number, target) and plan.jump(block.number, target)[0] != ""
+
+    def _switch(self, plan: Plan, block: Block, todo: list[Callable[[], None]]) -> None:
+        branch = block.branch
+        assert branch is not None
+        selector = self.value(branch.operands[0], "u32")
+        indent, line = self.indent, branch.line
+        self.put(f"x = {selector}")
+        for number, target in enumerate(block.targets):
+            last = number == len(block.targets) - 1
+            text = (
+                "if 1:"
+                if len(block.targets) == 1
+                else "else:"
+                if last
+                else f"{'elif' if number else 'if'} x == {number}:"
+            )
+
+            def head(text: str = text) -> None:
+                self.indent, self.line = indent, line
+                self.put(text)
+
+            todo.append(head)
+            self._arm(plan, block, target, indent + 1, todo)
+
+    def _arm(self, plan: Plan, block: Block, target: int, indent: int, todo: list[Callable[[], None]]) -> None:
+        """Write the way from a block to one target: the target itself where it is nested here, else a jump."""
+        line = self.line
+        if plan.is_inline(block.number, target):
+
+            def nested() -> None:
+                self.indent, self.line = indent, line
+                self._block(plan, target)
+
+            todo.append(nested)
+            return
+
+        def jump() -> None:
+            self.indent, self.line = indent, line
+            statement, says_where = plan.jump(block.number, target)
+            if says_where:
+                self.put(f"at = {target}")
+            if statement == "return":
+                self.leave()
+            elif statement == "continue" and target in self.prepared.spins:
+                self.put(f"yield 'spin', {line}")
+                self.put("continue")
+            elif statement:
+                self.put(statement)
+            elif not says_where and self.out and self.out[-1].text[-1] == ":":
+                self.put("pass")
+
+        todo.append(jump)
+
+    def _numbered(self, blocks: list[Block]) -> None:
+        """Write blocks without a nested shape: numbered, in one loop, found by halving."""
+        self.needs_fuel = True
+        self.put("at = 0")
+        self.put("for _ in fuel:")
+        self.indent += 1
+        if self.prepared.spins:
+            self.put("yield 'spin', 0")
+        self._halve(blocks, 0, len(blocks))
+        self.indent -= 1
+
+    def _halve(self, blocks: list[Block], low: int, high: int) -> None:
+        if high - low == 1:
+            self._numbered_block(blocks[low])
+            return
+        middle = (low + high) // 2
+        self.put(f"if at < {middle}:")
+        self.indent += 1
+        self._halve(blocks, low, middle)
+        self.indent -= 1
+        self.put("else:")
+        self.indent += 1
+        self._halve(blocks, middle, high)
+        self.indent -= 1
+
+    def _numbered_block(self, block: Block) -> None:
+        self.known.clear()
+        for instruction in block.instructions:
+            self.write(instruction)
+        branch = block.branch
+        if branch is not None:
+            self.line = branch.line
+        if block.kind == "end":
+            return
+        if block.kind == "go":
+            self._go(block.targets[0])
+        elif block.kind == "if":
+            assert branch is not None and branch.guard is not None
+            self.put(f"if {'not ' if branch.negated else ''}{branch.guard.python}:")
+            self.indent += 1
+            self._go(block.targets[0])
+            self.indent -= 1
+            self.put("else:")
+            self.indent += 1
+            self._go(block.targets[1])
+            self.indent -= 1
+        else:
+            assert branch is not None
+            self.put(f"x = {self.value(branch.operands[0], 'u32')}")
+            for number, target in enumerate(block.targets):
+                self.put(f"if x == {number}:")
+                self.indent += 1
+                self._go(target)
+                self.indent -= 1
+
+    def _go(self, target: int) -> None:
+        if target == EXIT:
+            self.leave()
+        else:
+            self.put(f"at = {target}")
+
+    # -- the frame
+
+    def finish(self) -> list[Line]:
+        """Put prologue, header and body together."""
+        function = self.function
+        first, name = function.line, function.python
+        lines: list[Line] = []
+
+        def put(indent: int, text: str) -> None:
+            lines.append(Line(indent, text, first, None))
+
+        setup = self._setup()
+        if function.entry:
+            put(0, f"def {name}(L, B):")
+            base = 2
+            for code in self.shared_views:
+                put(1, f"s_{code} = B.shared_view({code!r})")
+            for text in self._watching():
+                put(1, text)
+            if self.needs_fuel:
+                put(1, "fuel = L.fuel")
+            if self.needs_functions:
+                put(1, "F = L.functions")
+        else:
+            put(1, f"def make_{name}():")
+            base = 3
+            if self.needs_fuel:
+                put(2, "fuel = L.fuel")
+            if self.needs_functions:
+                put(2, "F = L.functions")
+        if self.sites:
+            numbers = range(self.sites)
+            put(base - 1, " = ".join(f"v{n} = m{n}" if self.unit.watch else f"v{n}" for n in numbers) + " = None")
+            put(base - 1, " = ".join(f"lo{n} = n{n}" for n in numbers) + " = 0")
+        for line in self.prologue:
+            line.indent += base - 1
+            lines.append(line)
+        if function.entry:
+            put(base - 1, f"def thread({', '.join(['t', 'tx', 'ty', 'tz', *self._at_hand()])}):")
+        else:
+            parameters = [self.slot(v) for v in function.parameters] + [r.python for r in function.parameter_registers]
+            put(base - 1, f"def {name}({', '.join(['T', *parameters, *self._at_hand()])}):")
+        if self.sites:
+            more = ", m{n}" if self.unit.watch else ""
+            sites = ", ".join(f"v{n}, lo{n}, n{n}{more.format(n=n)}" for n in range(self.sites))
+            put(base, f"nonlocal {sites}")
+        for text in setup:
+            put(base, text)
+        if self.blocks and not any("yield" in line.text for line in self.body):
+            put(base, "if 0: yield")
+        for line in self.body:
+            line.indent += base
+            lines.append(line)
+            if self.needs_mine and _MET.search(line.text):
+                lines.append(Line(line.indent, "mine = watch_mine()", line.line, None))
+        if function.entry:
+            put(1, "return thread")
+        else:
+            put(2, f"return {name}")
+            put(1, f"made[{function.index}] = make_{name}")
+        return lines
+
+    def _at_hand(self) -> list[str]:
+        """Name what is used so often that a local variable pays: default arguments, which nobody passes."""
+        return [f"{name}={name}" for name in ("T4", "SPLIT") if any(name in line.text for line in self.body)]
+
+    def _watching(self) -> list[str]:
+        """Name what notes the accesses to shared memory."""
+        if not self.needs_watch:
+            return []
+        names = [
+            name
+            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
+            if name != "mine" or self.needs_mine
+        ]
+        return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
+
+    def _setup(self) -> list[str]:
+        function = self.function
+        texts = []
+        if not function.entry:
+            if self.needs_block or self.shared_views or self.needs_watch:
+                texts.append("B = T.block")
+            texts += self._watching()
+            if self.needs_place:
+                texts.append("t, tx, ty, tz = T.place_in_block")
+            texts += [f"s_{code} = B.shared_view({code!r})" for code in self.shared_views]
+        elif self.needs_thread or self.frame_size:
+            texts.append("T = Thread(B, t, tx, ty, tz)")
+        if self.frame_size:
+            texts.append(f"frame = T.enter({self.frame_size}); frame_lo = frame.low")
+            if self.unit.watch:
+                texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
+            texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]
+        if self.needs_mine:
+            texts.append("mine = watch_mine()")
+        slots = [v for v in function.variables if v.space == "param"] + list(function.returns)
+        for variable in slots:
+            start = "0.0" if self.slot_is_float(variable) else "0" if variable.scalar else f"bytearray({variable.size})"
+            texts.append(f"{self.slot(variable)} = {start}")
+        for register in self.late:
+            if register.type == "pred":
+                value = "False"
+            elif self.holds_float[register.index]:
+                value = f"float_of_{BITS[register.type]}({POISONED & (1 << BITS[register.type]) - 1:#x})"
+            else:
+                value = f"{POISONED & (1 << BITS[register.type]) - 1:#x}"
+            texts.append(f"{register.python} = {value}")
+        for register in function.parameter_registers:
+            held = self.holds_float[register.index]
+            if register.type in FLOAT_TYPES and not held:
+                texts.append(f"{register.python} = bits_of_{BITS[register.type]}({register.python})")
+            elif held and register.type not in FLOAT_TYPES:
+                texts.append(f"{register.python} = float_of_{BITS[register.type]}({register.python})")
+        if self.uses_carry:
+            texts.append("cf = 0")
+        return texts
+
+
+def translate(unit: Unit, prepared: Prepared) -> Translated:
+    """Write one function.
+
+    raises  Rejected   an instruction whose operands fit its row but mean nothing
+    """
+    writer = Writer(unit, prepared)
+    writer.flow()
+    return Translated(prepared, writer.finish(), writer)

@@ -1,0 +1,301 @@
+"""What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
+
+source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
+Read next    translate.py
+"""
+
+from __future__ import annotations
+
+from ..reading.syntax import (
+    BITS,
+    Function,
+    Instruction,
+    Module,
+    Name,
+    Rejected,
+    Symbol,
+    Variable,
+    Vector,
+    python_name,
+)
+from .flow import Block, Plan, blocks_of, plan
+from .forms import Shape, check
+from .opcodes import TABLE
+from .registers import reads_and_writes
+
+__all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
+
+# Generic addresses of what is no global memory: above any host address, below the first device address.
+SHARED_WINDOW = 1 << 48
+LOCAL_WINDOW = (1 << 48) + (1 << 40)
+PARAMETER_WINDOW = (1 << 48) + (2 << 40)
+CODE_BASE = (1 << 48) + (3 << 40)
+CODE_STEP = 16
+BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
+
+_BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
+
+
+class Prepared:
+    """One function, judged and cut into blocks, before it is written."""
+
+    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "spins", "reaches")
+
+    def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
+        self.function = function
+        self.blocks = blocks
+        self.plan: Plan | None = plan(blocks)
+        self.shapes = shapes
+        self.calls: set[str] = set()
+        self.blocking = False
+        self.spins: set[int] = set()
+        self.reaches: set[str] = set()
+
+
+class Unit:
+    """A module under translation."""
+
+    BUILTINS = BUILTINS
+    WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
+
+    def __init__(self, module: Module, addresses: dict[int, int], watch: bool = False) -> None:
+        self.module = module
+        self.watch = watch  # whether accesses say what they do
+        self.granule = 0  # bytes of the least access to shared memory; 0: there is none
+        self.addresses = addresses  # of global and const variables, by id of the variable
+        self.prepared: dict[str, Prepared] = {}
+        self.shared_variables: list[Variable] = []  # those that device functions name, whose place the kernel decides
+        self._slots: dict[int, str] = {}
+        for function in module.functions.values():
+            function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
+            if function.body is not None:
+                self.prepared[function.name] = self._prepare(function)
+        self._find_spins()
+        self._spread_blocking()
+        if watch:
+            self.granule = self._least_shared()
+
+    def _least_shared(self) -> int:
+        widths = []
+        for made in self.prepared.values():
+            for block in made.blocks:
+                for instruction in block.instructions:
+                    if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
+                        chosen = made.shapes[id(instruction)].chosen
+                        space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+                        if space in ("", "shared"):
+                            widths.append((space, BITS[made.shapes[id(instruction)].type] // 8))
+                    elif instruction.opcode == "cp":
+                        widths.append(("shared", 4))
+        return (
+            min((min(width, 8) for _, width in widths), default=0)
+            if any(v.space == "shared" for v in self._all_shared())
+            else 0
+        )
+
+    def _all_shared(self) -> list[Variable]:
+        inner = [v for made in self.prepared.values() for v in made.function.variables]
+        return [*self.module.variables.values(), *inner]
+
+    # -- names and addresses
+
+    def code_address(self, function: Function) -> int:
+        """Give the address that stands for a function when it is a value."""
+        return CODE_BASE + CODE_STEP * function.index
+
+    def slot_name(self, function: Function, variable: Variable) -> str:
+        """Name the Python variable of a parameter; scopes repeat `param0`, so each declaration has its own."""
+        name = self._slots.get(id(variable))
+        if name is None:
+            number = len(self._slots)
+            name = self._slots[id(variable)] = python_name("p", variable.name, number, False)
+        return name
+
+    def shared_number(self, variable: Variable) -> int:
+        """Give a shared variable that a device function names its number in Launch.shared_at."""
+        if variable not in self.shared_variables:
+            self.shared_variables.append(variable)
+        return self.shared_variables.index(variable)
+
+    # -- judging
+
+    def _prepare(self, function: Function) -> Prepared:
+        shapes: dict[int, Shape] = {}
+        body = function.body or []
+        for item in body:
+            if isinstance(item, Instruction):
+                shape = TABLE.shape(item)
+                check(item, shape, self.module.version, self.module.architecture)
+                shapes[id(item)] = shape
+        if function.parameters and function.entry:
+            for variable in function.parameters:
+                variable.linkage = "kernel parameter"
+        made = Prepared(function, blocks_of(function), shapes)
+        for item in body:
+            if isinstance(item, Instruction):
+                if item.opcode in _BLOCKING:
+                    made.blocking = True
+                elif item.opcode == "call":
+                    callee = self.callee(item)
+                    if isinstance(callee, Function):
+                        made.calls.add(callee.name)
+                    else:
+                        made.calls.add("*")
+        return made
+
+    def _find_spins(self) -> None:
+        """Find the loops that wait, also for what a function reads that they call."""
+        watchers: set[str] = set()
+        changed = True
+        while changed:
+            changed = False
+            for name, made in self.prepared.items():
+                if name not in watchers:
+                    instructions = (i for block in made.blocks for i in block.instructions)
+                    if any(_is_watched(instruction, watchers) for instruction in instructions):
+                        watchers.add(name)
+                        changed = True
+        for made in self.prepared.values():
+            made.spins = _spins(made, watchers)
+            made.blocking = made.blocking or bool(made.spins)
+
+    def callee(self, instruction: Instruction) -> Function | None:
+        """Find whom a call calls; None where a register says so."""
+        operands = list(instruction.operands)
+        if operands and isinstance(operands[0], Vector):
+            operands.pop(0)
+        if not operands:
+            raise Rejected.at(instruction.line, "Arguments mismatch for instruction 'call'")
+        target = operands[0]
+        if isinstance(target, Symbol) and isinstance(target.target, Function):
+            return target.target
+        if isinstance(target, Name):
+            found = target.scope.find(target.text) or self.module.functions.get(target.text)
+            if isinstance(found, Function):
+                return found
+            raise Rejected.at(instruction.line, f"Unknown symbol '{target.text[:80]}'")
+        return None
+
+    def _spread_blocking(self) -> None:
+        """Whoever calls what can block can block; a call through a pointer may reach any function."""
+        everything = {name for name, made in self.prepared.items() if not made.function.entry}
+        changed = True
+        while changed:
+            changed = False
+            for made in self.prepared.values():
+                if made.blocking:
+                    continue
+                callees = everything if "*" in made.calls else made.calls
+                if any(name in self.prepared and self.prepared[name].blocking for name in callees):
+                    made.blocking = changed = True
+        for made in self.prepared.values():
+            work = [made.function.name]
+            while work:
+                name = work.pop()
+                if name not in made.reaches:
+                    made.reaches.add(name)
+                    below = self.prepared.get(name)
+                    if below is not None:
+                        work += everything if "*" in below.calls else below.calls
+
+    # -- shared memory
+
+    def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int]:
+        """Place the shared variables that one kernel can reach: offsets by id of the variable, and their size."""
+        wanted: dict[int, Variable] = {}
+        for name in kernel.reaches:
+            made = self.prepared.get(name)
+            if made is None:
+                continue
+            for variable in made.function.variables:
+                if variable.space == "shared":
+                    wanted[id(variable)] = variable
+            for item in made.function.body or ():
+                if isinstance(item, Instruction):
+                    for operand in item.operands:
+                        symbol = getattr(operand, "base", operand)
+                        target = symbol.target if isinstance(symbol, Symbol) else None
+                        if isinstance(target, Variable) and target.space == "shared":
+                            wanted[id(target)] = target
+        offset = 0
+        placed: dict[int, int] = {}
+        dynamic = [variable for variable in wanted.values() if variable.linkage == "extern" or not variable.size]
+        for variable in sorted(wanted.values(), key=lambda each: each.line):
+            if variable not in dynamic:
+                offset = -(-offset // variable.alignment) * variable.alignment
+                placed[id(variable)] = offset
+                offset += variable.size
+        start = offset
+        for variable in dynamic:
+            start = max(start, -(-offset // variable.alignment) * variable.alignment)
+        for variable in dynamic:
+            placed[id(variable)] = start
+        return placed, start if dynamic else offset
+
+
+def _spins(made: Prepared, watchers: set[str]) -> set[int]:
+    """Name the loops that wait for another thread: what they leave on comes from memory that others write.
+
+    Such a loop hands control over on each turn, so that the thread it waits for gets to run. Where a function has no
+    nested shape, {-1} stands for all of it.
+    """
+    if made.plan is None:
+        instructions = [i for block in made.blocks for i in block.instructions]
+        return {-1} if len(made.blocks) > 1 and any(_is_watched(i, watchers) for i in instructions) else set()
+    return {
+        header
+        for header, body in made.plan.bodies.items()
+        if any(_is_watched(i, watchers) for number in body for i in made.blocks[number].instructions)
+        and _waits(made, body, watchers)
+    }
+
+
+def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
+    """Tell whether an instruction reads what other threads may be writing."""
+    opcode = instruction.opcode
+    if opcode == "ld":
+        return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
+    return (
+        opcode == "atom"
+        or opcode == "call"
+        and any(
+            isinstance(o, Symbol) and isinstance(o.target, Function) and o.target.name in watchers
+            for o in instruction.operands
+        )
+    )
+
+
+def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
+    """Tell whether a loop is left on what such an instruction reads, however many registers later."""
+    inside = [i for number in body for i in made.blocks[number].instructions]
+    calls = any(i.opcode == "call" and _is_watched(i, watchers) for i in inside)
+    wanted: set[int] = set()
+    for number in body:
+        block = made.blocks[number]
+        if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
+            wanted.add(block.branch.guard.index)
+    wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
+    changed = True
+    while changed:
+        changed = False
+        for instruction in inside:
+            reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
+            if any(register.index in wanted for register in writes):
+                from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
+                if from_call or _is_watched(instruction, watchers):
+                    return True
+                new = {register.index for register in reads} - wanted
+                changed = changed or bool(new)
+                wanted |= new
+    return False
+
+
+def local_layout(function: Function) -> int:
+    """Place a function's local variables in its frame, and give the frame's size."""
+    offset = 0
+    for variable in function.variables:
+        if variable.space == "local":
+            offset = -(-offset // variable.alignment) * variable.alignment
+            variable.offset = offset
+            offset += variable.size
+    return offset

@@ -1,0 +1,222 @@
+"""What happens when an exception leaves an entry point at an arbitrary place: an interrupt, or a lack of memory.
+
+What it is   `answer`, which turns whatever an entry point raised into a result code; `recover`, which makes the machine
+             consistent again; Interrupts, which gives an interrupt to the Python code that made the call.
+How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any two
+             steps of the machine. No step cleans up for itself: the exception travels up to the entry point, and `recover`
+             compares everything that can be left half done with the thread's stack. A lock that no call on the stack holds
+             is released, and work that no call on the stack runs is finished or stays queued. It can itself be interrupted
+             and called again.
+             An exception cannot pass through the C code that called the entry point. It is kept, the call returns
+             CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as the client asks for an explanation of that code. If
+             nobody asks, a helper thread raises it in the calling thread a moment later.
+What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
+Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
+Read next    thunks.py, queues.py
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import sys
+import threading
+import time
+
+from .codes import Refused
+from .space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FunctionType
+    from typing import Any
+
+    from .machine import Machine
+    from .queues import Work
+
+__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover"]
+
+_OUT_OF_MEMORY, _UNKNOWN = 2, 999
+RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds through cells that all kernels share
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+
+
+def answer(machine: Machine, name: str, caught: BaseException) -> int:
+    """Return the code for an exception that an entry point raised, and keep an exception that nobody meant to raise."""
+    if isinstance(caught, (Refused, Fault)):
+        caught.__traceback__ = caught.__context__ = caught.__cause__ = None  # frees them here, where an interrupt is caught
+        return machine.refuse(caught.code, caught.report)
+    recover(machine)
+    caught = _origin(caught)
+    if is_outside(caught):
+        caught.__traceback__ = caught.__context__ = None
+        machine.interrupts.keep(caught)
+        return _UNKNOWN
+    if isinstance(caught, MemoryError):
+        return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
+    machine.kept_exceptions.append(caught)
+    machine.report(_UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
+    return _UNKNOWN
+
+
+# -- which exceptions are interrupts
+
+
+def _origin(caught: BaseException) -> BaseException:
+    """Return the interrupt or the MemoryError that an exception followed, or else the exception itself.
+
+    An interrupt can leave a lock released, and then leaving the with block of that lock raises a RuntimeError on top.
+    """
+    seen: BaseException | None = caught
+    while seen is not None:
+        if is_outside(seen) or isinstance(seen, MemoryError):
+            return seen
+        seen = seen.__context__
+    return caught
+
+
+def is_outside(caught: BaseException) -> bool:
+    """Tell whether an exception comes from the user's code: a signal handler or a callback, and not from the emulator."""
+    if not isinstance(caught, Exception):
+        return True  # KeyboardInterrupt, SystemExit
+    if isinstance(caught, (Refused, Fault, MemoryError, RecursionError)):
+        return False
+    trace = caught.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_PACKAGE) and trace.tb_frame.f_globals.get("__name__") != "ptx":
+            return not code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen"))
+        trace = trace.tb_next
+    return False
+
+
+# -- a consistent machine
+
+
+def recover(machine: Machine) -> None:
+    """Make the machine consistent after an exception left the newest entry point on this thread's stack."""
+    depth, running = _calls_below(machine)
+    lock = machine.lock
+    lock.acquire()
+    for other in RUNNING, machine.space.lock:
+        if depth <= 0 and not running:
+            _release(other)
+    machine.queues.repair(running)
+    machine.repair()
+    _release(lock)
+    for _ in range(depth):
+        lock.acquire()
+
+
+def _release(lock: Any) -> None:
+    """Release a reentrant lock wholly, if this thread holds it."""
+    if lock._is_owned():
+        lock._release_save()
+
+
+def _calls_below(machine: Machine) -> tuple[int, set[Work]]:
+    """Return how often the calls below the newest one hold the machine's lock, and the work that they run.
+
+    A collection can run a __del__ inside a call, and the __del__ can make another call.
+    """
+    depth, running = 0, set()
+    frame: Any = sys._getframe(1)
+    left = False  # the newest call, which is being left
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name in _WATCHED and frame.f_code.co_filename.startswith(_PACKAGE):
+            values = frame.f_locals
+            if name == "call_entry":
+                if values.get("machine") is machine:
+                    depth += left and not values["free"]
+                    left = True
+            elif left and values["self"] is machine.queues:
+                if name == "run_unlocked":
+                    depth -= 1
+                else:
+                    running.add(values["work"])
+        frame = frame.f_back
+    return depth, running
+
+
+_WATCHED = frozenset(("call_entry", "run_unlocked", "_execute"))
+
+
+# -- giving the interrupt to the caller
+
+
+class Interrupts:
+    """Exceptions that could not pass through the C caller of an entry point, by the thread that they belong to."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, BaseException] = {}
+
+    def keep(self, caught: BaseException) -> None:
+        """Keep an exception for the calling thread: `claim` raises it, or a helper thread after a moment."""
+        ident = _thread.get_ident()
+        self._kept[ident] = caught
+        try:
+            _thread.start_new_thread(self._deliver, (ident, caught))
+        except RuntimeError:  # the interpreter is ending and starts no more threads
+            pass
+
+    def _deliver(self, ident: int, caught: BaseException) -> None:
+        time.sleep(_SECONDS)
+        if self._kept.get(ident) is caught and self._kept.pop(ident, None) is not None:
+            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+            raise_in = api["PyThreadState_SetAsyncExc"]  # a private binding: that of ctypes.pythonapi is shared
+            raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
+            raise_in(ident, type(caught))
+
+    def claim(self) -> None:
+        """Raise the exception that is kept for the calling thread, if there is one."""
+        if self._kept:
+            caught = self._kept.pop(_thread.get_ident(), None)
+            if caught is not None:
+                raise caught
+
+
+_SECONDS = 0.05  # long after the call has returned
+
+
+# -- an entry point that covers itself
+
+
+def covered(function: FunctionType) -> FunctionType:
+    """Return a function whose first try statement covers the function's beginning, too.
+
+    From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
+    its own can catch what they raise. ctypes would print "Exception ignored" and return whatever the stack held. Before
+    3.11, a function that begins with a try statement has no such gap.
+    """
+    table = getattr(function.__code__, "co_exceptiontable", b"")
+    if not table:
+        return function
+    start, at = _number(table, 0)
+    length, after = _number(table, at)
+    code: CodeType = function.__code__.replace(
+        co_exceptiontable=_bytes(0, 128) + _bytes(start + length) + table[after:]  # type: ignore[call-arg,unused-ignore]
+    )
+    made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
+    return made
+
+
+def _number(table: bytes, at: int) -> tuple[int, int]:
+    """Read a number of an exception table, in digits of 6 bits: the number, and where the next one begins."""
+    value = table[at] & 63
+    while table[at] & 64:
+        at += 1
+        value = value << 6 | table[at] & 63
+    return value, at + 1
+
+
+def _bytes(value: int, first: int = 0) -> bytes:
+    """Write a number of an exception table; bit 7 is set in the first byte of each entry."""
+    digits = [value & 63]
+    while value > 63:
+        value >>= 6
+        digits.append(value & 63 | 64)
+    digits[-1] |= first
+    return bytes(reversed(digits))

@@ -1,0 +1,119 @@
+"""A launch's configuration: grid, block, shared memory and cluster, and how much of each a kernel can have on its device.
+
+What it is   `extents` and `whole` read what a user gives. `Limits` are looked up once for a kernel, so that the check of
+             another grid asks the driver for nothing.
+What not     it launches nothing; launch.py does.
+Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute
+Read next    launch.py
+"""
+
+from __future__ import annotations
+
+from operator import index
+
+from ...errors import a_kind, worded
+from ...headers import cuda_h
+from ...owned import drain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Union
+
+    from .kernel import Kernel
+
+    Extent = Union[int, Sequence[int]]
+    Extents = tuple[int, int, int]
+
+__all__ = ["Limits", "extents", "grant_shared", "whole"]
+
+
+def extents(name: str, given: Extent) -> Extents:
+    """Return x, y, z of a number or of one to three numbers, each at least 1.
+
+    raises  TypeError, ValueError  naming what was given as `name`
+    """
+    if type(given) is int and given > 0:
+        return given, 1, 1
+    numbers: Any = (given,)
+    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):  # (arrays have __index__, too)
+        if not hasattr(type(given), "__iter__"):
+            raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
+        numbers = tuple(given)  # type: ignore[arg-type]
+    count = len(numbers)
+    if not 1 <= count <= 3:
+        raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
+    x, y, z = (*numbers, 1, 1)[:3]
+    if not type(x) is type(y) is type(z) is int:
+        for number in numbers:
+            if isinstance(number, bool) or not hasattr(type(number), "__index__"):
+                raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
+        x, y, z = int.__index__(index(x)), int.__index__(index(y)), int.__index__(index(z))
+    if x < 1 or y < 1 or z < 1:
+        raise ValueError(
+            f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work"
+        )
+    return x, y, z
+
+
+def whole(name: str, given: Any) -> int:
+    """Return a number that was given for `name` as a plain int; raises TypeError."""
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"{name} is an int, not {a_kind(given)}")
+    return int.__index__(index(given))
+
+
+class Limits:
+    """The largest configurations that one kernel can have on its device.
+
+    grid, block  the largest x, y, z
+    threads      the most threads in a block of this kernel
+    static       bytes of shared memory that the kernel has by itself
+    shared       the most bytes of dynamic shared memory; above `granted` it must be asked for
+    calls        cuDeviceGetAttribute, cuFuncGetAttribute
+    """
+
+    __slots__ = ("kernel", "grid", "block", "threads", "static", "shared", "granted")
+
+    def __init__(self, kernel: Kernel) -> None:
+        attribute, facts = kernel.device.attribute, kernel.attributes
+        self.kernel = kernel.name
+        self.grid = tuple([attribute("MAX_GRID_DIM_" + axis) for axis in "XYZ"])
+        self.block = tuple([attribute("MAX_BLOCK_DIM_" + axis) for axis in "XYZ"])
+        self.threads, self.static = facts["max_threads_per_block"], facts["shared_bytes"]
+        self.shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - self.static
+        self.granted = facts["max_dynamic_shared_bytes"]
+
+    def check(self, grid: Extents, block: Extents, shared_bytes: int, cluster: Extents | None) -> None:
+        """Check a configuration; raises ValueError, naming what was given and the limit."""
+        for name, given, largest in (("grid", grid, self.grid), ("block", block, self.block)):
+            for axis, number, limit in zip("xyz", given, largest):
+                if number > limit:
+                    raise ValueError(f"{name}={worded(given)}: {axis} is at most {limit} on this device")
+        threads = block[0] * block[1] * block[2]
+        if threads > self.threads:
+            raise ValueError(
+                f"block={block} has {threads} threads; kernel {self.kernel} takes at most {self.threads} on this device"
+            )
+        if not 0 <= shared_bytes <= self.shared:
+            raise ValueError(
+                f"shared_bytes={worded(shared_bytes)}: kernel {self.kernel} can have 0 .. {self.shared} besides its "
+                f"static {self.static}"
+            )
+        if cluster is not None and any(extent % part for extent, part in zip(grid, cluster)):
+            raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
+
+
+def grant_shared(kernel: Kernel, shared_bytes: int) -> None:
+    """Ask for more dynamic shared memory than the kernel may have now; what was granted is never made less.
+
+    calls   cuFuncGetAttribute, cuFuncSetAttribute
+    """
+    kernel._forget_attributes()  # another Kernel object of the same function may have asked for more
+    if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
+        with kernel.device.current():
+            kernel.device._primary.driver.cuFuncSetAttribute(
+                cuda_h.CUfunction(kernel.handle), cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
+            )
+        kernel._forget_attributes()
+    drain()

@@ -1,0 +1,516 @@
+"""Which function packs an argument: one table for each sort of parameter, from the type of the argument.
+
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types, and the
+             four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into which slot. So
+             each sort of argument costs its own packing, and no sort is tried before another.
+How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct format. The
+             table is chosen by types alone; each packer checks the value at each call (range, size, read-only, reachable,
+             open), and refuses with an error that names kernel, parameter, value and remedy.
+What not     No attribute of an argument makes it an array of ours: only its type does.
+Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
+Read next    source.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from operator import index
+
+from ...arrays.strided import _MemoryView, view
+from ...errors import Closed, ProtocolError
+from ...protocols.description import Description
+from ..memory import Memory
+from .arguments import In, Slot, ctypes_letter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
+
+    Packer = Callable[[Slot, Any, "Kept"], Any]
+
+__all__ = ["Kept", "Packers", "kind_of", "table_for"]
+
+
+class Kept(list):  # type: ignore[type-arg]
+    """The views that one launch made of other libraries' arrays: they live until its stream has completed the launch.
+
+    stream  the handle of the launch's stream, in whose order they are viewed
+    """
+
+    __slots__ = ("stream",)
+
+    stream: int
+
+
+# -- the sorts of types
+
+_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
+
+
+def kind_of(kind: type) -> str:
+    """Return the sort of a type: a key of the dictionaries at the end of this file; "other" where each value must be asked."""
+    if kind in _EXACT:
+        return _EXACT[kind]
+    for bases, sort in _BASES:
+        if issubclass(kind, bases):
+            return sort
+    numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
+    if issubclass(kind, getattr(numpy, "generic", ())) and not issubclass(kind, str):
+        return _numpy_kind(kind, numpy)
+    for base, sort in ((int, "integral"), (float, "float"), (complex, "complex"), (str, "text")):
+        if issubclass(kind, base):
+            return sort
+    if any(hasattr(kind, name) for name in _EXPORTS):
+        return "exporter"
+    return "sequence" if issubclass(kind, (list, tuple)) else "other"
+
+
+_EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
+_BASES: tuple[tuple[Any, str], ...] = (
+    (bytes, "bytes"),
+    (In, "in"),
+    (Memory, "memory"),
+    (Description, "view"),
+    (ctypes._SimpleCData, "ctypes value"),
+    ((ctypes.Structure, ctypes.Union), "ctypes structure"),
+    (ctypes.Array, "ctypes array"),
+    (ctypes._Pointer, "ctypes pointer"),
+)
+
+
+def _numpy_kind(kind: type, numpy: Any) -> str:
+    if issubclass(kind, numpy.bool_):
+        return "numpy bool"
+    if issubclass(kind, numpy.timedelta64):  # (it is a signedinteger, and no number)
+        return "numpy other"
+    for base, sort in (
+        (numpy.integer, "numpy integer"),
+        (numpy.floating, "numpy float"),
+        (numpy.complexfloating, "numpy complex"),
+    ):
+        if issubclass(kind, base):
+            return sort
+    return "numpy other"
+
+
+def _numpy_size(kind: type) -> int:
+    """Return the bytes of a NumPy scalar type, a large number for a subclass, which may say anything."""
+    try:
+        dtype = sys.modules["numpy"].dtype(kind)
+        return int(dtype.itemsize) if dtype.type is kind else 1 << 30
+    except TypeError:
+        return 1 << 30
+
+
+def _is_exporter(value: Any) -> bool:
+    """Tell whether an object whose type says nothing is an array: it has a buffer, or an attribute of its own."""
+    try:
+        memoryview(value).release()
+        return True
+    except TypeError:
+        return any(hasattr(value, name) for name in _EXPORTS[1:3])
+    except (BufferError, ValueError):
+        return True
+
+
+# -- tables
+
+
+class Packers(dict):  # type: ignore[type-arg]
+    """The packers for one sort of slot, by the type of the argument; filled when a type is first seen."""
+
+    __slots__ = ("_form", "_type", "_size", "_converts")
+
+    def __init__(self, form: str, type: str, size: int, converts: bool) -> None:
+        self._form, self._type, self._size, self._converts = form, type, size, converts
+
+    def __missing__(self, kind: type) -> Packer:
+        packer = self._choose(kind)
+        if len(self) >= 256:  # types can be made without end
+            self.clear()
+        self[kind] = packer
+        return packer
+
+    def _choose(self, kind: type) -> Packer:
+        """Return the packer for a type. What the type alone decides is decided here, once."""
+        sort, size, form = kind_of(kind), self._size, self._form
+        if form == "bytes":
+            if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
+                return _pack_address_bytes  # not by value, then: an array in host memory
+            if self._converts and sort in _CONVERTED:
+                return _pack_bfloat16 if self._type == "bf16" else _pack_complex
+            if size != 8 and sort in _ARRAYS:
+                return _refuse_bytes
+            return _BYTES.get(sort, _refuse_bytes)
+        if sort in ("ctypes value", "ctypes structure"):
+            letter = ctypes_letter(kind) if sort == "ctypes value" else ""
+            if ctypes.sizeof(kind) != size:
+                return _refuse_size
+            if not letter or (letter == "f") != (form == "real"):
+                return _refuse_kind
+        if sort == "numpy integer" and _numpy_size(kind) <= size and form != "real":
+            return _pack_fitting
+        if form == "address":
+            return _ADDRESS.get(sort, _refuse_address)
+        return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
+
+
+_tables: dict[tuple[str, str, int, bool], Packers] = {}
+
+
+def table_for(slot: Slot) -> Packers:
+    """Return the table of a slot; slots of one sort share it."""
+    form = slot.form
+    key = form, slot.type if form in ("bytes", "real") else "", slot.size, slot.converts and form == "bytes"
+    found = _tables.get(key)
+    if found is None:
+        if len(_tables) >= 256:  # sizes and types come from outside
+            _tables.clear()
+        found = _tables.setdefault(key, Packers(*key))
+    return found
+
+
+# -- numbers
+
+
+def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
+    if slot.low <= argument <= slot.high:
+        return argument & slot.high
+    slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
+
+
+def _pack_bool(slot: Slot, argument: Any, kept: Kept) -> int:
+    return 1 if argument else 0
+
+
+def _pack_fitting(slot: Slot, argument: Any, kept: Kept) -> int:
+    return index(argument) & slot.high
+
+
+def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
+    number = int.__index__(index(argument))  # a plain int, whatever a subclass makes of its operators
+    if slot.low <= number <= slot.high:
+        return number & slot.high
+    slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
+
+
+def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
+    return int.from_bytes(_pack_bytes(slot, argument, kept), "little")
+
+
+def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> int:
+    return (value(argument) or 0) & slot.high  # (a null c_void_p is None)
+
+
+def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
+    """Pack a number that is not too large; infinities and not-a-number are passed on."""
+    limit = slot.limit
+    try:
+        number = float(argument)
+        if -limit < number < limit or number != number or number - number != 0 and argument == number:
+            return number
+    except OverflowError:  # an int
+        pass
+    slot.refuse(
+        ValueError,
+        argument,
+        f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}",
+    )
+
+
+def _pack_bytes_as_real(slot: Slot, argument: bytes, kept: Kept) -> float:
+    number: float = struct.unpack("<" + slot.format, _pack_bytes(slot, argument, kept))[0]
+    return number
+
+
+def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> float:
+    return value(argument)  # type: ignore[no-any-return]
+
+
+# -- addresses
+
+
+def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
+    return 0
+
+
+def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
+    if argument.kind == "device" and argument.device.ordinal != slot.ordinal:
+        where = "cuda", argument.device.ordinal
+        if not slot.can_reach(where):
+            slot.refuse_place(argument, where)
+    try:
+        return argument.ptr
+    except Closed as error:
+        _name(slot, error)
+
+
+def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
+    """Pack a view of a Memory, whose address is used without being asked for again while the Memory is open."""
+    if argument._place in slot.places and argument.owner._handle is not None:
+        return argument.start  # type: ignore[no-any-return]
+    return _pack_view(slot, argument, kept)
+
+
+def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
+    place = argument._place
+    if place not in slot.places:
+        _check_place(slot, argument, argument)
+    try:
+        return argument.ptr
+    except Closed as error:
+        _name(slot, error)
+
+
+def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+    """Pack the address of another library's array, viewed in the order of the launch's stream."""
+    try:
+        made = view(argument, stream=kept.stream)
+        if made._place not in slot.places:
+            _check_place(slot, made, argument)
+        address = made.ptr
+    except (Closed, ProtocolError) as error:
+        _name(slot, error)
+    kept.append(made)
+    return address
+
+
+def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
+    reader, inner = slot.reader(), argument.exporter
+    return reader.table[type(inner)](reader, inner, kept)
+
+
+def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
+    if _is_exporter(argument):
+        return _pack_foreign(slot, argument, kept)
+    if hasattr(type(argument), "__index__"):
+        return _pack_index(slot, argument, kept)
+    _refuse_address(slot, argument, kept)
+
+
+def _check_place(slot: Slot, made: Description, given: Any) -> None:
+    """Check that the kernel may use memory where this view lies, and note the Place if that is always so."""
+    place = made._place
+    where = place.device or ("cuda", None)
+    if not slot.can_reach(where):
+        slot.refuse_place(given, where)
+    if place.readonly and not slot.reads:
+        slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
+    if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
+        if len(slot.places) >= 64:  # labels come from outside
+            slot.places.clear()
+        slot.places.add(place)
+
+
+def _name(slot: Slot, error: Exception) -> NoReturn:
+    """Raise an error of ours once more, with kernel and parameter before its text."""
+    error.args = (f"{slot.place}: {error}",)
+    raise error
+
+
+# -- bytes
+
+
+def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
+    if len(argument) != slot.size:
+        slot.refuse(ValueError, argument, f"has {len(argument)} bytes, not {slot.size}")
+    return argument
+
+
+def _pack_ctypes_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    data = bytes(argument)
+    return data if len(data) == slot.size else _refuse_size(slot, argument, kept)
+
+
+def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    data: bytes = argument.tobytes()
+    if len(data) != slot.size:
+        slot.refuse(ValueError, argument, f"has {len(data)} bytes, not {slot.size}")
+    return data
+
+
+def _pack_address_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    address: int = _ADDRESS[kind_of(type(argument))](slot, argument, kept)
+    return address.to_bytes(8, "little")
+
+
+def _pack_other_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    if slot.size == 8 and _is_exporter(argument):
+        return _pack_foreign(slot, argument, kept).to_bytes(8, "little")
+    _refuse_bytes(slot, argument, kept)
+
+
+def _pack_bfloat16(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    """Round to bfloat16, to nearest and ties to even, once: through float32 it would be rounded twice."""
+    if hasattr(type(argument), "__index__") or hasattr(type(argument), "__float__"):
+        number = _pack_real(slot, argument, kept)
+    else:
+        _refuse_real(slot, argument, kept)
+    from math import frexp, ldexp
+
+    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the least normal number
+        exponent = max(frexp(number)[1], -125)
+        number = ldexp(round(ldexp(number, 8 - exponent)), exponent - 8)
+    return struct.pack("<f", number)[2:]  # exact now: its upper half
+
+
+def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    try:
+        pair = complex(argument)
+        return struct.pack("<ff" if slot.type == "c64" else "<dd", pair.real, pair.imag)
+    except TypeError as error:
+        slot.refuse(TypeError, argument, f"cannot go there: {error}")
+    except OverflowError as error:
+        slot.refuse(ValueError, argument, f"does not fit: {error}")
+
+
+# -- refusals
+
+
+def _refuse_size(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    slot.refuse(ValueError, argument, f"has {ctypes.sizeof(argument)} bytes, not {slot.size}")
+
+
+def _refuse_kind(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's own kind, or a number")
+
+
+def _refuse_pointer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    why = "points to host memory: give the array; to pass an address, give an int or a c_void_p"
+    slot.refuse(TypeError, argument, why)
+
+
+def _refuse_sequence(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    why = "is no array: make one with array.array or numpy.asarray, and give device.upload(it)"
+    slot.refuse(TypeError, argument, why)
+
+
+def _refuse_numpy(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    slot.refuse(TypeError, argument, f"({argument.dtype}) is no number")
+
+
+def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    if slot.type == "pointer" or slot.form == "bytes":
+        slot.refuse(TypeError, argument, "is neither an array nor an address")
+    _refuse_integer(slot, argument, kept)
+
+
+def _refuse_integer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    why = "cannot go into an integer"
+    if _is_array(argument):
+        why += ": give a number" + _item_hint(argument)
+    elif hasattr(type(argument), "__float__"):
+        why += ": round it yourself, or is the parameter another one?"
+    slot.refuse(TypeError, argument, why)
+
+
+def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    why = "cannot go into a float"
+    if _is_array(argument) or isinstance(argument, (str, type(None))):
+        why += ": give a number" + _item_hint(argument)
+    slot.refuse(TypeError, argument, why)
+
+
+def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    if isinstance(argument, (int, float, complex)):
+        slot.refuse(
+            TypeError,
+            argument,
+            "could mean several things there: declare the type, "
+            f"module.kernel({slot.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
+        )
+    why = f"cannot go there: give bytes, or a ctypes or NumPy value, of {slot.size} bytes"
+    slot.refuse(TypeError, argument, why)
+
+
+def _pack_other_integer(slot: Slot, argument: Any, kept: Kept) -> int:
+    if hasattr(type(argument), "__index__") and not _is_exporter(argument):
+        return _pack_index(slot, argument, kept)
+    _refuse_integer(slot, argument, kept)
+
+
+def _pack_other_real(slot: Slot, argument: Any, kept: Kept) -> float:
+    kind = type(argument)
+    if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not _is_exporter(argument):
+        return _pack_real(slot, argument, kept)
+    _refuse_real(slot, argument, kept)
+
+
+def _is_array(value: Any) -> bool:
+    return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and _is_exporter(value)
+
+
+def _item_hint(value: Any) -> str:
+    return " (its .item()?)" if hasattr(value, "item") else ""
+
+
+# -- which packer packs which sort of argument; what is not listed is refused
+
+_ARRAYS = {"none", "in", "memory", "own view", "view", "exporter", "ctypes array", "ctypes pointer"}
+_CONVERTED = {"int", "bool", "integral", "float", "complex", "other"} | {
+    "numpy bool",
+    "numpy integer",
+    "numpy float",
+    "numpy complex",
+}
+
+_INTEGER: dict[str, Packer] = {
+    "int": _pack_int,
+    "bool": _pack_bool,
+    "numpy bool": _pack_bool,
+    "integral": _pack_index,
+    "numpy integer": _pack_index,
+    "bytes": _pack_bytes_as_int,
+    "ctypes value": _pack_ctypes_int,
+    "numpy other": _refuse_numpy,
+    "sequence": _refuse_sequence,
+    "other": _pack_other_integer,
+}
+_ADDRESS: dict[str, Packer] = {
+    **_INTEGER,
+    "none": _pack_null,
+    "memory": _pack_memory,
+    "own view": _pack_own_view,
+    "view": _pack_view,
+    "exporter": _pack_foreign,
+    "ctypes array": _pack_foreign,
+    "in": _pack_in,
+    "ctypes pointer": _refuse_pointer,
+    "other": _pack_other_address,
+}
+_REAL: dict[str, Packer] = {
+    "int": _pack_real,
+    "bool": _pack_real,
+    "numpy bool": _pack_real,
+    "integral": _pack_real,
+    "numpy integer": _pack_real,
+    "float": _pack_real,
+    "numpy float": _pack_real,
+    "bytes": _pack_bytes_as_real,
+    "ctypes value": _pack_ctypes_real,
+    "numpy other": _refuse_numpy,
+    "sequence": _refuse_sequence,
+    "other": _pack_other_real,
+}
+_BYTES: dict[str, Packer] = {
+    "bytes": _pack_bytes,
+    "ctypes value": _pack_ctypes_bytes,
+    "ctypes structure": _pack_ctypes_bytes,
+    "ctypes array": _pack_ctypes_bytes,
+    "numpy bool": _pack_numpy_bytes,
+    "numpy integer": _pack_numpy_bytes,
+    "numpy float": _pack_numpy_bytes,
+    "numpy complex": _pack_numpy_bytes,
+    "numpy other": _pack_numpy_bytes,
+    "none": _pack_address_bytes,
+    "memory": _pack_address_bytes,
+    "own view": _pack_address_bytes,
+    "view": _pack_address_bytes,
+    "exporter": _pack_address_bytes,
+    "ctypes pointer": _pack_address_bytes,
+    "in": _pack_in,
+    "sequence": _refuse_sequence,
+    "other": _pack_other_bytes,
+}

@@ -1,0 +1,54 @@
+"""Names that only annotations use, imported when somebody evaluates the annotations.
+
+What it is   a public function or class annotates with names that exist when its module runs, so that typing.get_type_hints()
+             works. What its module has no other reason to import it takes from here: `names.Any`, `names.Graph`. Nothing
+             is imported for that until somebody asks: typing alone takes milliseconds, and a class of a higher floor may
+             not be imported at all.
+What not     private functions: they import their names under `if TYPE_CHECKING`, and no one evaluates them.
+Source       PEP 563 (annotations are text), PEP 562 (a module's __getattr__)
+Read next    doors.py
+"""
+
+from __future__ import annotations
+
+from . import doors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable as Callable
+    from collections.abc import Iterator as Iterator
+    from collections.abc import Mapping as Mapping
+    from collections.abc import Sequence as Sequence
+    from types import TracebackType as TracebackType
+    from typing import Any as Any
+    from typing import TextIO as TextIO
+
+    from .arrays.strided import StridedView as StridedView
+    from .driver import Driver as Driver
+    from .gpu.device import Device as Device
+    from .gpu.graph import Graph as Graph
+    from .gpu.kernels.kernel import Kernel as Kernel
+    from .gpu.kernels.kernel import Module as Module
+    from .gpu.kernels.launch import Launch as Launch
+    from .gpu.memory import Memory as Memory
+    from .gpu.stream import Event as Event
+    from .gpu.stream import Stream as Stream
+    from .library import Library as Library
+
+__all__: list[str] = []  # nothing is here before it is asked for
+
+_ELSEWHERE = {"Library": "library", "Driver": "driver"}  # what is of this package, and no public name
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _ELSEWHERE:
+        return getattr(import_module(f".{_ELSEWHERE[name]}", __package__), name)
+    for standard in ("typing", "types"):
+        found = getattr(import_module(standard), name, None)
+        if found is not None:
+            return found
+    return getattr(doors.facade(), name)

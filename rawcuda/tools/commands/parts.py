@@ -1,0 +1,238 @@
+"""What a vendored copy is made of: the files of the whole package, or those of a part of it.
+
+What it is   a part is its root modules with all that they import, late imports too, as `ast` reads them. Where one of them
+             would import what the part leaves out, a stand-in lies in its place: importing it raises Unsupported, and a
+             type checker takes any name from it.
+What not     no file is rewritten: imports are relative, so a copy works under any name, in any package. Only the
+             __init__.py of a part is made for it, of the whole's.
+Read next    the table PARTS, then vendor.py, which puts the files into a folder
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib.resources import files
+from typing import NamedTuple
+
+from .console import PACKAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Files = dict[str, bytes]  # path in the package, with "/": content
+
+__all__ = ["MANIFEST", "PARTS", "Part", "everything", "part"]
+
+MANIFEST = "VENDORED.txt"
+
+
+class Part(NamedTuple):
+    """A part that can be copied without the rest.
+
+    roots     modules that it has, with all that they import
+    left_out  modules and folders that it has not, unless they are roots
+    good_for  what it can be used for
+    """
+
+    roots: tuple[str, ...]
+    left_out: tuple[str, ...]
+    good_for: str
+
+
+PARTS = {
+    "gpu": Part(
+        (
+            "driver",
+            "library",
+            "arrays.strided",
+            "gpu.device",
+            "gpu.graph",
+            "gpu.kernels.kernel",
+            "gpu.kernels.launch",
+            "tools.traces",
+        ),
+        ("emulator", "tools"),
+        "devices, streams, memory, kernels and views: all but the emulator and the tools",
+    ),
+    "view": Part(
+        ("arrays.strided", "tools.traces"),
+        ("driver", "emulator", "gpu", "tools"),
+        "view() and copy() over host memory by every protocol, without CUDA",
+    ),
+    "driver": Part(
+        ("driver", "library", "tools.traces"),
+        ("arrays", "elements", "emulator", "gpu", "protocols", "tools"),
+        "cu, the driver's functions by their C names, and use()",
+    ),
+    "dlpack": Part(("dlpack",), (), "DLPack's structs and capsules, in a small package without CUDA"),
+}
+
+
+def everything() -> Files:
+    """Read every file of the running package, wherever it was imported from."""
+    found: Files = {}
+
+    def walk(folder: Any, prefix: str) -> None:
+        for entry in sorted(folder.iterdir(), key=lambda entry: str(entry.name)):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    walk(entry, f"{prefix}{entry.name}/")
+            elif prefix + entry.name != MANIFEST and not entry.name.endswith((".pyc", ".pyo")):
+                found[prefix + entry.name] = entry.read_bytes()
+
+    walk(files(PACKAGE), "")
+    return found
+
+
+def part(name: str | None, origin: str) -> Files:
+    """Return the files of a part, or of the whole for None; origin is the name of the package that is copied."""
+    sources = everything()
+    if name is None:
+        return sources
+    house, chosen = _House(sources), PARTS[name]
+    # The part "dlpack" is one module with what it cannot do without: its late imports are for other parts.
+    kept = house.closure(chosen, late=name != "dlpack")
+    copied = {house.paths[module]: sources[house.paths[module]] for module in sorted(kept)}
+    if name == "dlpack":
+        copied["__init__.py"] = copied.pop("dlpack.py")
+        return copied
+    for module in sorted(house.left_out(kept)):
+        copied.update(house.stand_ins(module, kept, name))
+    copied["py.typed"] = b""
+    facade = sources["__init__.py"].decode()
+    copied["__init__.py"] = _facade(facade, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()
+    return dict(sorted(copied.items()))
+
+
+class _House:
+    """The modules of the package, and what each of them imports; `paths` is module -> path."""
+
+    def __init__(self, sources: Files) -> None:
+        self.paths = {_module(path): path for path in sources if path.endswith(".py")}
+        self._trees = {module: ast.parse(sources[path]) for module, path in self.paths.items()}
+
+    def imports(self, module: str, *, late: bool = True, for_types: bool = False) -> Iterator[str]:
+        """Yield the modules of ours that a module imports.
+
+        late       also inside functions
+        for_types  also under `if TYPE_CHECKING`
+        """
+        home = module.split(".") if module else []
+        if module and not self.paths[module].endswith("/__init__.py"):
+            home.pop()
+        waiting: list[ast.AST] = [self._trees[module]]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                waiting += node.orelse + (node.body if for_types else [])
+            elif isinstance(node, ast.ImportFrom) and node.level:
+                origin = ".".join(home[: len(home) + 1 - node.level] + ([node.module] if node.module else []))
+                for alias in node.names:  # a module of that package, or a name in it
+                    inner = f"{origin}.{alias.name}".lstrip(".")
+                    yield inner if inner in self.paths else origin
+            elif late or not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                waiting += ast.iter_child_nodes(node)
+
+    def closure(self, chosen: Part, *, late: bool) -> set[str]:
+        """Return the modules of a part."""
+        kept: set[str] = set()
+        waiting = list(chosen.roots)
+        while waiting:
+            module = waiting.pop()
+            parents = {module[:end] for end in range(len(module) + 1) if module[end : end + 1] in (".", "")}
+            is_out = parents & {*chosen.left_out} and module not in chosen.roots
+            if module and module not in kept and not is_out:
+                kept |= parents  # and the packages that it is in
+                for each in parents:
+                    waiting += self.imports(each, late=late)
+        return kept
+
+    def left_out(self, kept: set[str]) -> set[str]:
+        """Return the modules that are not kept, and that a kept one or the façade imports, be it only for types."""
+        return {
+            found
+            for module in {"", *kept}
+            for found in self.imports(module, for_types=module != "")
+            if found not in kept and found
+        }
+
+    def stand_ins(self, module: str, kept: set[str], name: str) -> Files:
+        """Return what lies in the place of a module that was left out.
+
+        A folder of which nothing is kept has one stand-in, and a stub for each module that type checkers ask for.
+        """
+        outer = module
+        while "." in outer and outer.rpartition(".")[0] not in kept:
+            outer = outer.rpartition(".")[0]
+        path = self.paths[outer]
+        made = {path: _stand_in(path.count("/"), name)}
+        if outer != module:
+            made[self.paths[module] + "i"] = _stub(name)
+        return made
+
+
+def _module(path: str) -> str:
+    """Return a path's module: "protocols.buffer", "" for the façade."""
+    return path[:-3].replace("/", ".").replace(".__init__", "") if path != "__init__.py" else ""
+
+
+def _stand_in(depth: int, name: str) -> bytes:
+    """Write a module that raises; depth is the number of folders that it lies in."""
+    return (
+        f'"""A stand-in: this module was left out of this copy, which is the part "{name}" only; see {MANIFEST}."""\n\n'
+        f"from {'.' * (depth + 1)}errors import Unsupported\n\n"
+        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from typing import Any\n\n"
+        "    def __getattr__(name: str) -> Any: ...\n\n\n"
+        f"raise Unsupported(f\"{{__name__}} was left out: this copy is the part '{name}' only; "
+        'vendor the whole to have it")\n'
+    ).encode()
+
+
+def _stub(name: str) -> bytes:
+    """Write a stub in which a type checker finds any name."""
+    return (
+        f'# A stub: this module was left out of this copy, which is the part "{name}" only; see {MANIFEST}.\n\n'
+        "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n"
+    ).encode()
+
+
+def _facade(source: str, kept: set[str], name: str, title: str) -> str:
+    """Make a part's __init__.py of the whole's: fewer public names, the same functions."""
+    text = source
+    tree = ast.parse(source)
+    lines = source.splitlines(keepends=True)
+    missing: set[str] = set()  # names that the part's façade cannot import for its annotations
+    for node in reversed(tree.body):  # from the end, so that the line numbers before it stay right
+        first = node.lineno - 1
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            homes = {public: home for public, home in ast.literal_eval(node.value).items() if home in kept}
+            made = [f'    "{public}": "{home}",\n' for public, home in homes.items()]
+            lines[first : node.end_lineno] = ["_HOMES = {\n", *made, "}\n"]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and "driver" not in kept:
+            lines[first : node.end_lineno] = ["__all__ = [*_HOMES]\n"]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_LEFT_OUT":
+            lines[first : node.end_lineno] = [f"_LEFT_OUT = \": this copy is the part '{name}' only\"\n"]
+        elif isinstance(node, ast.If):
+            for inner in reversed(node.body):
+                is_ours = isinstance(inner, ast.ImportFrom) and inner.level
+                if is_ours and getattr(inner, "module", "") not in kept:
+                    missing |= {alias.asname or alias.name for alias in inner.names}  # type: ignore[attr-defined]
+                elif not (isinstance(inner, ast.AnnAssign) and "driver" not in kept):
+                    continue
+                del lines[inner.lineno - 1 : inner.end_lineno]
+    text = "".join(lines)
+    lines = text.splitlines(keepends=True)
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, ast.FunctionDef):
+            annotations = [each.annotation for each in node.args.args if each.annotation] + [node.returns]
+            named = {n.id for each in annotations if each for n in ast.walk(each) if isinstance(n, ast.Name)}
+            if named & missing:
+                end = node.end_lineno or 0
+                while end < len(lines) and not lines[end].strip():
+                    end += 1
+                del lines[node.lineno - 1 : end]
+    text = "".join(lines[tree.body[0].end_lineno or 0 :])
+    return f'"""{title}."""\n' + re.sub(r"\n{4,}", "\n\n\n", text)

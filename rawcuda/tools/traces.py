@@ -1,0 +1,127 @@
+"""trace(): listen to driver calls and protocol steps for the length of a with block.
+
+What it is   the public function, and the class of what it returns. It adds a listener when the block begins and removes
+             it when the block ends, however it ends.
+What not     the events themselves (../tracing.py), and what is written for each (trace_forms.py).
+Read next    trace_forms.py
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+
+from .. import names, owned
+from ..tracing import Call, Step, careful, listeners
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..tracing import Listener
+
+__all__ = ["Trace", "trace"]
+
+_stopping = _thread.allocate_lock()  # a place in the list is found, and then removed
+
+
+def trace(
+    to: names.Callable[[Call | Step], object] | names.TextIO | list[Call | Step] | str | os.PathLike[str] | None = None,
+    *,
+    form: str | None = None,
+) -> Trace:
+    """Listen to each driver call and protocol step, in a with block.
+
+    to    None for standard error; a text file; a path; a list, which receives the events; or a function of one event
+    form  "log" lines for people; "jsonl" one JSON object per line; "chrome" a file that Perfetto and chrome://tracing
+          open; "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
+    """
+    return Trace(to, form=form)
+
+
+class Trace:
+    """A listener for the length of a with block: it prints each event, writes it to a file, or gives it to a function.
+
+    to      None for standard error; a text file; a path; a list, which receives the events; or a function of one event
+    form    "log" lines for people; "jsonl" one JSON object per line; "chrome" a file that Perfetto and chrome://tracing
+            open; "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
+    events  the list that was given, else an empty one: what a notebook draws
+    """
+
+    def __init__(
+        self,
+        to: names.Callable[[Call | Step], object]
+        | names.TextIO
+        | list[Call | Step]
+        | str
+        | os.PathLike[str]
+        | None = None,
+        *,
+        form: str | None = None,
+    ) -> None:
+        is_asked = callable(to) or isinstance(to, list)
+        if form is not None and is_asked:
+            raise ValueError(
+                f"form={form!r} says how events are written, but a {type(to).__name__} receives the events themselves: "
+                "leave form out"
+            )
+        if not (is_asked or to is None or isinstance(to, str) or hasattr(to, "write") or hasattr(to, "__fspath__")):
+            raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")
+        self._to, self._form = to, ""
+        if not is_asked:
+            from .trace_forms import form_of
+
+            self._form = form_of(to, form)
+        self.events: list[Call | Step] = to if isinstance(to, list) else []
+        self._writer: Any = None
+        self._listener: Listener | None = None
+
+    def __enter__(self) -> Trace:
+        if self._listener is not None:
+            raise RuntimeError("this trace is running already: make another one")
+        try:
+            if isinstance(self._to, list):
+                self._listener = self.events.append
+            elif callable(self._to):
+                self._listener = self._to
+            else:
+                from .trace_forms import writer
+
+                self._writer = writer(self._to, self._form)
+                self._listener = self._writer.event
+            careful.append(self)
+            listeners.append(self._listener)
+            owned.outdate()  # calls that were prepared before look at nothing else
+        except BaseException:  # __exit__ is not called for a block that was never entered
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        """Remove the listener, and close what this trace opened; do nothing where that was done before."""
+        listener, writer = self._listener, self._writer
+        with _stopping:
+            for things, one in ((listeners, listener), (careful, self)):
+                places = [
+                    place for place, each in enumerate(things) if each is one
+                ]  # (a listener's own == is not asked)
+                if places:
+                    del things[places[0]]
+        self._listener = self._writer = None
+        if writer is not None:
+            writer.end()
+
+    def _repr_svg_(self) -> str | None:
+        from .trace_forms import picture
+
+        drawn: str | None = picture(self.events)
+        return drawn
+
+    def _repr_html_(self) -> str:
+        from .trace_forms import page
+
+        written: str = page(self.events)
+        return written

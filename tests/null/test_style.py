@@ -1,0 +1,88 @@
+"""The code's form and types: `ruff check`, `ruff format` and `mypy --strict`, for the whole and for each vendored part."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.subject import CHECKOUT, NAME, module
+
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="a copy is checked where it is made, below")
+
+LONGEST = 120
+PARTS = ["all", *sorted(module("tools.commands.vendor").PARTS)]
+RUFF = (["check", "--output-format", "concise"], ["format", "--check"])
+
+
+def passes(*words: str | Path, cwd: Path) -> None:
+    """Run a module of this Python's environment; its exit status must be 0."""
+    if importlib.util.find_spec(str(words[0])) is None:
+        pytest.skip(f"{words[0]} is not installed")
+    result = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which mypy keeps what it found out about the standard library."""
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.fixture(scope="module", params=PARTS)
+def copy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vendor the whole or a part, and return the folder of the copy."""
+    folder = tmp_path_factory.mktemp("vendored") / f"part_{request.param}"
+    words = ["vendor", str(folder), *(["--only", request.param] if request.param != "all" else [])]
+    assert module("__main__").main(words) == 0
+    return folder
+
+
+@pytest.mark.parametrize("words", RUFF, ids=" ".join)
+def test_ruff_has_nothing_to_say_of_the_checkout(words: list[str]) -> None:
+    passes("ruff", *words, "--no-cache", cwd=CHECKOUT)
+
+
+@pytest.mark.parametrize("words", RUFF, ids=" ".join)
+def test_ruff_has_nothing_to_say_of_a_copy(copy: Path, words: list[str]) -> None:
+    passes("ruff", *words, "--no-cache", "--config", CHECKOUT / "pyproject.toml", copy.name, cwd=copy.parent)
+
+
+def test_types_are_strictly_right(cache: Path) -> None:
+    passes("mypy", "--strict", "--cache-dir", cache, "-p", NAME, cwd=CHECKOUT)
+
+
+def test_types_of_a_copy_are_strictly_right(copy: Path, cache: Path) -> None:
+    passes(
+        "mypy",
+        "--strict",
+        "--warn-unreachable",
+        "--cache-dir",
+        cache,
+        "--config-file=",
+        "-p",
+        copy.name,
+        cwd=copy.parent,
+    )
+
+
+def test_no_line_is_longer_than_120() -> None:
+    """Also where ruff is not installed, and in what ruff lets pass."""
+    wrong = [
+        f"{path}:{number}: {len(line)} characters"
+        for path in sorted(CHECKOUT.rglob("*.py"))
+        if not any(part.startswith(".") or part in ("data", "build") for part in path.relative_to(CHECKOUT).parts)
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > LONGEST
+    ]
+    assert not wrong, "\n".join(wrong)
