@@ -35,7 +35,7 @@ def traces():
     target = device.allocate(4)
     stream, other = device.stream(), device.stream()
     lanes = []
-    with rawcuda.trace(lanes):
+    with device.current(), rawcuda.trace(lanes):
         rawcuda.copy(target.view(), source.view(), stream=stream)
         copied = stream.record()
         other.wait(copied)

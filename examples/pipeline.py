@@ -50,17 +50,12 @@ square = device.load(PTX)["square"]
 incoming, computing, outgoing = (device.stream() for _ in range(3))
 
 
-def floats(memory):
-    """Return a view of pinned or device memory as 32-bit floats."""
-    return memory.view().reinterpret("float32")
-
-
 class Slot:
     """Memory for one piece (pinned memory for input and output, and device memory), and an event for each step."""
 
     def __init__(self):
-        self.source, self.target = (floats(device.allocate(4 * PIECE, kind="pinned")) for _ in range(2))
-        self.there = floats(device.allocate(4 * PIECE))
+        self.source, self.target = (device.allocate(4 * PIECE, kind="pinned").view("float32") for _ in range(2))
+        self.there = device.allocate(4 * PIECE).view("float32")
         self.copied, self.computed, self.returned = (device.event() for _ in range(3))
         self.number = None  # the number of the piece in this slot
 
