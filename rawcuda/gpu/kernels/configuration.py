@@ -33,18 +33,14 @@ def extents(name: str, given: Extent) -> Extents:
 
     raises  TypeError, ValueError  naming what was given as `name`
     """
-    if type(given) is int and given > 0:
+    if type(given) is int and given > 0:  # (what most give: 70 ns instead of 270)
         return given, 1, 1
-    numbers: Any = (given,)
-    if not hasattr(type(given), "__index__") or getattr(given, "shape", None):  # (arrays have __index__, too)
-        if not hasattr(type(given), "__iter__"):
-            raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
-        numbers = tuple(given)  # type: ignore[arg-type]
+    numbers: Any = given if type(given) is tuple else _numbers(name, given)
     count = len(numbers)
     if not 1 <= count <= 3:
         raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
-    x, y, z = (*numbers, 1, 1)[:3]
-    if not type(x) is type(y) is type(z) is int:
+    x, y, z = numbers if count == 3 else (*numbers, 1) if count == 2 else (*numbers, 1, 1)
+    if not (type(x) is int and type(y) is int and type(z) is int):
         for number in numbers:
             if isinstance(number, bool) or not hasattr(type(number), "__index__"):
                 raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
@@ -54,6 +50,14 @@ def extents(name: str, given: Extent) -> Extents:
             f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work"
         )
     return x, y, z
+
+
+def _numbers(name: str, given: Any) -> tuple[Any, ...]:
+    if hasattr(type(given), "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
+        return (given,)
+    if not hasattr(type(given), "__iter__"):
+        raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
+    return tuple(given)
 
 
 def whole(name: str, given: Any) -> int:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .configuration import Extents
     from .kernel import Kernel
 
-    Buffer = tuple[Any, Any, Kept, Any, Any]
+    Buffer = tuple[Any, ...]
 
 __all__ = ["Launch", "Packing", "prepare", "stream_handle"]
 
@@ -52,7 +52,6 @@ class Packing:
 
     slots    a Slot for each parameter
     names    what the parameters are called in a signature
-    pool     buffers that no launch uses now
     here     the Place of device memory of our own, which most arrays have
     entry    the driver's function that launches, and its name
     """
@@ -63,11 +62,13 @@ class Packing:
         "driver",
         "slots",
         "names",
-        "pool",
         "here",
-        "launch_type",
+        "types",
         "pack_into",
-        "size",
+        "offsets",
+        "pointers_at",
+        "pack_pointers",
+        "frame_type",
         "function",
         "entry",
         "ask",
@@ -85,34 +86,46 @@ class Packing:
         for slot in self.slots:
             slot.table = table_for(slot)
         self.names = source.safe_names([parameter.name for parameter in parameters])
-        self.pool: list[Buffer] = []
         self.here = place(("cuda", self.device.ordinal), False, "memory")
         packing = struct.Struct(source.packing_format(self.slots))
-        self.pack_into, self.size = packing.pack_into, packing.size
-        self.launch_type: type[Launch] = Launch
-        if source.enabled:
-            self.launch_type = _type_with(source.call_for(self.name, self.names, self.slots))
+        self.pack_into = packing.pack_into
+        self.types: list[type[Launch] | None] = [None, None]
+        # A buffer: the packed arguments, a cell for the current context, and a pointer to each argument.
+        self.offsets = [slot.parameter.offset for slot in self.slots]
+        self.pointers_at = (packing.size + 7) // 8 * 8 + 8
+        self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
+        self.frame_type: Any = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
         self.function = as_argument(kernel.handle)
         self.entry = ("", None)
         if self.driver.has("cuLaunchKernelEx"):
             self.entry = "cuLaunchKernelEx", self.driver.raw("cuLaunchKernelEx")
         self.ask = self.driver.raw("cuCtxGetCurrent")
 
-    def new_buffer(self) -> Buffer:
-        """Make what one launch needs: where to pack, the argument that points there, what is kept, and a cell for a context."""
-        storage = ctypes.create_string_buffer(max(self.size, 1))
-        start = ctypes.addressof(storage)
-        offsets = [slot.parameter.offset for slot in self.slots] or [0]
-        pointers: Any = (ctypes.c_void_p * len(offsets))(*[start + offset for offset in offsets])
-        pointers.storage = storage  # an address keeps nothing alive
-        cell = ctypes.c_uint64()
-        return (
-            memoryview(storage).cast("B"),
-            ctypes.byref(pointers),
-            Kept(),
-            ctypes.byref(cell),
-            memoryview(cell).cast("B").cast("Q"),
-        )
+    def type_for(self, on_default: bool) -> type[Launch]:
+        """Return the kind of Launch for a default stream, or for any other."""
+        found = self.types[on_default]
+        if found is None:
+            found = Launch
+            if source.enabled:
+                found = _type_with(source.call_for(self.name, self.names, self.slots, on_default))
+            self.types[on_default] = found
+        return found
+
+    def new_buffer(self, config: Any, handle: int) -> Buffer:
+        """Make what one launch under way needs; one piece of memory holds all that the driver reads and writes.
+
+        returns  where to pack; the arguments of the foreign call; what is kept; and for a default stream the arguments
+                 that ask for the current context, and where the answer is then
+        """
+        frame = self.frame_type()
+        start, at = ctypes.addressof(frame), self.pointers_at
+        self.pack_pointers(frame, at, *[start + offset for offset in self.offsets])
+        memory, kept, cell = memoryview(frame).cast("B"), Kept(), at - 8
+        kept.stream = handle
+        given = config, self.function, ctypes.byref(frame, at), None
+        if handle > _PER_THREAD:
+            return memory, given, kept
+        return memory, given, kept, (ctypes.byref(frame, cell),), memory[cell:at].cast("Q")
 
     def words(self) -> str:
         """Word the kernel as a function: its name, and its parameters with their types."""
@@ -179,7 +192,7 @@ class Launch:
         "_token",  # true as long as the last _check() holds
         "_call",  # f(config, function, pointers, None) -> CUresult
         "_config",
-        "_function",
+        "_given",  # to the driver, where there are no parameters
         "_handle",  # of the stream
         "_context",  # the context that must be current, for a default stream
         "_ask",
@@ -217,19 +230,14 @@ class Launch:
         try:
             buffer = self._pool.pop()
         except IndexError:  # other threads use them all
-            buffer = self._packing.new_buffer()
-        storage, pointers, kept, cell, current = buffer
-        kept.stream = self._handle
-        values = [slot.table[type(given)](slot, given, kept) for slot, given in zip(self._slots, arguments)]
+            buffer = self._new_buffer()
+        storage, given, kept = buffer[:3]
+        values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
         self._packing.pack_into(storage, 0, *values)
-        context = self._context
         try:
-            if context is None or (not self._ask(cell) and current[0] == context):
-                code = call(self._config, self._function, pointers, None)
-            else:
-                code = self._in_context(call, pointers)
+            code = call(*given) if self._context is None else self._in_context(call, given)
             if code:
-                self._answer(code, call, pointers)
+                self._answer(code, call, given)
             if kept:
                 self._retain(kept)
         except BaseException:
@@ -262,6 +270,9 @@ class Launch:
         self._token = token
         return self._call
 
+    def _new_buffer(self) -> Buffer:
+        return self._packing.new_buffer(self._config, self._handle)
+
     def _call_traced(self, *arguments: Any) -> int:
         """Launch, and tell those who listen."""
         start = time.perf_counter_ns()
@@ -270,18 +281,18 @@ class Launch:
         driver.tell(self._symbol, *self._shown(), code, start, time.perf_counter_ns() - start)
         return code
 
-    def _in_context(self, call: Callable[..., int], pointers: Any) -> int:
+    def _in_context(self, call: Callable[..., int], given: Any) -> int:
         """Launch while the kernel's own context is current."""
         with self._packing.device._primary.current():
-            return call(self._config, self._function, pointers, None)
+            return call(*given)
 
-    def _answer(self, code: int, call: Callable[..., int], pointers: Any) -> None:
+    def _answer(self, code: int, call: Callable[..., int], given: Any) -> None:
         """Try once more in our context if the driver says that the wrong one is current; raise the error for any other code.
 
         A stream of our own knows its context, so nothing was pushed for it. A refused launch is not queued, so none runs twice.
         """
         if code in WRONG_CONTEXT and self._context is None:
-            code = self._in_context(call, pointers)
+            code = self._in_context(call, given)
         if code:
             raise self._packing.driver.error(code, self._symbol, *self._shown())
 
@@ -343,11 +354,11 @@ def prepare(
 
     calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
     """
-    launch: Launch = object.__new__(packing.launch_type)
+    launch: Launch = object.__new__(packing.type_for(handle <= _PER_THREAD))
     launch.grid, launch.block, launch.shared_bytes, launch.stream = grid, block, shared_bytes, None
-    launch._packing, launch._module, launch._pool = packing, module, packing.pool
+    launch._packing, launch._module, launch._pool = packing, module, []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
-    launch._token, launch._context, launch._function = (), None, packing.function
+    launch._token, launch._context = (), None
     symbol, call = packing.entry
     if call is not None or cluster is not None:
         launch._symbol = "cuLaunchKernelEx"
@@ -358,6 +369,10 @@ def prepare(
         launch._config = None
         numbers = [ctypes.c_uint(number) for number in (*grid, *block, shared_bytes)]
         launch._call = _call_of_old(packing.driver.raw(symbol), numbers, as_argument(handle), not cooperative)
+    if packing.slots:
+        launch._pool.append(launch._new_buffer())
+    else:
+        launch._given = launch._new_buffer()[1]
     return launch
 
 

@@ -95,13 +95,13 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
     return "numpy other"
 
 
-def _numpy_size(kind: type) -> int:
-    """Return the bytes of a NumPy scalar type, a large number for a subclass, which may say anything."""
+def _always_fits(kind: type, size: int) -> bool:
+    """Tell whether each value of a NumPy integer type fits a signed integer of so many bytes; a subclass may say anything."""
     try:
         dtype = sys.modules["numpy"].dtype(kind)
-        return int(dtype.itemsize) if dtype.type is kind else 1 << 30
     except TypeError:
-        return 1 << 30
+        return False
+    return dtype.type is kind and (dtype.itemsize < size or dtype.itemsize == size and dtype.kind == "i")
 
 
 def _is_exporter(value: Any) -> bool:
@@ -141,7 +141,9 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _pack_address_bytes  # not by value, then: an array in host memory
             if self._converts and sort in _CONVERTED:
                 return _pack_bfloat16 if self._type == "bf16" else _pack_complex
-            if size != 8 and sort in _ARRAYS:
+            if self._converts and sort == "numpy other":
+                return _refuse_numpy
+            if (size != 8 or self._converts) and sort in _ARRAYS and sort != "ctypes array":
                 return _refuse_bytes
             return _BYTES.get(sort, _refuse_bytes)
         if sort in ("ctypes value", "ctypes structure"):
@@ -150,7 +152,7 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_size
             if not letter or (letter == "f") != (form == "real"):
                 return _refuse_kind
-        if sort == "numpy integer" and _numpy_size(kind) <= size and form != "real":
+        if sort == "numpy integer" and form != "real" and _always_fits(kind, size):
             return _pack_fitting
         if form == "address":
             return _ADDRESS.get(sort, _refuse_address)
@@ -176,8 +178,9 @@ def table_for(slot: Slot) -> Packers:
 
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
+    """Pack a plain int. Slots are packed as signed integers, so what only an unsigned one holds is wrapped."""
     if slot.low <= argument <= slot.high:
-        return argument & slot.high
+        return argument if argument <= slot.top else argument - slot.span
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
 
 
@@ -186,22 +189,25 @@ def _pack_bool(slot: Slot, argument: Any, kept: Kept) -> int:
 
 
 def _pack_fitting(slot: Slot, argument: Any, kept: Kept) -> int:
-    return index(argument) & slot.high
+    return index(argument)
 
 
 def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
-    number = int.__index__(index(argument))  # a plain int, whatever a subclass makes of its operators
+    number = index(argument)
+    if type(number) is not int:  # a subclass, which may make anything of its operators
+        number = int.__index__(number)
     if slot.low <= number <= slot.high:
-        return number & slot.high
+        return number if number <= slot.top else number - slot.span
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
 
 
 def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
-    return int.from_bytes(_pack_bytes(slot, argument, kept), "little")
+    return int.from_bytes(_pack_bytes(slot, argument, kept), "little", signed=True)
 
 
 def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> int:
-    return (value(argument) or 0) & slot.high  # (a null c_void_p is None)
+    number = value(argument) or 0  # (a null c_void_p is None)
+    return number if number <= slot.top else number - slot.span  # type: ignore[no-any-return]
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:

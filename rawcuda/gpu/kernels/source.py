@@ -37,18 +37,17 @@ def {name}(self{parameters}, /, *surplus):
     try:
         buffer = self._pool.pop()
     except IndexError:  # other threads use them all
-        buffer = self._packing.new_buffer()
-    storage, pointers, kept, cell, current = buffer
-    kept.stream = self._handle
-{packing}\
-    context = self._context
+        buffer = self._new_buffer()
+    {unpacked} = buffer
+    here = self._here
+    pack_into(
+        storage,
+        0,
+{values}    )
     try:
-        if context is None or (not self._ask(cell) and current[0] == context):
-            code = call(self._config, self._function, pointers, None)
-        else:
-            code = self._in_context(call, pointers)
+{calling}\
         if code:
-            self._answer(code, call, pointers)
+            self._answer(code, call, given)
         if kept:
             self._retain(kept)
     except BaseException:
@@ -57,24 +56,36 @@ def {name}(self{parameters}, /, *surplus):
         raise
     self._pool.append(buffer)
 """
-_PACKING = """\
-    slots, here = self._slots, self._here
-    pack_into(
-        storage,
-        0,
-{values}    )
+_CALL = """\
+        code = call(*given)
+"""
+_CALL_ON_DEFAULT_STREAM = """\
+        if not self._ask(*ask) and current[0] == self._context:
+            code = call(*given)
+        else:
+            code = self._in_context(call, given)
+"""
+# Without parameters there is nothing to pack, and so all threads share what is given to the driver.
+_TEXT_WITHOUT_PARAMETERS = """\
+def {name}(self, /, *surplus):
+    call = self._call if self._token else self._check()
+    if surplus:
+        self._refuse_count(len(surplus))
+    code = call(*self._given) if self._context is None else self._in_context(call, self._given)
+    if code:
+        self._answer(code, call, self._given)
 """
 _HOME = {
     "address": "{name}.start if type({name}) is MemoryView and {name}._place is here and "
     "{name}.owner._handle is not None",
-    "integer": "{name} if type({name}) is int and 0 <= {name} <= {high}",
+    "integer": "{name} if type({name}) is int and {low} <= {name} <= {top}",
     "real": "{name} if type({name}) is float and {limits}",
 }
 _LIMITS = {"f16": "-65520.0 < {name} < 65520.0", "f32": "-{f32} < {name} < {f32}", "f64": "True"}
 _F32 = repr((2 - 2**-24) * 2.0**127)
 # The function's own names, which no parameter may have.
 _OWN = frozenset(
-    "self surplus call buffer storage pointers kept cell current context code slots here pack_into type int float len "
+    "self surplus call buffer storage given kept ask current code here pack_into type int float len "
     "MemoryView IndexError BaseException".split()
 )
 
@@ -104,24 +115,27 @@ def packing_format(slots: Sequence[Slot]) -> str:
     packing = "".join(parts)
     if struct.calcsize(packing) == position:
         return packing
-    return "<" + packing.replace("P", "Q")
+    return "<" + packing.replace("P", "q")
 
 
 _written: dict[tuple[Any, ...], Callable[..., None]] = {}
 
 
-def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Callable[..., None]:
+def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> Callable[..., None]:
     """Return the `__call__` of launches of a signature: a kernel's name, its parameters' safe names, and their slots.
+
+    on_default  for a default stream, which is that of the current context
 
     What is written depends on these alone, so each is written once.
     """
     packing = packing_format(slots)
-    key = kernel, tuple(names), packing, tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
+    forms = tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
+    key = kernel, tuple(names), packing, forms, on_default
     found = _written.get(key)
     if found is None:
         if len(_written) >= 500:  # names come from outside
             _written.clear()
-        found = _written.setdefault(key, _write(kernel, names, slots, packing))
+        found = _written.setdefault(key, _write(kernel, names, slots, packing, on_default))
     return found
 
 
@@ -129,28 +143,32 @@ def _function_name(kernel: str) -> str:
     return kernel if _is_safe(kernel) else "kernel"
 
 
-def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
+def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> str:
     """Return the text of the function for a signature."""
     values = []
     for number, (name, slot) in enumerate(zip(names, slots)):
-        value = f"table_{number}[type({name})](slots[{number}], {name}, kept)"
+        value = f"table_{number}[type({name})](self._slots[{number}], {name}, kept)"
         if slot.form in _HOME:
             limits = _LIMITS.get(slot.type, "True").format(name=name, f32=_F32)
-            home = _HOME[slot.form].format(name=name, high=slot.high, limits=limits)
+            home = _HOME[slot.form].format(name=name, low=slot.low, top=slot.top, limits=limits)
             value = f"{home}\n        else {value}"
         values.append(f"        {value},\n")
-    return _TEXT.format(
+    return (_TEXT if names else _TEXT_WITHOUT_PARAMETERS).format(
         name=_function_name(kernel),
         parameters="".join(", " + name for name in names),
         count=len(names),
-        packing=_PACKING.format(values="".join(values)) if names else "",
+        values="".join(values),
+        unpacked="storage, given, kept, ask, current" if on_default else "storage, given, kept",
+        calling=_CALL_ON_DEFAULT_STREAM if on_default else _CALL,
     )
 
 
-def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot], packing: str) -> Callable[..., None]:
+def _write(
+    kernel: str, names: Sequence[str], slots: Sequence[Slot], packing: str, on_default: bool
+) -> Callable[..., None]:
     import linecache
 
-    text = text_for(kernel, names, slots)
+    text = text_for(kernel, names, slots, on_default)
     scope: dict[str, Any] = {f"table_{number}": table_for(slot) for number, slot in enumerate(slots)}
     scope.update(pack_into=struct.Struct(packing).pack_into, MemoryView=_MemoryView, __name__=__name__)
     file = f"<launch {len(linecache.cache)}>"
