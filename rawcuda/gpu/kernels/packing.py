@@ -243,10 +243,13 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
 
 
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.kind == "device" and argument.device.ordinal != slot.ordinal:
+    if argument.device.ordinal != slot.ordinal and argument.kind == "device":
         where = "cuda", argument.device.ordinal
         if not slot.can_reach(where):
             slot.refuse_place(argument, where)
+    address = argument._handle
+    if address is not None and argument._keeps is None:  # (what has an owner is asked, too)
+        return address
     try:
         return argument.ptr
     except Closed as error:
