@@ -18,13 +18,15 @@ from operator import index
 
 from ...errors import Closed, ProtocolError, a_kind, worded
 from ...protocols.description import Description
-from ..device import Device, reaches
+from ..context import reaches
 from ..memory import Memory
 from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
+
+    from ..device import Device
 
     Convert = Callable[[Any, list[Any]], Any]
 

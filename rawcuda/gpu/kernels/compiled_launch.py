@@ -22,7 +22,7 @@ from _weakref import ref
 from ... import tracing
 from ...owned import generation
 from ...protocols.description import Description, Place
-from ..device import count
+from ..context import count
 from .launch import Plan
 
 TYPE_CHECKING = False

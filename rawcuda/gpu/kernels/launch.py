@@ -21,7 +21,6 @@ from ...errors import Closed, a_kind, worded
 from ...headers import cuda_h
 from ...owned import drain
 from ...protocols.description import place
-from ..device import Device
 from ..stream import Stream, retain, sweep, work_handle
 from .arguments import converter
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Union
 
     from ...protocols.description import Place
+    from ..device import Device
     from .kernel import Kernel
 
     Extent = Union[int, Sequence[int]]
