@@ -1,8 +1,8 @@
 """Who listens to driver calls and protocol steps.
 
-What it is   a list of listeners, the two kinds of thing they hear, and `Trace`, which puts one on it for a while. When it is
-             empty, nothing is made for them: every caller looks at `listeners` first.
-Read next    driver.py (calls), the protocols (steps), trace_forms.py
+What it is   a list of listeners, the two kinds of event that they receive, and `Trace`, which adds one for a while. While the list
+             is empty no event is made: every caller looks at `listeners` first.
+Read next    driver.py (calls), protocols/choosing.py (steps), tools/trace_forms.py
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     Listener = Callable[[Event], object]
     Target = Union[Listener, TextIO, list[Event], str, os.PathLike[str], None]
 
-__all__ = ["Call", "Step", "Trace", "careful", "listeners", "emit"]
+__all__ = ["Call", "Step", "Trace", "careful", "listeners", "emit", "observers"]
 
 listeners: list[Listener] = []
-careful: list[
-    object
-] = []  # not empty while no driver call may go a short way: something listens, or this is a fork()ed child
-_telling = _thread._local()  # .now is there while this thread tells its listeners
+careful: list[object] = []  # not empty while each driver call must be looked at: something listens, or this is a fork()ed child
+observers: list[Callable[[], object]] = []  # what is called when a trace begins; owned.py joins it
+_telling = _thread._local()  # .now exists while this thread tells its listeners
 
 
 class Call:
@@ -63,7 +62,7 @@ class Step:
 def emit(event: Event) -> None:
     """Tell every listener; one that fails is reported on standard error and does not disturb the call it listens to.
 
-    What a listener itself calls is not told: it would never end.
+    The calls that a listener itself makes are not told: that would never end.
     """
     if hasattr(_telling, "now"):
         return
@@ -118,9 +117,8 @@ class Trace:
             self._listener = self._writer.event
         careful.append(self)
         listeners.append(self._listener)
-        owned = sys.modules.get(f"{__package__}.owned")  # (views alone do without)
-        if owned is not None:
-            owned.outdate()  # what was prepared looks only at that
+        for observer in observers:
+            observer()
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from ...errors import a_kind, worded
-from ..device import reaches
+from ..context import reaches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

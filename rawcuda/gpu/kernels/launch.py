@@ -22,7 +22,7 @@ from ... import tracing
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed
 from ...headers import cuda_h
-from ...owned import generation
+from ...owned import token as valid_token
 from ...protocols.description import place
 from ..ordering import hold_back
 from ..stream import Stream, retain, sweep, work_handle
@@ -253,7 +253,7 @@ class Launch:
 
         The token vouches for these checks until one of the things is closed, the process forks, or calls are traced.
         """
-        token = generation()
+        token = valid_token()
         packing = self._packing
         if self._module._handle is None:
             raise Closed(f"the module of kernel {packing.name} is closed: load it again")
