@@ -33,13 +33,18 @@ def extents(name: str, given: Extent) -> Extents:
 
     raises  TypeError, ValueError  naming what was given as `name`
     """
-    if type(given) is int and given > 0:  # (what most give: 70 ns instead of 270)
+    if type(given) is int and given > 0:  # (what most give: 70 ns instead of 250)
         return given, 1, 1
     numbers: Any = given if type(given) is tuple else _numbers(name, given)
     count = len(numbers)
-    if not 1 <= count <= 3:
+    if count == 3:
+        x, y, z = numbers
+    elif count == 2:
+        (x, y), z = numbers, 1
+    elif count == 1:
+        (x,), y, z = numbers, 1, 1
+    else:
         raise ValueError(f"{name}={worded(given)}: give one to three numbers, x, y, z")
-    x, y, z = numbers if count == 3 else (*numbers, 1) if count == 2 else (*numbers, 1, 1)
     if not (type(x) is int and type(y) is int and type(z) is int):
         for number in numbers:
             if isinstance(number, bool) or not hasattr(type(number), "__index__"):
