@@ -1,4 +1,4 @@
-"""Arguments that lie, fail, recurse or are interrupted: refused by name, or the caller's own error, and nothing is lost."""
+"""Arguments that lie, fail, recurse or are interrupted: each is refused by name or raises its own error."""
 
 import ctypes
 import struct

@@ -1,4 +1,4 @@
-"""Launch objects: what they are, every sort of argument on every sort of stream, their tables, errors, threads and interrupts."""
+"""Launch objects: every sort of argument on every sort of stream, errors, generated text, threads and interrupts."""
 
 import array
 import ctypes
@@ -28,8 +28,8 @@ def add(device):
 
 def arrays(device, *numbers):
     made = [device.empty((4,), "float32") for _ in range(3)]
-    for array, number in zip(made, numbers):
-        array.fill(number)
+    for one, number in zip(made, numbers):
+        one.fill(number)
     device.synchronize()  # launches may be on another stream
     return made
 
@@ -497,10 +497,10 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
     with device.load(kernels.echo(*kinds)) as loaded:
         slots = loaded["echo"].configure(grid=1, block=1)._slots
     known = set(
-        """def self surplus call _call _token if else _check _refuse_count len try buffer _pool pop except IndexError other
-        threads use them all _new_buffer storage given kept ask current here _here pack_into type is MemoryView and _place
-        owner _handle not None start int float True code _ask _context _in_context _answer _retain BaseException the driver
-        may have taken launch before an interrupt came raise append _slots _given""".split()
+        """def self surplus call _call _token if else _check _refuse_count len try buffer _pool pop except IndexError
+        other threads use them all _new_buffer storage given kept ask current here _here pack_into type is MemoryView
+        and _place owner _handle not None start int float True code _ask _context _in_context _answer _retain
+        BaseException the driver may have taken launch before an interrupt came raise append _slots _given""".split()
     )
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):
@@ -537,7 +537,13 @@ def test_a_configuration_is_found_again_however_it_is_written(device, add):
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream)
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream.handle)
     assert len(kernel._launches) == 1
-    for wrong in (dict(grid=1.0), dict(grid=True), dict(grid=(1, True)), dict(shared_bytes=0.0), dict(shared_bytes=False)):
+    for wrong in (
+        dict(grid=1.0),
+        dict(grid=True),
+        dict(grid=(1, True)),
+        dict(shared_bytes=0.0),
+        dict(shared_bytes=False),
+    ):
         with pytest.raises(TypeError):
             kernel.launch(None, None, None, 0, **{"grid": 1, "block": 32, "stream": stream, **wrong})
     for number in range(1, 700):
@@ -574,7 +580,7 @@ class Exporter(Foreign):
 
 
 def interrupted_at(number, function):
-    """Call a function with a KeyboardInterrupt at its so-manyth line, of all that it calls; tell whether there was such a line."""
+    """Call a function and raise KeyboardInterrupt at that line, counted in all that it calls; tell whether it came so far."""
     left = [number]
     here = re.compile(r"<launch|[/\\]gpu[/\\]kernels[/\\]")
 

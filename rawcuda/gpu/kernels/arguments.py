@@ -1,11 +1,12 @@
-"""What a kernel's parameter accepts: declarations, `In`, and the refusals that name kernel, parameter, value and remedy.
+"""What a kernel's parameter accepts, and how it refuses the rest.
 
-What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and what it refuses. `declared`
-             reads what a user says of a parameter, and `In` marks an array that the kernel only reads.
+What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and errors that name kernel,
+             parameter, value and remedy. `declared` reads what a user says of a parameter, and `In` marks an array that
+             the kernel only reads.
 What not     it packs nothing: packing.py has a function for each type of argument.
-The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32). A
-             float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None. A
-             parameter of which only the size is known takes bytes, ctypes values and NumPy values of exactly that size.
+The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32).
+             A float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None.
+             A parameter of which only the size is known takes bytes, ctypes and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
 Read next    packing.py
 """
@@ -41,7 +42,7 @@ class In:
 
 
 class Declared:
-    """What a user declared of a parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
+    """What a user declared: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
 
     __slots__ = ("type", "size", "alignment", "reads", "ctype")
 

@@ -1,7 +1,7 @@
-"""A launch's configuration: grid, block, shared memory and cluster, and how much of each a kernel can have on its device.
+"""A launch's configuration: grid, block, shared memory and cluster, and how much of each a kernel can have.
 
-What it is   `extents` and `whole` read what a user gives. `Limits` are looked up once for a kernel, so that the check of
-             another grid asks the driver for nothing.
+What it is   `extents` and `whole` read what a user gives. `Limits` are looked up once for a kernel, so that the check
+             of another grid asks the driver for nothing.
 What not     it launches nothing; launch.py does.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute
 Read next    launch.py

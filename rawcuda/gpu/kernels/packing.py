@@ -1,11 +1,11 @@
 """Which function packs an argument: one table for each sort of parameter, from the type of the argument.
 
-What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types, and the
-             four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into which slot. So
-             each sort of argument costs its own packing, and no sort is tried before another.
-How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct format. The
-             table is chosen by types alone; each packer checks the value at each call (range, size, read-only, reachable,
-             open), and refuses with an error that names kernel, parameter, value and remedy.
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types, and
+             the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into which slot.
+             So each sort of argument costs its own packing, and no sort is tried before another.
+How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct format.
+             The type alone chooses the packer. The packer checks the value at each call (range, size, read-only,
+             reachable, open), and refuses it with an error that names kernel, parameter, value and remedy.
 What not     No attribute of an argument makes it an array of ours: only its type does.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
 Read next    source.py
@@ -50,7 +50,7 @@ _EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__
 
 
 def kind_of(kind: type) -> str:
-    """Return the sort of a type: a key of the dictionaries at the end of this file; "other" where each value must be asked."""
+    """Return the sort of a type, a key of the dictionaries at the end of this file; "other": each value must be asked."""
     if kind in _EXACT:
         return _EXACT[kind]
     for bases, sort in _BASES:
@@ -96,7 +96,7 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
 
 
 def _always_fits(kind: type, size: int) -> bool:
-    """Tell whether each value of a NumPy integer type fits a signed integer of so many bytes; a subclass may say anything."""
+    """Tell whether a signed integer of so many bytes holds each value of a NumPy type; subclasses may have any value."""
     try:
         dtype = sys.modules["numpy"].dtype(kind)
     except TypeError:
@@ -176,6 +176,8 @@ def table_for(slot: Slot) -> Packers:
 
 # -- numbers
 
+_value: Any = vars(ctypes._SimpleCData)["value"].__get__  # whatever a subclass makes of .value
+
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
     """Pack a plain int. Slots are packed as signed integers, so what only an unsigned one holds is wrapped."""
@@ -205,9 +207,9 @@ def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
     return int.from_bytes(_pack_bytes(slot, argument, kept), "little", signed=True)
 
 
-def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> int:
-    number = value(argument) or 0  # (a null c_void_p is None)
-    return number if number <= slot.top else number - slot.span  # type: ignore[no-any-return]
+def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept) -> int:
+    number: int = _value(argument) or 0  # (a null c_void_p is None)
+    return number if number <= slot.top else number - slot.span
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
@@ -231,8 +233,8 @@ def _pack_bytes_as_real(slot: Slot, argument: bytes, kept: Kept) -> float:
     return number
 
 
-def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> float:
-    return value(argument)  # type: ignore[no-any-return]
+def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept) -> float:
+    return _value(argument)  # type: ignore[no-any-return]
 
 
 # -- addresses
