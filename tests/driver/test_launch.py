@@ -500,7 +500,8 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
         """def self surplus call _call _token if else _check _refuse_count len try buffer _pool pop except IndexError
         other threads use them all _new_buffer storage given kept ask current here _here pack_into type is MemoryView
         and _place owner _handle not None start int float True code _ask _context _in_context _answer _retain
-        BaseException the driver may have taken launch before an interrupt came raise append _slots _given""".split()
+        BaseException the driver or in may
+        have taken launch before an interrupt came raise append _slots _given""".split()
     )
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):
@@ -510,7 +511,7 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
                 text = source.text_for(kernel, safe, slots[: len(safe)], on_default)
                 compile(text, "text", "exec")
                 words = set(re.findall(r"[^\W\d]\w*", text)) - known - set(safe)
-                words = {word for word in words if not re.fullmatch(r"table_\d+|e|plain|kernel", word)}
+                words = {word for word in words if not re.fullmatch(r"(table|fitting)_\d+|e|plain|kernel", word)}
                 assert not words, words
     assert source.safe_names(["n", "self", "n", "print"]) == ["n", "argument_1", "argument_2", "print"]
 
@@ -580,7 +581,7 @@ class Exporter(Foreign):
 
 
 def interrupted_at(number, function):
-    """Call a function and raise KeyboardInterrupt at that line, counted in all that it calls; tell whether it came so far."""
+    """Call a function and raise KeyboardInterrupt at a line, counted in all it calls; tell whether it came so far."""
     left = [number]
     here = re.compile(r"<launch|[/\\]gpu[/\\]kernels[/\\]")
 

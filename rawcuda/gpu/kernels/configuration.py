@@ -87,14 +87,19 @@ class Limits:
     def __init__(self, kernel: Kernel) -> None:
         attribute, facts = kernel.device.attribute, kernel.attributes
         self.kernel = kernel.name
-        self.grid = tuple([attribute("MAX_GRID_DIM_" + axis) for axis in "XYZ"])
-        self.block = tuple([attribute("MAX_BLOCK_DIM_" + axis) for axis in "XYZ"])
+        self.grid = attribute("MAX_GRID_DIM_X"), attribute("MAX_GRID_DIM_Y"), attribute("MAX_GRID_DIM_Z")
+        self.block = attribute("MAX_BLOCK_DIM_X"), attribute("MAX_BLOCK_DIM_Y"), attribute("MAX_BLOCK_DIM_Z")
         self.threads, self.static = facts["max_threads_per_block"], facts["shared_bytes"]
         self.shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - self.static
         self.granted = facts["max_dynamic_shared_bytes"]
 
     def check(self, grid: Extents, block: Extents, shared_bytes: int, cluster: Extents | None) -> None:
         """Check a configuration; raises ValueError, naming what was given and the limit."""
+        (gx, gy, gz), (bx, by, bz) = grid, block
+        (most_gx, most_gy, most_gz), (most_bx, most_by, most_bz) = self.grid, self.block
+        if gx <= most_gx and gy <= most_gy and gz <= most_gz and bx <= most_bx and by <= most_by and bz <= most_bz:
+            if bx * by * bz <= self.threads and 0 <= shared_bytes <= self.shared and cluster is None:
+                return
         for name, given, largest in (("grid", grid, self.grid), ("block", block, self.block)):
             for axis, number, limit in zip("xyz", given, largest):
                 if number > limit:

@@ -3,9 +3,9 @@
 What it is   `Launch`, the callable that Kernel.configure gives and that Kernel.launch keeps; `Packing`, what all
              launches of a kernel share: how its arguments are packed.
 How          A call takes a buffer from the pool of its Launch, packs the arguments into it, and makes one foreign call.
-             Each call under way has a buffer of its own, so several threads may use one Launch: list.pop and list.append
-             are atomic. The foreign function is bound without argument types, whose conversions are the largest cost of a
-             ctypes call; so each argument is a ctypes object or None.
+             Each call under way has a buffer of its own, so several threads may use one Launch: list.pop and
+             list.append are atomic. The foreign function is bound without argument types, whose conversions are the
+             largest cost of a ctypes call; so each argument is a ctypes object or None.
 Interrupts   A call that is interrupted loses its buffer, and the next call makes another. What the kernel may use is
              retained before the interrupt goes on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
@@ -66,6 +66,7 @@ class Packing:
         "slots",
         "names",
         "here",
+        "token",
         "types",
         "pack_into",
         "offsets",
@@ -92,6 +93,7 @@ class Packing:
         self.here = place(("cuda", self.device.ordinal), False, "memory")
         packing = struct.Struct(source.packing_format(self.slots))
         self.pack_into = packing.pack_into
+        self.token: Any = ()  # the token of the last Launch that was checked
         self.types: list[type[Launch] | None] = [None, None]
         # A buffer: the packed arguments, a cell for the current context, and a pointer to each argument.
         self.offsets = [slot.parameter.offset for slot in self.slots]
@@ -282,6 +284,8 @@ class Launch:
         if tracing.listeners:
             return self._call_traced
         self._token = token
+        if self.stream is None:  # what a Launch that Kernel.launch prepares next rests on, too
+            packing.token = token
         return self._call
 
     def _new_buffer(self) -> Buffer:
@@ -390,7 +394,9 @@ def prepare(
     launch.grid, launch.block, launch.shared_bytes, launch.stream = grid, block, shared_bytes, None
     launch._packing, launch._module, launch._pool = packing, module, []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
-    launch._token, launch._context = (), None
+    launch._token, launch._context = packing.token, None
+    if handle <= _PER_THREAD:
+        launch._token = ()
     symbol, call = packing.entry
     if call is not None or cluster is not None:
         launch._symbol = "cuLaunchKernelEx"
