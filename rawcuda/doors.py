@@ -13,7 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["facade", "gpu"]
+__all__ = ["drivers", "facade", "gpu"]
+
+drivers: list[object] = []  # the driver in use, once there is one: driver.py enters it
 
 
 def gpu() -> ModuleType:

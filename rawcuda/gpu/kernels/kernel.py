@@ -12,7 +12,6 @@ import ctypes
 
 from ...errors import InvalidUse
 from ...headers import cuda_h
-from ..device import Device
 from ..stream import Stream
 from .arguments import Declared
 from .configuration import Limits, extents, grant_shared, whole
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from ..device import Device
     from .module import Module
 
 __all__ = ["Kernel"]
