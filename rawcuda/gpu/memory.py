@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
-from functools import partial
 from operator import index
 
 from ..errors import a_kind, worded
-from ..owned import Owned, dropped
+from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, primary_of
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
@@ -37,8 +36,11 @@ _KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
 class Lease:
     """What keeps the bytes of a Memory after its close(): they are freed when the last reference to this goes."""
 
-    # __del__ is a slot, as in Owned: a C function that appends the release to `dropped`, once the Memory was closed
+    # __del__ is a slot, as in Owned: once the Memory was closed, its finalizer
     __slots__ = ("memory", "__del__", "__weakref__")
+
+    if TYPE_CHECKING:
+        __del__: Any
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -149,9 +151,9 @@ class Memory(Owned, Bytes):
             lease = self._leases[0]()
         except IndexError:
             return False
-        if lease is None or self._entry is None:
+        if lease is None or self._release is None:
             return False
-        lease.__del__ = partial(dropped.extend, self._entry)
+        lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
     @property
@@ -283,7 +285,7 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
     if nbytes == 0:
         memory._lifetime = None
-        memory._own(0, _release_nothing)
+        memory._own(0, Once(_release_nothing))
     elif stream is None:
         memory._lifetime = make(memory, row, primary, ctypes.c_uint64(nbytes))
     else:

@@ -38,7 +38,7 @@ class InContext(Owned):
 
     device: Any  # None where the handle is borrowed
     _primary: PrimaryContext | None
-    _calls: Calls
+    _calls: Any
     _argument: Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
     def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
@@ -59,6 +59,21 @@ class InContext(Owned):
         self._argument = None
 
 
+class _BorrowedCalls:
+    """The prepared calls for streams of others; no driver is loaded before there is work."""
+
+    __slots__ = ("_for_default",)
+
+    def __init__(self, for_default: bool) -> None:
+        self._for_default = for_default
+
+    def __getattr__(self, symbol: str) -> Any:
+        return getattr(any_calls(self._for_default), symbol)
+
+
+_BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
+
+
 class StreamHandle(InContext):
     """A stream, as far as others give work to it."""
 
@@ -67,13 +82,9 @@ class StreamHandle(InContext):
     needs_context = False  # (a stream of ours knows its context)
     _owner: Any  # of a borrowed handle: whoever uses the handle keeps the stream alive
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "_calls":  # borrowed: no driver is loaded before there is work
-            return any_calls(self._handle in (LEGACY, PER_THREAD))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def _borrow(self, handle: int, owner: Any) -> None:
         self.device = self._primary = self._argument = None
+        self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
         self._owner = owner
 

@@ -255,9 +255,9 @@ def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             launch(Exporter(memory), memory, memory, 0)
         monkeypatch.undo()
-        assert len(launch._plan._pool) == 1 and len(module("gpu.stream")._retained) == 1
+        assert len(launch._plan._pool) == 1 and len(module("gpu.retention").retained) == 1
         device.synchronize()
-        assert not module("gpu.stream")._retained
+        assert not module("gpu.retention").retained
 
 
 def test_many_threads_over_one_launch_switching_all_the_time(device):

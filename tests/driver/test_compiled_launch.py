@@ -178,14 +178,22 @@ def test_an_event_recorded_again_is_refused_once_either_is_closed(device):
         event.close()
 
 
-def test_whatever_goes_outdates_what_was_looked_at():
+def test_a_token_is_true_until_something_is_closed_or_a_trace_begins(device):
     owned = module("owned")
-    for _ in range(3):
-        before = owned.generation()
-        assert before and owned.generation() is before
-        owned.outdate()
-        owned.outdate()
-        assert not before and owned.generation() and len(owned._generations) == 1
+
+    def trace():
+        with rawcuda.trace([]):
+            pass
+
+    stream, loaded, other = device.stream(), device.load(kernels.GLOBALS), rawcuda.Device(0)
+    with stream.capture() as graph:
+        pass
+    for end in (owned.invalidate, trace, graph.close, stream.close, loaded.close, other.close):
+        before = owned.token()
+        assert before and owned.token() is before
+        end()
+        end()
+        assert not before and owned.token() and len(owned._tokens) == 1
 
 
 def test_generated_source_has_nothing_of_the_input():
