@@ -41,7 +41,9 @@ __all__ = ["Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
 
 # -- the token: launches check streams, modules and devices once, and from then on only the token
 
-_tokens: list[tuple[list[bool], list[bool]]] = [([True], [])]  # the current token last; and whether anybody has taken it
+_tokens: list[tuple[list[bool], list[bool]]] = [
+    ([True], [])
+]  # the current token last; and whether anybody has taken it
 
 
 def token() -> list[bool]:
@@ -76,7 +78,9 @@ generation, outdate = token, invalidate
 # -- releasing
 
 dropped: deque[Entry] = deque()  # what was collected without a close, and what an interrupt kept from being released
-forked: list[bool] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
+forked: list[
+    bool
+] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
 _watched: list[bool] = []
 
 
@@ -190,7 +194,7 @@ class Owned:
         raises  Closed   after close() or detach()
         """
         handle, release = self.handle, self._release
-        if release is not None and not release.give_away():  # type: ignore[attr-defined]
+        if release is not None and not release.give_away():
             raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
         self._handle = None
         self._closing()

@@ -37,7 +37,9 @@ __all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch", "tell"]
 _NOT_READY = 600
 _UNTRIED = -1
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
-_ADDRESS = ctypes.c_void_p  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
+_ADDRESS = (
+    ctypes.c_void_p
+)  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
 
 # The functions of which some arguments are Python ints, not negative, and how many from the first on.
 PLAIN = {
@@ -205,8 +207,8 @@ class Calls:
                 loaded.refuse_forked(function.symbol)
             step = (function, *arguments)
             if code == _UNTRIED:
-                code = run((step,), around() if inside is not None else None)[0]
-            if code in driver.WRONG_CONTEXT and inside is None:
+                code = run((step,), around())[0]
+            elif code in driver.WRONG_CONTEXT and inside is None:
                 context = around()
                 if context is not None:
                     code = run((step,), context)[0]

@@ -88,7 +88,9 @@ class PrimaryContext:
         self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
-        self.attributes: dict[Any, Any] = {}  # what does not change of the device; see Device.attribute; its name under None
+        self.attributes: dict[
+            Any, Any
+        ] = {}  # what does not change of the device; see Device.attribute; its name under None
         self._lock = _thread.RLock()  # a collection inside it may come back here
 
     def hold(self, user: object) -> int:

@@ -95,12 +95,12 @@ capturing: dict[int, list[Any]] = {}
 
 
 def make(
-    owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, calls: Calls | None = None, stream: Any = None
+    owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, by: Calls | None = None, stream: Any = None
 ) -> Lifetime:
     """Create a handle of some kind in a context, which it holds from then on, give it to its owner, and return its Lifetime.
 
     arguments  prepared ones, which come before the usual numbers
-    calls      those of the context that suit the stream; those that make it current if none are given
+    by         the context's calls that suit the stream; if none are given, those that make it current
     stream     for ORDERED, what has queue() and needs_context: kept as long as the memory
     raises     CudaError  the driver's own
     """
@@ -113,7 +113,7 @@ def make(
     words.handle = 0
     try:
         primary.hold(lifetime)
-        getattr(calls or primary.inside, kind.create)(scratch.to_handle, *arguments, *kind.numbers)
+        getattr(by or primary.inside, kind.create)(scratch.to_handle, *arguments, *kind.numbers)
         handle = words.handle
         primary.users[lifetime] = [primary.function(kind.release), as_argument(handle)]
         owner._own(handle, lifetime)

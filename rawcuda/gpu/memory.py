@@ -134,7 +134,9 @@ class Memory(Owned, Bytes):
         trusted = self._trusted
         if trusted is None:
             trusted = self._trusted = []
-        if self.borrowed or len(trusted) > 200:  # the close of borrowed memory goes unseen; and nothing grows without end
+        if (
+            self.borrowed or len(trusted) > 200
+        ):  # the close of borrowed memory goes unseen; and nothing grows without end
             return False
         trusted.append(ref(view))
         view._ready = view.start
@@ -291,7 +293,7 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     else:
         calls, queue = calls_on(stream, primary)
         ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
-        memory._lifetime = make(memory, ORDERED, primary, ctypes.c_uint64(nbytes), queue, calls=calls, stream=ordering)
+        memory._lifetime = make(memory, ORDERED, primary, ctypes.c_uint64(nbytes), queue, by=calls, stream=ordering)
     return memory
 
 

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
     from .calls import Calls
 
-__all__ = ["InContext", "LEGACY", "NO_SYNC", "Ordering", "PER_THREAD", "StreamHandle", "calls_on", "handle_of", "work_handle"]
+__all__ = [
+    "InContext",
+    "LEGACY",
+    "NO_SYNC",
+    "Ordering",
+    "PER_THREAD",
+    "StreamHandle",
+    "calls_on",
+    "handle_of",
+    "work_handle",
+]
 
 NO_SYNC = -1
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
