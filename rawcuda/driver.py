@@ -128,7 +128,7 @@ class Driver:
 
         kinds  the first arguments' ctypes types; every argument after those must be a ctypes object (an int would be cut)
         """
-        function = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Result)(self.address(symbol))
+        function: Any = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Result)(self.address(symbol))
         function.symbol = symbol
         return function
 
