@@ -40,7 +40,8 @@ def test_past_the_end() -> None:
     report = fails(
         "mov.u32 %r1, 7;\n st.global.u32 [%out+40], %r1;",
         700,
-        r"invalid write of 4 bytes of global memory: address 0x[0-9a-f]+: 0 bytes past the end of a 40-byte device allocation",
+        r"invalid write of 4 bytes of global memory: address 0x[0-9a-f]+: "
+        r"0 bytes past the end of a 40-byte device allocation",
     ).report
     assert "ptx line 16" in report and "thread (0, 0, 0)" in report
 
@@ -49,7 +50,8 @@ def test_the_last_bytes_past_the_end() -> None:
     fails(
         "ld.global.u64 %d1, [%out+32];\n ld.global.v2.u64 {%d1, %d2}, [%out+32];",
         700,
-        "invalid read of 16 bytes of global memory: address 0x[0-9a-f]+: the last 8 of 16 bytes lie past the end of a 40-byte",
+        "invalid read of 16 bytes of global memory: address 0x[0-9a-f]+: "
+        "the last 8 of 16 bytes lie past the end of a 40-byte",
     )
 
 
@@ -96,7 +98,8 @@ L:  ld.global.u32 %r2, [%d1];
     fails(
         body,
         700,
-        "invalid read of 4 bytes of global memory: .* 0 bytes into a 16-byte device allocation 'malloc in a kernel' that was freed",
+        "invalid read of 4 bytes of global memory: .* "
+        "0 bytes into a 16-byte device allocation 'malloc in a kernel' that was freed",
         before=before,
     )
 
@@ -148,15 +151,17 @@ def test_shared_memory_has_exact_bounds() -> None:
 
 def test_shared_addresses_wrap_round() -> None:
     """As compilers write kept[63 - t]: a negative register, and an offset that brings it back."""
-    body = ".shared .align 8 .b8 kept[16]; mov.u32 %r1, -8; st.shared.u32 [%r1+{}], 5; ld.shared.u32 %r2, [%r1+{}]; st.global.u32 [%out], %r2;"
+    body = (
+        ".shared .align 8 .b8 kept[16]; mov.u32 %r1, -8; st.shared.u32 [%r1+{}], 5; ld.shared.u32 %r2, [%r1+{}]; "
+        "st.global.u32 [%out], %r2;"
+    )
     assert values(body.format(12, 12), "I", 1) == [5]
     fails(body.format(4, 4), 700, "invalid write of 4 bytes of shared memory: shared address 0xfffffffc")
     fails(body.format(24, 24), 700, "shared address 0x10: 4 bytes past the end")
     fails("mov.u32 %r1, -6; st.shared.u32 [%r1+8], 5;", 716, "shared address .* is not a multiple of 4", before="")
     assert values(
-        ".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; ld.shared.u8 %r1, [2]; st.global.u32 [%out], %r1;".replace(
-            "[2]", "[kept+2]"
-        ),
+        ".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; "
+        "ld.shared.u8 %r1, [kept+2]; st.global.u32 [%out], %r1;",
         "I",
         1,
     ) == [7]
@@ -173,7 +178,8 @@ def test_local_memory_has_exact_bounds() -> None:
     fails(
         body.format("ld.local.u32 %r1, [%d1+16];"),
         700,
-        "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: 4 bytes past the end of a function's 16 bytes",
+        "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: "
+        "4 bytes past the end of a function's 16 bytes",
     )
     fails(body.format("ld.local.u32 %r1, [%d1+-4];"), 700, "4 bytes before a function's 16 bytes")
     fails(body.format("ld.local.u64 %d2, [%d1+4];"), 716, "is not a multiple of 8")
@@ -239,7 +245,10 @@ def test_a_stack_that_overflows() -> None:
 
 
 def test_where_it_was_called_from_and_where_that_is_in_the_source() -> None:
-    before = '.file 7 "demo.cu"\n.func f(.param .b64 p) {\n.reg .b64 %d; .reg .b32 %r;\n.loc 7 12 3\nld.param.u64 %d, [p];\nld.u32 %r, [%d];\nret; }\n'
+    before = (
+        '.file 7 "demo.cu"\n.func f(.param .b64 p) {\n.reg .b64 %d; .reg .b32 %r;\n.loc 7 12 3\n'
+        "ld.param.u64 %d, [p];\nld.u32 %r, [%d];\nret; }\n"
+    )
     body = ".loc 7 30 1\n{ .param .b64 a; st.param.b64 [a], 8; call f, (a); }"
     report = fails(body, 700, "not device memory", before=before).report
     assert "ptx line 9 (demo.cu:12), called from ptx line 23 (demo.cu:30), kernel k" in report
@@ -263,12 +272,13 @@ def test_a_fault_leaves_the_python_source_for_a_debugger() -> None:
 
 @pytest.mark.parametrize("into_a_file", [False, True])
 def test_a_breakpoint_shows_the_registers_by_their_names(into_a_file: bool, tmp_path: Any) -> None:
-    """As pdb does it: a line of the generated source, found by its PTX line, and the locals of the frame that stops there."""
+    """As in pdb: a line of the generated source, found by its PTX line, and the locals of the frame that stops."""
     import bdb
     import linecache
 
     text = kernel(
-        "mov.u32 %r7, %tid.x;\nmul.lo.s32 %r8, %r7, 100;\ncvt.rn.f32.u32 %f3, %r7;\nadd.f32 %f3, %f3, 0f3F000000;\nst.global.u32 [%out], %r8;"
+        "mov.u32 %r7, %tid.x;\nmul.lo.s32 %r8, %r7, 100;\ncvt.rn.f32.u32 %f3, %r7;\nadd.f32 %f3, %f3, 0f3F000000;\n"
+        "st.global.u32 [%out], %r8;"
     )
     dumped = tmp_path / "dumped.py"
 
@@ -306,9 +316,11 @@ def test_printf_reaches_pythons_stdout() -> None:
 .global .align 1 .b8 format[] = {116, 37, 100, 32, 37, 46, 50, 102, 10, 0};
 """
     body = """
-    .local .align 8 .b8 given[16]; .reg .b64 %p1x; mov.u32 %r1, %tid.x; st.local.u32 [given], %r1; st.local.f64 [given+8], 0d3FF8000000000000;
+    .local .align 8 .b8 given[16]; .reg .b64 %p1x;
+    mov.u32 %r1, %tid.x; st.local.u32 [given], %r1; st.local.f64 [given+8], 0d3FF8000000000000;
     mov.u64 %d1, given; cvta.local.u64 %d2, %d1; mov.u64 %d3, format; cvta.global.u64 %d4, %d3;
-    { .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %d4; st.param.b64 [b], %d2; call (c), vprintf, (a, b); ld.param.b32 %r2, [c]; }
+    { .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %d4; st.param.b64 [b], %d2;
+      call (c), vprintf, (a, b); ld.param.b32 %r2, [c]; }
 """
     here = Machine(kernel(body, before=before))
     with contextlib.redirect_stdout(io.StringIO()) as written:
@@ -349,7 +361,10 @@ def test_narrow_stores_cut() -> None:
 
 
 def test_vectors_with_sinks_and_constants() -> None:
-    body = "ld.param.u64 %d9, [in]; ld.global.v4.u32 {%r1, _, %r2, %f1}, [%d9]; st.global.v4.f32 [%out], {%f1, 0f3F800000, %r2, %r1};"
+    body = (
+        "ld.param.u64 %d9, [in]; ld.global.v4.u32 {%r1, _, %r2, %f1}, [%d9]; "
+        "st.global.v4.f32 [%out], {%f1, 0f3F800000, %r2, %r1};"
+    )
     assert values(body, "I", 4, given=("I", [1, 2, 3, 4])) == [4, 0x3F800000, 3, 1]
 
 
@@ -398,7 +413,10 @@ def test_initialisers() -> None:
 
 def test_several_variables_of_one_type() -> None:
     before = ".global .align 8 .u32 a, b[2] = {1, 2}, c = 3;\n.const .f32 x = 1.5, y;\n"
-    body = ".shared .u32 s, t[2]; .local .b8 l[3], m; .param .b32 p, q; st.param.b32 [q], 7; ld.param.b32 %r1, [q]; st.global.u32 [%out], %r1;"
+    body = (
+        ".shared .u32 s, t[2]; .local .b8 l[3], m; .param .b32 p, q; "
+        "st.param.b32 [q], 7; ld.param.b32 %r1, [q]; st.global.u32 [%out], %r1;"
+    )
     assert values(body, "I", 1, before=before) == [7]
     found = Machine(HEAD + before).code.variables
     assert {name: bytes(made.data) for name, made in found.items()} == {
@@ -471,7 +489,8 @@ def test_floating_constants_in_untyped_variables(type: str, written: str, value:
 def test_uninitialised_memory_is_poison_and_variables_are_zero() -> None:
     here = Machine(
         kernel(
-            ".shared .u32 s; .local .u32 l; ld.shared.u32 %r1, [s]; ld.local.u32 %r2, [l]; st.global.v2.u32 [%out], {%r1, %r2};",
+            ".shared .u32 s; .local .u32 l; "
+            "ld.shared.u32 %r1, [s]; ld.local.u32 %r2, [l]; st.global.v2.u32 [%out], {%r1, %r2};",
             before=".global .u32 g;\n",
         )
     )
@@ -544,15 +563,21 @@ def test_a_device_functions_parameter_has_an_address() -> None:
 
 
 def test_register_parameters_and_several_results() -> None:
-    before = """.func (.reg .u32 q, .reg .f32 h) split(.reg .u32 a, .reg .f32 b) { shr.u32 q, a, 1; add.f32 h, b, 0f3F000000; ret; }
+    before = """.func (.reg .u32 q, .reg .f32 h) split(.reg .u32 a, .reg .f32 b)
+{ shr.u32 q, a, 1; add.f32 h, b, 0f3F000000; ret; }
 """
-    body = "mov.f32 %f1, 0f40000000; call (%r1, %f2), split, (9, %f1); st.global.u32 [%out], %r1; st.global.f32 [%out+4], %f2;"
+    body = (
+        "mov.f32 %f1, 0f40000000; call (%r1, %f2), split, (9, %f1); "
+        "st.global.u32 [%out], %r1; st.global.f32 [%out+4], %f2;"
+    )
     assert values(body, "I", 2, before=before) == [4, struct.unpack("<I", struct.pack("<f", 2.5))[0]]
 
 
 def test_calls_through_pointers() -> None:
-    before = """.func (.param .b32 r) one(.param .b32 a) { .reg .b32 %r; ld.param.u32 %r, [a]; add.u32 %r, %r, 1; st.param.b32 [r], %r; ret; }
-.func (.param .b32 r) two(.param .b32 a) { .reg .b32 %r; ld.param.u32 %r, [a]; shl.b32 %r, %r, 4; st.param.b32 [r], %r; ret; }
+    before = """.func (.param .b32 r) one(.param .b32 a)
+{ .reg .b32 %r; ld.param.u32 %r, [a]; add.u32 %r, %r, 1; st.param.b32 [r], %r; ret; }
+.func (.param .b32 r) two(.param .b32 a)
+{ .reg .b32 %r; ld.param.u32 %r, [a]; shl.b32 %r, %r, 4; st.param.b32 [r], %r; ret; }
 .global .u64 table[2] = {one, two};
 """
     body = """
@@ -603,9 +628,11 @@ def test_special_registers() -> None:
     mov.u32 %r5, %laneid; mov.u32 %r6, %warpid; mov.u32 %r7, %lanemask_lt; mov.u32 %r8, %lanemask_ge;
     mov.u32 %r9, %tid.x; mov.u32 %r12, %ctaid.y; or.b32 %r10, %r9, %r1; or.b32 %r10, %r10, %r3; or.b32 %r10, %r10, %r12;
     mov.u64 %d1, %clock64; mov.u64 %d2, %globaltimer; mov.u32 %r11, %nwarpid;
-    setp.eq.u32 %p1, %r9, 3; setp.eq.and.u32 %p1, %r1, 9, %p1; setp.eq.and.u32 %p1, %r3, 1, %p1; setp.eq.and.u32 %p1, %r12, 0, %p1;
+    setp.eq.u32 %p1, %r9, 3; setp.eq.and.u32 %p1, %r1, 9, %p1; setp.eq.and.u32 %p1, %r3, 1, %p1;
+    setp.eq.and.u32 %p1, %r12, 0, %p1;
     @!%p1 ret;
-    st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.v4.u32 [%out+16], {%r5, %r6, %r7, %r8}; st.global.u32 [%out+32], %r11;
+    st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.v4.u32 [%out+16], {%r5, %r6, %r7, %r8};
+    st.global.u32 [%out+32], %r11;
 """
     assert values(body, "I", 9, grid=(1, 2, 2), block=(4, 10)) == [9, 4, 1, 2, 7, 1, 0x7F, 0xFFFFFF80, 2]
 
@@ -619,8 +646,10 @@ def test_copies_that_need_no_thread() -> None:
     cp.async.cg.shared.global [%r1+16], [%d9], 16;
     cp.async.ca.shared.global [%r1+32], [%d9], 16, 4;
     cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;
-    ld.shared.v2.u32 {%r2, %r3}, [%r1]; ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1+16]; ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r1+32];
-    st.global.v2.u32 [%out], {%r2, %r3}; st.global.v4.u32 [%out+16], {%r4, %r5, %r6, %r7}; st.global.v4.u32 [%out+32], {%r8, %r9, %r10, %r11};
+    ld.shared.v2.u32 {%r2, %r3}, [%r1]; ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1+16];
+    ld.shared.v4.u32 {%r8, %r9, %r10, %r11}, [%r1+32];
+    st.global.v2.u32 [%out], {%r2, %r3}; st.global.v4.u32 [%out+16], {%r4, %r5, %r6, %r7};
+    st.global.v4.u32 [%out+32], {%r8, %r9, %r10, %r11};
 """
     here = Machine(kernel(body, BOTH, head=".version 7.8\n.target sm_80\n.address_size 64\n"))
     out = here.buffer("I", [9] * 12)
