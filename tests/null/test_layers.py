@@ -26,10 +26,10 @@ FLOORS = (
     ("elements", "dtypes layout scalars npy"),
     (
         "protocols",
-        "description pep3118 buffer array_interface cuda_array_interface cuda_stream dlpack dlpack_c_exchange choosing",
+        "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy strided copying exporting exchange_table"),
+    ("arrays", "host_copy exporting exchange_table strided copying"),
     ("gpu", "context device stream memory ordering cuda_side"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu.kernels", "signature image arguments launch compiled_launch kernel"),
@@ -52,26 +52,15 @@ UPWARDS = {
         "gpu.kernels.kernel": "Device.load() reaches up",
     },
     "gpu.stream": {"gpu.graph": "Stream.capture() reaches up"},
-    "protocols.choosing": {
-        "gpu.cuda_side": "CUDA memory is asked about",
-        "gpu.stream": "a stream given from outside is read",
-    },
     "arrays.strided": {
         "arrays.copying": "copies are loaded when something is copied",
-        "arrays.exporting": "exports when something is exported",
-        "arrays.exchange_table": "the table is made when it is asked for",
         "gpu.copies.device_copy": "a copy that was done before has a short way",
-        "gpu.ordering": "a view of a view may be for another stream",
-        "gpu.stream": "a stream given from outside is read",
-        "tools.pictures": "a notebook asks a view for its picture",
     },
     "arrays.copying": {
         "gpu.copies.device_copy": "device memory takes part",
         "gpu.cuda_side": "a label is compared with what the driver says",
         "gpu.ordering": "a copy is made on the memory's own device",
     },
-    "arrays.exchange_table": {"gpu.device": "memory of a device is allocated for a consumer"},
-    "arrays.exporting": {"gpu.ordering": "a consumer's stream waits for what is pending"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
 MOST_LINES = 600
