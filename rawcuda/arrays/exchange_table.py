@@ -20,7 +20,7 @@ from ..elements.dtypes import from_dlpack
 from ..errors import refusal
 from ..interpreter.callback import available, raising
 from ..interpreter.cpython import bind, immortal
-from ..protocols.tensor import describe_tensor
+from ..protocols.tensor import BY_CAPSULE, describe_tensor
 from .exporting import lend_view
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ def _to_py_object(kind: type[StridedView]) -> Any:
     def managed_tensor_to_py_object_no_sync(address: int, out: int) -> int:
         # The tensor is ours from here on, also if it is refused: whoever owns it deletes it.
         owner = Consumed(address, DLManagedTensorVersioned.from_address(address).deleter or 0)
-        made = describe_tensor(kind, "dlpack", owner, address)
+        made = describe_tensor(kind, BY_CAPSULE, owner, address)
         retain(made)
         ctypes.c_uint64.from_address(out).value = id(made)
         if tracing.listeners:

@@ -14,7 +14,7 @@ from ..doors import facade, gpu
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
-from ..protocols.choosing import describe
+from ..protocols.choosing import learn, readers
 from ..protocols.description import Description, place
 from ..tracing import careful
 
@@ -121,6 +121,15 @@ class StridedView(Description):
         made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
         made._place, made._owner, made.stream = where, self._owner, self.stream
         return made  # type: ignore[no-any-return]
+
+    def _viewed_again(self, kind: object, stream: Any) -> StridedView:
+        """Serve view(self): the same memory, in another stream's order if one is given."""
+        made = self._derived(self.ptr, self.shape, self.strides)
+        if stream is not None and self.is_device_accessible:
+            cuda = _cuda or _cuda_side()
+            cuda.make_wait(cuda.handle_of(stream), self)
+            made.stream = stream
+        return made
 
     def _held(self) -> StridedView:
         """Return what keeps the memory alive while it is exported; see _MemoryView."""
@@ -495,23 +504,14 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
     """
     if stream is not None and not (type(stream) is int and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)):
         (_cuda or _cuda_side()).handle_of(stream)  # what is no stream is refused, also where none is needed
-    if protocol is None and isinstance(obj, StridedView):
-        made = _again(obj, stream)
-    else:
-        made = describe(obj, stream, protocol, StridedView)
+    try:
+        read = readers[protocol][type(obj)]
+    except (KeyError, TypeError):
+        read = learn(obj, protocol)
+    made: Any = read(obj, StridedView, stream)
     if writable is not None:
         _set_writable(made, writable)
     return made  # type: ignore[no-any-return]
-
-
-def _again(obj: StridedView, stream: Any) -> StridedView:
-    """View a view: the same memory, in another stream's order if one is given."""
-    made = obj._derived(obj.ptr, obj.shape, obj.strides)
-    if stream is not None and obj.is_device_accessible:
-        cuda = _cuda or _cuda_side()
-        cuda.make_wait(cuda.handle_of(stream), obj)
-        made.stream = stream
-    return made
 
 
 def _set_writable(made: Description, writable: bool) -> None:

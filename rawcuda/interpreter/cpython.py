@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["address_of", "bind", "bytes_at", "c_string", "immortal", "reader", "unpacker", "window"]
+__all__ = ["address_of", "bind", "bytes_at", "c_string", "has_plain_attributes", "immortal", "reader", "unpacker", "window"]
 
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
 
@@ -81,6 +81,16 @@ def unpacker(layout: str) -> Callable[[Any, int], tuple[Any, ...]]:
 def reader(layout: str) -> partial[tuple[Any, ...]]:
     """Return a function of an address that reads a struct; see unpacker(), which costs 30 ns less a call."""
     return partial(unpacker(layout), window)
+
+
+# tp_getattro lies at the same place in every type; a self-check on `object` finds whether it does here.
+_read_getattro, _generic = reader("144xQ"), address_of("PyObject_GenericGetAttr")
+_knows_types = sys.implementation.name == "cpython" and _read_getattro(id(object))[0] == _generic
+
+
+def has_plain_attributes(kind: type) -> bool:
+    """Tell whether the attributes of a type's objects are looked up as usual: no __getattr__ or __getattribute__ of its own."""
+    return _knows_types and bool(_read_getattro(id(kind))[0] == _generic)
 
 
 def bytes_at(address: int, nbytes: int) -> bytes:

@@ -1,6 +1,6 @@
 """Which protocols an exporter is read by, in which order, and what its refusals mean.
 
-What it is   `describe`, which everything that is viewed goes through.
+What it is   `readers`, the table that everything that is viewed goes through, and `learn`, which fills it.
 The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError means "not by
              this protocol", and the next one is tried; any other exception is the exporter's own and is raised.
 Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers to try. Of
@@ -16,6 +16,7 @@ import sys
 from ..dlpack import Capsule
 from ..doors import gpu
 from ..errors import ProtocolError, worded
+from ..interpreter.cpython import has_plain_attributes
 from . import array_interface, buffer, cuda_array_interface, dlpack, dlpack_c_exchange
 from .description import Description
 
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
-    Readers = tuple[tuple[str, Reader], ...]
 
-__all__ = ["PROTOCOLS", "describe", "forget"]
+__all__ = ["PROTOCOLS", "describe", "forget", "learn", "readers"]
 
 # name -> the attribute that offers it, and what reads it
 PROTOCOLS: dict[str, tuple[str, Reader]] = {
@@ -38,39 +38,48 @@ PROTOCOLS: dict[str, tuple[str, Reader]] = {
     buffer.NAME: ("", buffer.describe),
 }
 _UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors, or when it is named
-# protocol, or None where all are tried -> type -> its readers, in the order in which they are tried
-_readers: dict[Any, dict[type, Readers]] = {name: {} for name in (None, *PROTOCOLS)}
+# protocol, or None where all are tried -> type -> what reads its objects
+readers: dict[Any, dict[type, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _MOST = 500  # types in a table: a program may make classes without end
 _side: Any = None  # gpu/cuda_side.py, once it was needed
 
 
-def describe(exporter: Any, stream: Any, protocol: str | None, kind: Kind) -> Description:
-    """Describe an exporter's memory, by the protocol that is named or by the first that works.
+def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None = None) -> Description:
+    """Describe an exporter's memory.
 
-    stream    the stream that will use CUDA memory, as the user gave it
     kind      the class to make
+    stream    the stream that will use CUDA memory, as the user gave it
     raises    ProtocolError   the memory cannot be viewed
               TypeError       no exporter
               ValueError      no such protocol
     """
     try:
-        readers = _readers[protocol][type(exporter)]
+        read = readers[protocol][type(exporter)]
     except (KeyError, TypeError):
-        readers = _learn(exporter, protocol)
-    refusals: Any = None
-    for name, read in readers:
+        read = learn(exporter, protocol)
+    return read(exporter, kind, stream)
+
+
+def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Reader:
+    """Return a reader that tries readers until one works."""
+
+    def read(exporter: Any, kind: Kind, stream: Any) -> Description | None:
+        refusals: Any = None
+        for name, by in tried:
+            try:
+                made = by(exporter, kind, stream)
+                if made is not None:
+                    if not made._place.is_host:
+                        (_side or _cuda_side()).settle(made, stream)
+                    return made
+            except BufferError as refused:
+                refusals = [*(refusals or ()), (name, refused)]
         try:
-            made = read(exporter, kind, stream)
-            if made is not None:
-                if not made._place.is_host:
-                    (_side or _cuda_side()).settle(made, stream)
-                return made
-        except BufferError as refused:
-            refusals = [*(refusals or ()), (name, refused)]
-    try:
-        raise _none_fits(exporter, protocol, refusals or [])
-    finally:
-        refusals = None  # their tracebacks refer to this frame: a cycle that holds the exporter
+            raise _none_fits(exporter, protocol, refusals or [])
+        finally:
+            refusals = None  # their tracebacks refer to this frame: a cycle that holds the exporter
+
+    return read
 
 
 def _cuda_side() -> Any:
@@ -84,47 +93,67 @@ def _cuda_side() -> Any:
 
 def forget() -> None:
     """Forget what was learnt."""
-    for table in _readers.values():
+    for table in readers.values():
         table.clear()
 
 
-def _learn(exporter: Any, protocol: Any) -> Readers:
-    """Work out the readers of an exporter's type, and enter them."""
+def learn(exporter: Any, protocol: Any) -> Any:
+    """Work out what reads an exporter's type, enter it and return it.
+
+    raises    ValueError      no such protocol
+    """
     if protocol is not None and (not isinstance(protocol, str) or protocol not in PROTOCOLS):
         raise ValueError(f"protocol {worded(protocol)}: give one of {', '.join(map(repr, PROTOCOLS))}")
-    readers = _readers_of(type(exporter), exporter, protocol)
-    table = _readers[protocol]
+    kind = type(exporter)
+    fixed = _is_fixed(kind)
+    tried = _readers_of(kind, protocol, fixed)
+    read = _in_turn(tuple(tried.items()), protocol)
+    if protocol is None and issubclass(kind, Description):
+        read = kind._viewed_again  # type: ignore[attr-defined]
+    elif tried.get(dlpack.NAME) is dlpack.describe:
+        read = dlpack.reader_in_c(kind, exporter, read) or read
+    elif dlpack_c_exchange.is_torch(kind) and dlpack_c_exchange.NAME in tried:
+        read = dlpack_c_exchange.reader_for_torch(kind, read) or read
+    table = readers[protocol]
     if len(table) >= _MOST:
         table.clear()
-    table[type(exporter)] = readers
-    return readers
+    table[kind] = read
+    return read
 
 
-def _readers_of(kind: type, exporter: Any, protocol: str | None) -> Readers:
+def _readers_of(kind: type, protocol: str | None, fixed: bool) -> dict[str, Reader]:
+    """Return the readers to try on objects of a type, in their order."""
     names: Any = _UNASKED if protocol is None else (protocol,)
     if kind is Capsule:
-        return ((dlpack.NAME, dlpack.describe_capsule),) if dlpack.NAME in names else ()
+        return {dlpack.NAME: dlpack.describe_capsule} if dlpack.NAME in names else {}
     if issubclass(kind, type):  # the class has the property; only its instances have memory
-        return ()
+        return {}
     if issubclass(kind, _of_module("torch", "Tensor")):
         if protocol is None and dlpack_c_exchange.is_torch(kind):
             names = tuple(PROTOCOLS)
-        return tuple([(name, _torch_reader(kind, name)) for name in names])
+        return {name: _checked(PROTOCOLS[name][1]) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        return ((buffer.NAME, buffer.describe),)  # another array would be made for its __array_interface__
-    fixed = protocol is None and _is_fixed(kind)
-    readers = {
-        name: read
-        for name, (attribute, read) in PROTOCOLS.items()
-        if name in names and not (fixed and attribute and not hasattr(kind, attribute))
-    }
-    in_c = dlpack.reader_in_c(kind, exporter) if dlpack.NAME in readers else None
-    if in_c is not None:
-        readers[dlpack.NAME] = in_c
-    if fixed and array_interface.NAME in readers:
+        return {buffer.NAME: buffer.describe}  # another array would be made for its __array_interface__
+    if protocol is not None or not fixed:
+        return {name: PROTOCOLS[name][1] for name in names}
+    tried = {name: PROTOCOLS[name][1] for name in names if hasattr(kind, PROTOCOLS[name][0] or "__class__")}
+    if array_interface.NAME in tried:
         # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
-        readers[array_interface.NAME] = readers.pop(array_interface.NAME)
-    return tuple(readers.items())
+        del tried[array_interface.NAME]
+        tried.update({buffer.NAME: _not_last(buffer.describe), array_interface.NAME: array_interface.describe})
+    return tried
+
+
+def _not_last(read: Reader) -> Reader:
+    """Return a reader whose ValueError lets the next protocol be tried: NumPy says so that a buffer cannot have a dtype."""
+
+    def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
+        try:
+            return read(exporter, kind, stream)
+        except ValueError as error:
+            raise BufferError(str(error)) from None
+
+    return refusing
 
 
 def _is_fixed(kind: type) -> bool:
@@ -132,8 +161,7 @@ def _is_fixed(kind: type) -> bool:
     return (
         all([one.__flags__ & _HEAP_IMMUTABLE != _HEAP for one in kind.__mro__])
         and not kind.__dictoffset__
-        and not hasattr(kind, "__getattr__")
-        and kind.__getattribute__ is object.__getattribute__
+        and has_plain_attributes(kind)
     )
 
 
@@ -146,13 +174,8 @@ def _of_module(module: str, name: str) -> Any:
     return found if isinstance(found, type) else ()
 
 
-def _torch_reader(kind: type, name: str) -> Reader:
-    """Return a reader for torch's tensors and their subclasses; no protocol of theirs checks all that must be checked."""
-    read = PROTOCOLS[name][1]
-    if name == dlpack_c_exchange.NAME and dlpack_c_exchange.is_torch(kind):
-        fast: Reader | None = dlpack_c_exchange.reader_for_torch(kind)
-        if fast is not None:  # it checks the same
-            return fast
+def _checked(read: Reader) -> Reader:
+    """Return a reader for torch's tensors and their subclasses: no protocol of theirs checks all that must be checked."""
 
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
         dlpack_c_exchange.check_torch(tensor)

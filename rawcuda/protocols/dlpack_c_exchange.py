@@ -22,7 +22,7 @@ from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
 from ..interpreter.cpython import bind, reader
 from .description import Description
-from .tensor import Moved, describe_tensor
+from .tensor import BY_TABLE, Moved, describe_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _get_pointer = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, c
 _read_header = reader("IIQ")
 _read_functions = reader("16xQQQQQ")
 _read_deleter = reader("16xQ")
-_read_data = reader("Q")
 _ByObject = ctypes.PYFUNCTYPE(ctypes.c_int)  # of a py_object and an address: without declared types, a call is faster
 _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
@@ -112,7 +111,7 @@ def _is_readable(address: int) -> bool:
 # -- torch
 
 _spare: list[tuple[int, Any]] = []  # DLTensors to be filled in: (address, the struct as an argument)
-_ATTEMPTS = 100
+_by_value: Any = ctypes.py_object
 
 
 def _struct() -> tuple[int, Any]:
@@ -155,69 +154,25 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     raises   ProtocolError            a field that no view can have; a torch tensor whose memory is not what its elements are
              RuntimeError and others  the exporter's own
     """
-    table = table_of(type(exporter))
+    type_ = type(exporter)
+    table = _tables.get(type_) or table_of(type_)
     if table is None:
         return None
-    return _finished(exporter, _owned(exporter, table, kind), table)
-
-
-def reader_for_torch(type_: type) -> Any:
-    """Return a reader for one of torch's own types, by the call that gives nothing away; None if its table has no such call.
-
-    Its shape and strides are the tensor's own and are copied at once. The memory is the storage's, which the view holds: the
-    tensor may get another storage (`tensor.data = ...`), also in another thread and while it is read here. So the storage
-    is fetched after the tensor was read, must contain all of its elements, and else all is done again.
-    """
-    table = table_of(type_)
-    if table is None or table.borrow is None:
-        return None
-    borrow, by_value = table.borrow, ctypes.py_object
-
-    def read(tensor: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        if tensor.requires_grad or tensor.is_neg():
-            check_torch(tensor)
-        address, struct = spare = _struct()
-        for _ in range(_ATTEMPTS):
-            try:
-                failed = borrow(by_value(tensor), struct)
-            except Exception:
-                check_torch(tensor)  # which knows a remedy for most
-                raise
-            if failed:
-                raise refusal(
-                    NAME, "dltensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'"
-                )
-            storage = tensor.untyped_storage()
-            try:
-                made = describe_tensor(kind, NAME, storage, address, 0, storage)
-            except Moved:
-                continue
-            if made.dtype.code == _COMPLEX and tensor.is_conj():  # only complex numbers can be: TensorImpl::_set_conj
-                check_torch(tensor)
-            if len(_spare) < 8:
-                _spare.append(spare)
-            if made._place.is_host and not tracing.listeners:
-                return made
-            return _finished(tensor, made, table)
-        raise refusal(
-            NAME, "data", hex(_read_data(address)[0]), "is not in the tensor's storage; do not change it meanwhile"
-        )
-
-    return read
-
-
-def _finished(exporter: Any, made: Description, table: Table) -> Description:
-    """Note the stream at work on CUDA memory, and tell the listeners."""
+    if is_torch(type_) and table.borrow is not None:
+        _tables[type_] = table
+        made = _borrowed(exporter, table.borrow, kind)
+    else:
+        made = _owned(exporter, table, kind)
     device, ordinal = made._place.device or ("cpu", 0)
     if device in ("cuda", "cuda_managed") and ordinal is not None:
         pending = _stream_at_work(table, _CUDA if device == "cuda" else _CUDA_MANAGED, ordinal)
-        kind: Any = type(made)._streamed
-        made = kind(made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending)
+        streamed: Any = kind._streamed
+        made = streamed(made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending)
     if tracing.listeners:
         tracing.emit(
             tracing.Step(
                 NAME,
-                f"{type(exporter).__name__}'s table",
+                f"{type_.__name__}'s table",
                 f"-> device {made._place.device}, shape {made.shape}, "
                 f"strides {made.strides}, {made.dtype}, stream {made.stream}",
             )
@@ -225,15 +180,67 @@ def _finished(exporter: Any, made: Description, table: Table) -> Description:
     return made
 
 
+_tables: dict[type, Table] = {}  # of torch's own two types only
+
+
+def reader_for_torch(type_: type, otherwise: Any) -> Any:
+    """Return a reader for one of torch's own types; None if its table has no call that gives nothing away.
+
+    Measured on 3.11: 600 ns of 2,000 are saved against describe() with its checks.
+
+    otherwise  the reader for what this one refuses, for CUDA memory, and while somebody listens
+    """
+    table = table_of(type_)
+    if table is None or table.borrow is None:
+        return None
+    borrow, listeners = table.borrow, tracing.listeners
+
+    def read(tensor: Any, kind: type[Description], stream: Any = None) -> Description | None:
+        if not (tensor.requires_grad or tensor.is_neg() or listeners):
+            try:
+                made = _borrowed(tensor, borrow, kind)
+                # only complex numbers can be conjugated: TensorImpl::_set_conj
+                if made._place.is_host and not (made.dtype.code == _COMPLEX and tensor.is_conj()):
+                    return made
+            except Exception:  # otherwise() tells why
+                pass
+        return otherwise(tensor, kind, stream)  # type: ignore[no-any-return]
+
+    return read
+
+
+def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
+    """Describe a torch tensor by the call that gives nothing away.
+
+    Its shape and strides are the tensor's own and are copied at once. The memory is the storage's, which the view holds. The
+    tensor may get another storage (`tensor.data = ...`) in another thread while it is read here. So the storage is fetched
+    after the tensor was read, and must contain all of its elements; if it does not, all is done again.
+    """
+    address, struct = spare = _struct()
+    for _ in range(100):
+        if borrow(_by_value(tensor), struct):
+            raise refusal(
+                NAME, "dltensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'"
+            )
+        storage = tensor.untyped_storage()
+        try:
+            made = describe_tensor(kind, BY_TABLE, storage, address, 0, storage)
+        except Moved:
+            continue
+        _spare.append(spare)
+        return made
+    raise refusal(NAME, "data", type(tensor).__name__, "is not in its storage; do not change the tensor meanwhile")
+
+
 def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
     """Describe an object by the call that gives a managed tensor, which is ours to delete."""
     out = ctypes.c_uint64()
-    if table.own(ctypes.py_object(exporter), ctypes.byref(out)) or not out.value:
+    if table.own(_by_value(exporter), ctypes.byref(out)) or not out.value:
         raise refusal(
             NAME, "managed_tensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'"
         )
     owner = Consumed(out.value, _read_deleter(out.value)[0])
-    return describe_tensor(kind, NAME, owner, out.value)
+    return describe_tensor(kind, BY_TABLE, owner, out.value)
 
 
 def _stream_at_work(table: Table, device: int, ordinal: int) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Kind = tuple[int, Any, Any, dict[Any, Layout], Callable[[Any], Layout]]
     Kinds = dict[Any, Kind]
 
-__all__ = ["LEGACY", "Moved", "describe_tensor"]
+__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor"]
 
 LEGACY = -1  # flags of a tensor that has none: whether it is read-only is not said
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
@@ -43,8 +43,9 @@ _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 _read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
 _new = object.__new__
 
-# protocol -> what was seen by it: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
-_kinds: dict[str, Kinds] = {"dlpack": {}, "dlpack_c_exchange": {}}
+# What was seen by each protocol: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
+BY_CAPSULE: Kinds = {}
+BY_TABLE: Kinds = {}
 
 
 class Moved(Exception):
@@ -52,12 +53,12 @@ class Moved(Exception):
 
 
 def describe_tensor(
-    kind: type[Description], protocol: str, owner: Any, address: int, flags: int | None = None, within: Any = None
+    kind: type[Description], kinds: Kinds, owner: Any, address: int, flags: int | None = None, within: Any = None
 ) -> Description:
     """Describe the tensor at an address.
 
     kind      the class to make
-    protocol  "dlpack" or "dlpack_c_exchange"
+    kinds     BY_CAPSULE or BY_TABLE: the protocol that it came by
     owner     what keeps the tensor's memory alive
     address   of a DLManagedTensorVersioned; if `flags` is given, of a DLTensor, which has no flags of its own
     flags     DLPack's flags, or LEGACY: the memory counts as read-only
@@ -68,14 +69,13 @@ def describe_tensor(
     if flags is None:
         major, flags, data, what, shape, strides, offset = _read_versioned(window, address)
         if major != 1:
-            raise _other_version(protocol, major)
+            raise _other_version(kinds, major)
     else:
         data, what, shape, strides, offset = _read_plain(window, address)
-    kinds = _kinds[protocol]
     try:
         apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
     except KeyError:
-        apart, together, known, work_out, separately = _meet(kinds, flags, what, protocol)
+        apart, together, known, work_out, separately = _meet(kinds, flags, what)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:  # strides follow the shape: one read for both
         seen = together(window, shape)
     else:
@@ -86,7 +86,10 @@ def describe_tensor(
         shape_, steps, dtype, where, reach = work_out(seen)
     if not data and reach or offset and data + offset >= 0x10000000000000000:
         raise refusal(
-            protocol, "data", data, f"with byte_offset {offset} is no address of elements; the exporter is at fault"
+            _protocol_of(kinds),
+            "data",
+            data,
+            f"with byte_offset {offset} is no address of elements; the exporter is at fault",
         )
     data += offset
     if within is not None and reach:
@@ -99,16 +102,20 @@ def describe_tensor(
     return made
 
 
-def _other_version(protocol: str, major: int) -> Exception:
+def _protocol_of(kinds: Kinds) -> str:
+    return "dlpack" if kinds is BY_CAPSULE else "dlpack_c_exchange"
+
+
+def _other_version(kinds: Kinds, major: int) -> Exception:
     return refusal(
-        protocol,
+        _protocol_of(kinds),
         "version.major",
         major,
         f"is not {VERSION[0]}, so what follows may be laid out otherwise; ask with max_version={VERSION}",
     )
 
 
-def _meet(kinds: Kinds, flags: int, what: bytes, protocol: str) -> Any:
+def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     """Check the fields that are no sizes, and enter what they mean.
 
     returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that were
@@ -116,6 +123,7 @@ def _meet(kinds: Kinds, flags: int, what: bytes, protocol: str) -> Any:
     raises    ProtocolError   what no view can have
     """
     type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)
+    protocol = _protocol_of(kinds)
     legacy = flags == LEGACY
     if not 0 <= ndim <= layout.MAX_NDIM:
         raise refusal(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
