@@ -191,11 +191,9 @@ def only_the_subject() -> Iterator[None]:
 def fast_paths_off(pytestconfig: pytest.Config) -> None:
     """With --plain, switch off each fast path of the package; there is no such switch for users, who would lose by it."""
     if pytestconfig.getoption("plain"):
-        choosing = module("protocols.choosing")
-        choosing.shortcuts.clear()
-        choosing.learn = lambda kind: None
-        module("arrays.strided").learn = lambda kind: None
-        module("protocols.buffer").peeking = False
+        module("protocols.dlpack").reader_in_c = lambda *_: None
+        module("protocols.dlpack_c_exchange").reader_for_torch = lambda *_: None
+        module("protocols.buffer")._offset = 0
         module("gpu.kernels.compiled_launch").enabled = False
         module("tracing").careful.append("plain")
         for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):

@@ -21,9 +21,9 @@ from .. import tracing
 from ..dlpack import VERSION, consume, identify, is_capsule, names, pointers, taking
 from ..doors import gpu
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import has_plain_attributes
+from ..interpreter.cpython import has_plain_attributes, window
 from .description import Description, place
-from .tensor import BY_CAPSULE, LEGACY, describe_tensor
+from .tensor import BY_CAPSULE, LEGACY, describe_tensor, read_versioned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
         return None
     try:
         trial = ask(array, max_version=VERSION)  # type: ignore[misc]
-        if not identify(trial)[1]:
+        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:  # type: ignore[misc]
             return None
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
@@ -100,10 +100,25 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
         try:
             capsule = ask(array, max_version=VERSION)
             here = hash(capsule)
-            if names[here] == name and getrefcount(capsule) <= _ALONE and not listeners:
-                made = describe_tensor(kind, BY_CAPSULE, capsule, pointers[here])
-                if made._place.is_host:
-                    return made
+            if names[here] != name or listeners:
+                return otherwise(array, kind, stream)  # type: ignore[no-any-return]
+            # describe_tensor() does what follows, for every tensor; here is its way through, written out for one that looks
+            # like an earlier one. That saves 170 ns of 1,040.
+            address = pointers[here]
+            major, flags, data, what, shape, strides, offset = read_versioned(window, address)
+            try:
+                apart, together, known, _, _ = BY_CAPSULE[(flags, what) if flags else what]
+                extents, steps, dtype, where, _ = known[together(window, shape)]
+                if strides - shape == apart and data and where.is_host and not offset and major == 1:
+                    made = _new(kind)
+                    made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
+                    made._place, made._owner, made.stream = where, capsule, None
+                    return made  # type: ignore[no-any-return]
+            except KeyError:
+                pass
+            made = describe_tensor(kind, BY_CAPSULE, capsule, address)
+            if made._place.is_host:
+                return made  # type: ignore[no-any-return]
         except BufferError:
             pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
@@ -111,6 +126,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
     return read
 
 
+_new: Any = object.__new__
 _METHOD: Any = type(str.upper)  # of a C function that is a method
 
 

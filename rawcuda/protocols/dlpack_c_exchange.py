@@ -197,12 +197,16 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
 
     def read(tensor: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if not (tensor.requires_grad or tensor.is_neg() or listeners):
-            try:
-                made = _borrowed(tensor, borrow, kind)
-                # only complex numbers can be conjugated: TensorImpl::_set_conj
-                if made._place.is_host and not (made.dtype.code == _COMPLEX and tensor.is_conj()):
-                    return made
-            except Exception:  # otherwise() tells why
+            try:  # _borrowed(), written out; what moves meanwhile, and every refusal, is left to otherwise()
+                address, struct = spare = _spare.pop() if _spare else _struct()
+                if not borrow(_by_value(tensor), struct):
+                    storage = tensor.untyped_storage()
+                    made = describe_tensor(kind, BY_TABLE, storage, address, 0, storage)
+                    _spare.append(spare)
+                    # only complex numbers can be conjugated: TensorImpl::_set_conj
+                    if made._place.is_host and not (made.dtype.code == _COMPLEX and tensor.is_conj()):
+                        return made
+            except Exception:
                 pass
         return otherwise(tensor, kind, stream)  # type: ignore[no-any-return]
 

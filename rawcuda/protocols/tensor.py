@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     Kind = tuple[int, Any, Any, dict[Any, Layout], Callable[[Any], Layout]]
     Kinds = dict[Any, Kind]
 
-__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor"]
+__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
 
 LEGACY = -1  # flags of a tensor that has none: whether it is read-only is not said
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
 # One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
-_read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
+read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
 _new = object.__new__
 
 # What was seen by each protocol: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
@@ -67,7 +67,7 @@ def describe_tensor(
               Moved           the elements are not within the storage
     """
     if flags is None:
-        major, flags, data, what, shape, strides, offset = _read_versioned(window, address)
+        major, flags, data, what, shape, strides, offset = read_versioned(window, address)
         if major != 1:
             raise _other_version(kinds, major)
     else:
@@ -143,7 +143,7 @@ def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
     together = unpacker(f"{16 * ndim}s")
-    made = kinds[(flags, what) if flags else what] = 8 * ndim or -1, together, known, work_out, separately
+    made = kinds[(flags, what) if flags else what] = 8 * ndim, together, known, work_out, separately
     return made
 
 
