@@ -9,7 +9,6 @@ Read next    exporting.py, copying.py
 
 from __future__ import annotations
 
-from ..dlpack import Capsule
 from ..doors import facade, gpu
 from ..elements import layout
 from ..elements.dtypes import DType, of
@@ -163,7 +162,7 @@ class StridedView(Description):
     @property
     def owner(self) -> object:
         """Return what keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter itself."""
-        return _OwnedCapsule(self._owner) if type(self._owner) is Capsule else self._owner
+        return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
     @property
     def device(self) -> tuple[str, int | None]:

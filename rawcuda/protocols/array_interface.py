@@ -48,6 +48,8 @@ def read_attribute(exporter: Any, protocol: str) -> Any:
     except AttributeError:
         return None
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
+        if isinstance(exporter, type):  # the class has the property; only its instances have memory
+            return None
         raise refusal(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
     if tracing.listeners:
         tracing.emit(tracing.Step(protocol, f"{type(exporter).__name__}.__{protocol}__", f"-> {dict(interface)!r}"))
@@ -78,7 +80,9 @@ def layout_of(interface: Any, protocol: str) -> Layout:
         made = shape, strides, dtype, 0, 2**64 - 1
     else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
         made = shape, strides, dtype, max(-low, 1), 2**64 - high if max(-low, high) <= layout.LIMIT else -1
-    if key and len(key) < 1000:
+    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
+    numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
+    if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
         if len(_known) >= 1000:  # what comes from outside must not grow without limit
             _known.clear()
         _known[key] = made

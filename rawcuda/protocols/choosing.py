@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import sys
 
-from ..dlpack import Capsule
 from ..doors import gpu
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes
-from . import array_interface, buffer, cuda_array_interface, dlpack, dlpack_c_exchange
 from .description import Description
 
 TYPE_CHECKING = False
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "describe", "forget", "learn", "readers"]
 
-# name -> the attribute that offers it, and what reads it
-PROTOCOLS: dict[str, tuple[str, Reader]] = {
-    dlpack_c_exchange.NAME: ("__dlpack_c_exchange_api__", dlpack_c_exchange.describe),
-    dlpack.NAME: ("__dlpack__", dlpack.describe),
-    cuda_array_interface.NAME: ("__cuda_array_interface__", cuda_array_interface.describe),
-    array_interface.NAME: ("__array_interface__", array_interface.describe),
-    buffer.NAME: ("", buffer.describe),
+# name -> the attribute that offers it
+PROTOCOLS = {
+    "dlpack_c_exchange": "__dlpack_c_exchange_api__",
+    "dlpack": "__dlpack__",
+    "cuda_array_interface": "__cuda_array_interface__",
+    "array_interface": "__array_interface__",
+    "buffer": "",
 }
 _UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors, or when it is named
 # protocol, or None where all are tried -> type -> what reads its objects
@@ -91,6 +89,21 @@ def _cuda_side() -> Any:
 # -- what is learnt of a type
 
 
+def _room(name: str) -> Any:
+    """Return the module that reads a protocol; each is imported when the first type needs it."""
+    if name == "dlpack_c_exchange":
+        from . import dlpack_c_exchange as room
+    elif name == "dlpack":
+        from . import dlpack as room
+    elif name == "cuda_array_interface":
+        from . import cuda_array_interface as room
+    elif name == "array_interface":
+        from . import array_interface as room
+    else:
+        from . import buffer as room
+    return room
+
+
 def forget() -> None:
     """Forget what was learnt."""
     for table in readers.values():
@@ -105,15 +118,14 @@ def learn(exporter: Any, protocol: Any) -> Any:
     if protocol is not None and (not isinstance(protocol, str) or protocol not in PROTOCOLS):
         raise ValueError(f"protocol {worded(protocol)}: give one of {', '.join(map(repr, PROTOCOLS))}")
     kind = type(exporter)
-    fixed = _is_fixed(kind)
-    tried = _readers_of(kind, protocol, fixed)
+    tried = _readers_of(kind, exporter, protocol)
     read = _in_turn(tuple(tried.items()), protocol)
     if protocol is None and issubclass(kind, Description):
         read = kind._viewed_again  # type: ignore[attr-defined]
-    elif tried.get(dlpack.NAME) is dlpack.describe:
-        read = dlpack.reader_in_c(kind, exporter, read) or read
-    elif dlpack_c_exchange.is_torch(kind) and dlpack_c_exchange.NAME in tried:
-        read = dlpack_c_exchange.reader_for_torch(kind, read) or read
+    elif "dlpack" in tried and not issubclass(kind, _of_module("torch", "Tensor")):
+        read = _room("dlpack").reader_in_c(kind, exporter, read) or read
+    elif "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
+        read = _room("dlpack_c_exchange").reader_for_torch(kind, read) or read
     table = readers[protocol]
     if len(table) >= _MOST:
         table.clear()
@@ -121,26 +133,26 @@ def learn(exporter: Any, protocol: Any) -> Any:
     return read
 
 
-def _readers_of(kind: type, protocol: str | None, fixed: bool) -> dict[str, Reader]:
+def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Reader]:
     """Return the readers to try on objects of a type, in their order."""
     names: Any = _UNASKED if protocol is None else (protocol,)
-    if kind is Capsule:
-        return {dlpack.NAME: dlpack.describe_capsule} if dlpack.NAME in names else {}
+    if kind.__name__ == "PyCapsule" and _room("dlpack").is_capsule(exporter):
+        return {"dlpack": _room("dlpack").describe_capsule} if "dlpack" in names else {}
     if issubclass(kind, type):  # the class has the property; only its instances have memory
         return {}
     if issubclass(kind, _of_module("torch", "Tensor")):
-        if protocol is None and dlpack_c_exchange.is_torch(kind):
+        if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
             names = tuple(PROTOCOLS)
-        return {name: _checked(PROTOCOLS[name][1]) for name in names}
+        return {name: _checked(_room(name).describe) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        return {buffer.NAME: buffer.describe}  # another array would be made for its __array_interface__
-    if protocol is not None or not fixed:
-        return {name: PROTOCOLS[name][1] for name in names}
-    tried = {name: PROTOCOLS[name][1] for name in names if hasattr(kind, PROTOCOLS[name][0] or "__class__")}
-    if array_interface.NAME in tried:
+        return {"buffer": _room("buffer").describe}  # another array would be made for its __array_interface__
+    if protocol is not None or not _is_fixed(kind):
+        return {name: _room(name).describe for name in names}
+    tried = {name: _room(name).describe for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")}
+    if "array_interface" in tried:
         # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
-        del tried[array_interface.NAME]
-        tried.update({buffer.NAME: _not_last(buffer.describe), array_interface.NAME: array_interface.describe})
+        tried["buffer"] = _not_last(tried["buffer"])
+        tried["array_interface"] = tried.pop("array_interface")
     return tried
 
 
@@ -177,8 +189,10 @@ def _of_module(module: str, name: str) -> Any:
 def _checked(read: Reader) -> Reader:
     """Return a reader for torch's tensors and their subclasses: no protocol of theirs checks all that must be checked."""
 
+    check_torch = _room("dlpack_c_exchange").check_torch
+
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
-        dlpack_c_exchange.check_torch(tensor)
+        check_torch(tensor)
         return read(tensor, kind, stream)
 
     return checked

@@ -50,7 +50,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     else:
         address, readonly = read_pointer(data, NAME)
     if not low <= address <= high:
-        check_address(address, described, NAME)
+        check_address(read_pointer(data, NAME)[0], described, NAME)
     pending = _stream(interface)
     made = _new(kind if pending is None else kind._streamed)
     made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype

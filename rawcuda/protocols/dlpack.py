@@ -29,11 +29,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["NAME", "describe", "describe_capsule", "reader_in_c"]
+__all__ = ["NAME", "describe", "describe_capsule", "is_capsule", "reader_in_c"]
 
 NAME = "dlpack"
 _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 2, 3, 11, 13
-_ON_HOST = 1, 0
+_ON_HOST, _INTS = (1, 0), [int, int]
 _HOST = (1, _CUDA_HOST, _ROCM_HOST)
 _WITH_STREAM = (_CUDA, _CUDA_MANAGED)
 
@@ -146,7 +146,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         return None
     say = getattr(exporter, "__dlpack_device__", None)
     said: Any = None if say is None else say()
-    if said is not None and said != _ON_HOST:
+    if said is not None and (type(said) is not tuple or [*map(type, said)] != _INTS):
         said = _two_ints(said)
     if said is not None and said[0] in _WITH_STREAM:
         capsule = _ask_on_stream(ask, said, stream)

@@ -208,7 +208,7 @@ class Storage:
         return ctypes.addressof(self.table.values)
 
     def nbytes(self):
-        return ctypes.sizeof(self.table.values)
+        return 1 << 20
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol)
         with pytest.raises(ProtocolError) as caught:
             view(torch.Tensor(**changes), protocol=protocol)
         assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
-    assert torch.table.calls == calls or field == "is_conj"
+    assert torch.table.calls == calls or field in ("is_conj", "layout")  # these are found when it was read
 
 
 def test_what_the_short_way_doubts(torch):
@@ -303,8 +303,7 @@ def test_what_the_short_way_doubts(torch):
 def test_4_9_the_stream_at_work(torch, monkeypatch):
     settled = []
     cuda_side = module("gpu.cuda_side")
-    monkeypatch.setattr(cuda_side, "settle_stream", lambda made, stream: settled.append((made.stream, stream)))
-    monkeypatch.setattr(cuda_side, "check_label", lambda made: None)
+    monkeypatch.setattr(cuda_side, "settle", lambda made, stream: settled.append((made.stream, stream)))
     for handle, at_work in ((0, 1), (2, 2), (77, 77)):  # null is the legacy default stream
         table = Table(device=(2, 1), stream=handle)
         v = view(kind_of(table)(), protocol="dlpack_c_exchange", stream=2)
