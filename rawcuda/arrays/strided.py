@@ -504,7 +504,7 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
     if stream is not None and not (type(stream) is int and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)):
         (_cuda or _cuda_side()).handle_of(stream)  # what is no stream is refused, also where none is needed
     try:
-        read = readers[protocol][type(obj)]
+        read = readers[protocol][id(type(obj))]
     except (KeyError, TypeError):
         read = learn(obj, protocol)
     made: Any = read(obj, StridedView, stream)

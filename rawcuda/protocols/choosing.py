@@ -12,6 +12,8 @@ Read next    arrays/strided.py
 from __future__ import annotations
 
 import sys
+from _weakref import ref
+from functools import partial
 
 from ..doors import gpu
 from ..errors import ProtocolError, worded
@@ -36,8 +38,10 @@ PROTOCOLS = {
     "buffer": "",
 }
 _UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors, or when it is named
-# protocol, or None where all are tried -> type -> what reads its objects
-readers: dict[Any, dict[type, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
+# protocol, or None where all are tried -> id of a type -> what reads its objects. Nothing here keeps a type alive: when one is
+# freed, `_types` removes its entries, before its id can be another type's.
+readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
+_types: dict[int, ref[type]] = {}
 _MOST = 500  # types in a table: a program may make classes without end
 _side: Any = None  # gpu/cuda_side.py, once it was needed
 
@@ -52,7 +56,7 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
               ValueError      no such protocol
     """
     try:
-        read = readers[protocol][type(exporter)]
+        read = readers[protocol][id(type(exporter))]
     except (KeyError, TypeError):
         read = learn(exporter, protocol)
     return read(exporter, kind, stream)
@@ -108,6 +112,7 @@ def forget() -> None:
     """Forget what was learnt."""
     for table in readers.values():
         table.clear()
+    _types.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -126,11 +131,19 @@ def learn(exporter: Any, protocol: Any) -> Any:
         read = _room("dlpack").reader_in_c(kind, exporter, read) or read
     elif "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
         read = _room("dlpack_c_exchange").reader_for_torch(kind, read) or read
-    table = readers[protocol]
-    if len(table) >= _MOST:
-        table.clear()
-    table[kind] = read
+    if len(_types) >= _MOST:
+        forget()
+    number = id(kind)
+    if number not in _types:
+        _types[number] = ref(kind, partial(_forget_type, number))
+    readers[protocol][number] = read
     return read
+
+
+def _forget_type(number: int, _: object) -> None:
+    _types.pop(number, None)
+    for table in readers.values():
+        table.pop(number, None)
 
 
 def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Reader]:

@@ -91,8 +91,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if has_dict and (
-            type_.__dlpack__ is not ask  # type: ignore[attr-defined]
-            or type_.__dlpack_device__ is not say  # type: ignore[attr-defined]
+            type(array).__dlpack__ is not ask
+            or type(array).__dlpack_device__ is not say
             or "__dlpack__" in array.__dict__
             or "__dlpack_device__" in array.__dict__
         ):
@@ -108,8 +108,10 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
             major, flags, data, what, shape, strides, offset = read_versioned(window, address)
             try:
                 apart, together, known, _, _ = BY_CAPSULE[(flags, what) if flags else what]
-                extents, steps, dtype, where, _ = known[together(window, shape)]
-                if strides - shape == apart and data and where.is_host and not offset and major == 1:
+                if strides - shape == apart and data and major == 1 and not offset:
+                    extents, steps, dtype, where, _ = known[together(window, shape)]
+                    if not where.is_host:
+                        return otherwise(array, kind, stream)  # type: ignore[no-any-return]
                     made = _new(kind)
                     made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
                     made._place, made._owner, made.stream = where, capsule, None

@@ -426,8 +426,8 @@ def test_2_28_exports_outlive_the_interpreter(python):
             nothing = dlpack.address_of("Py_IsInitialized")
             out = dict(dlpack.outstanding)
             assert set(addresses) <= set(out)
-            for address, entry in out.items():
-                assert ctypes.c_uint64.from_address(address + entry[2]).value == nothing
+            for address, (block, owner) in out.items():
+                assert ctypes.c_uint64.from_address(address + block.deleter_at).value == nothing
             print("harmless")
 
         atexit.register(late)

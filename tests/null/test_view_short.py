@@ -187,7 +187,7 @@ def short(way):
     """An Array that is read as one whose type answers in C."""
     kind = type("Array", (Array,), {})
     assert view(kind(lambda: side_by_side((1,), (1,)))).shape == (1,)
-    assert choosing.readers[None][kind].__qualname__.startswith("reader_in_c")
+    assert choosing.readers[None][id(kind)].__qualname__.startswith("reader_in_c")
     return kind
 
 
@@ -240,7 +240,7 @@ def test_of_a_million_layouts_some_are_kept(short, way):
     for n in range(2500):
         assert view(short(lambda n=n: side_by_side((n, 2), (2, 1)))).shape == (n, 2)
     kinds = tensors.BY_CAPSULE
-    assert [len(kind[2]) <= 1000 for kind in kinds.values()] == [True]
+    assert all(len(kind[2]) <= 1000 for kind in kinds.values())
     for lanes in range(1, 250):
         assert view(short(lambda lanes=lanes: side_by_side((2,), (1,), dtype=(1, 8, lanes)))).itemsize == lanes
     assert 1 < len(kinds) <= 100
