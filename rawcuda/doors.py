@@ -12,7 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["facade", "gpu"]
+__all__ = ["facade", "gpu", "in_use"]
+
+in_use: list[bool] = []  # not empty once a driver is in use; driver.py sees to it
 
 
 def gpu() -> ModuleType:

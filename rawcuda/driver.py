@@ -17,6 +17,7 @@ import time
 from functools import partial
 
 from . import locate, tracing
+from .doors import in_use
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
@@ -323,6 +324,7 @@ def _start() -> Driver:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
+    in_use.append(True)
     return _current
 
 

@@ -9,7 +9,7 @@ Read next    exporting.py, copying.py
 
 from __future__ import annotations
 
-from ..doors import facade, gpu
+from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
@@ -139,10 +139,8 @@ class StridedView(Description):
 
     def _check_label(self) -> None:
         """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
-        if self._place.protocol != "memory":
-            from .copying import check_labels
-
-            check_labels(self)
+        if in_use and self._place.protocol != "memory":
+            (_cuda or _cuda_side()).check_label(self)
 
     @classmethod
     def _empty_host(cls, shape: Ints, dtype: DType) -> StridedView:

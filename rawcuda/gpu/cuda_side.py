@@ -9,6 +9,7 @@ Read next    ordering.py
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from struct import unpack
 
 from .. import driver
@@ -62,11 +63,11 @@ def _attribute(address: int, which: int) -> int | None:
     return value.value & 0xFFFFFFFF
 
 
-# The address to ask about, three words to be filled in, the call that does and its arguments; for one thread each.
-_askers: list[tuple[Any, Any, Any, Any]] = []
+# The address to ask about, three words to be filled in, and the prepared call that does; each for one thread.
+_askers: list[tuple[Any, Any, Any]] = []
 
 
-def _asker() -> tuple[Any, Any, Any, Any]:
+def _asker() -> tuple[Any, Any, Any]:
     loaded, words, cell = driver.current(), ctypes.create_string_buffer(24), ctypes.c_uint64()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
@@ -77,35 +78,36 @@ def _asker() -> tuple[Any, Any, Any, Any]:
         ctypes.byref(pointers),
         ctypes.c_void_p.from_buffer(cell),
     )
-    return cell, words, loaded.raw("cuPointerGetAttributes"), arguments
+    return cell, words, partial(loaded.raw("cuPointerGetAttributes"), *arguments)
 
 
 def _read(answer: bytes) -> tuple[str, int] | None:
     type_, ordinal, managed = unpack("I4xI4xB7x", answer)
     if type_ not in (_TYPE_HOST, _TYPE_DEVICE):
-        return None  # unknown, or worth an error: the single calls tell
+        return None  # the driver does not know the address
     if managed:
         return "cuda_managed", ordinal
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory
+_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory; device None: unknown
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
     """Ask all three attributes in one call, and return the Places that the CUDA Array Interface gives such memory: writable, read-only.
 
-    None where that does not tell: no context is current, the driver does not know the memory, calls are traced.
+    Their device is None where the driver does not know the address. Returns None where it could not be asked so: no context is
+    current, or calls are traced.
     calls   cuPointerGetAttributes
     """
     if careful:
         return None
     try:
-        cell, words, call, arguments = entry = _askers.pop()
+        cell, words, call = entry = _askers.pop()
     except IndexError:  # every one is in use by some other thread
-        cell, words, call, arguments = entry = _asker()
+        cell, words, call = entry = _asker()
     cell.value = address
-    failed, answer = call(*arguments), words.raw
+    failed, answer = call(), words.raw
     _askers.append(entry)
     if failed:
         return None
@@ -113,8 +115,6 @@ def spot(address: int) -> tuple[Place, Place] | None:
         return _spots[answer]
     except KeyError:
         where = _read(answer)
-        if where is None:
-            return None
         if len(_spots) >= 1000:
             _spots.clear()
         made = _spots[answer] = place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface")
@@ -125,7 +125,7 @@ def locate(address: int) -> tuple[str, int] | None:
     """Return the device record of an address, or None where the driver does not know it."""
     places = spot(address)
     if places is not None:
-        return places[0].device
+        return places[0].device  # type: ignore[return-value]
     type_ = _attribute(address, _MEMORY_TYPE)
     if type_ is None:
         return None
@@ -151,7 +151,7 @@ def settle(made: Description, stream: Any) -> None:
         return  # no address to ask about, and nothing to wait for
     if where.device is None:
         places = spot(made.ptr)
-        if places is not None:
+        if places is not None and places[0].device is not None:
             made._place = places[where.readonly]
         else:
             made._place = place(_located(made), where.readonly, where.protocol)

@@ -29,24 +29,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     Ints = tuple[int, ...]
-    Layout = tuple[Ints, Ints, DType, int, int]
+    Meaning = tuple[Ints, Ints, DType, int, int, Any]
 
-__all__ = ["NAME", "check_address", "describe", "layout_of", "read_attribute", "read_layout", "read_pointer"]
+__all__ = ["NAME", "check_address", "check_interface", "describe", "meaning_of", "read_layout", "read_pointer"]
 
 NAME = "array_interface"
-# (a str that is made at each call would fill CPython's cache of attributes)
-_ATTRIBUTES = {name: f"__{name}__" for name in ("array_interface", "cuda_array_interface")}
 
 
-def read_attribute(exporter: Any, protocol: str) -> Any:
-    """Return the dict, or None where the protocol is not offered.
+def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
+    """Return what an exporter's attribute gave, or None where the protocol is not offered after all.
 
     raises   ProtocolError   it is no mapping
     """
-    try:
-        interface = getattr(exporter, _ATTRIBUTES[protocol])
-    except AttributeError:
-        return None
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
         if isinstance(exporter, type):  # the class has the property; only its instances have memory
             return None
@@ -56,30 +50,33 @@ def read_attribute(exporter: Any, protocol: str) -> Any:
     return interface
 
 
-# What shape, strides, typestr, descr and mask mean is worked out once. They are looked up as bytes, which tell 1 from True
-# and 1.0: (shape, strides, dtype, lowest address of the first element, highest one).
-_known: dict[bytes, Layout] = {}
+# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and from 1.0.
+_KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
+_known: dict[bytes, Meaning] = {}
 
 
-def layout_of(interface: Any, protocol: str) -> Layout:
-    """Read and check shape, strides and dtype of an interface; see read_layout.
+def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
+    """Read and check all of an interface but its data; see read_layout.
 
-    returns  (shape, byte strides, dtype, low, high): an address that is below low or above high leads out of the address space
+    stream_of  reads the stream and the version
+    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above high leads
+               out of the address space
     """
     key = b""
     if type(interface) is dict:
-        get = interface.get
         try:
-            key = dumps((get("shape"), get("strides"), get("typestr"), get("descr"), get("mask")), 2)
+            key = dumps((protocol, *map(interface.get, _KEYS)), 2)
             return _known[key]
         except (KeyError, ValueError):  # new; or something that is no plain number, str, tuple or list
             pass
     shape, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(shape, strides, dtype.itemsize)
+    stream = None if stream_of is None else stream_of(interface)
     if low == high:
-        made = shape, strides, dtype, 0, 2**64 - 1
+        made = shape, strides, dtype, 0, 2**64 - 1, stream
     else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
-        made = shape, strides, dtype, max(-low, 1), 2**64 - high if max(-low, high) <= layout.LIMIT else -1
+        fits = max(-low, high) <= layout.LIMIT
+        made = shape, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
     # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
@@ -174,9 +171,9 @@ def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
     return address, bool(readonly)
 
 
-def check_address(address: int, described: Layout, protocol: str) -> None:
+def check_address(address: int, meaning: Meaning, protocol: str) -> None:
     """Make sure that the elements lie within the address space, and that only an empty array lies at 0."""
-    shape, strides, _, low, high = described
+    shape, strides, _, low, high, _ = meaning
     if low <= address <= high:
         return
     if address == 0:
@@ -194,18 +191,21 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     kind     the class to make, with Description's arguments
     raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
     """
-    interface = read_attribute(exporter, NAME)
+    try:
+        interface = exporter.__array_interface__
+    except AttributeError:
+        return None
+    interface = check_interface(exporter, interface, NAME)
     if interface is None:
         return None
-    described = layout_of(interface, NAME)
-    shape, strides, dtype = described[:3]
-    _check_version(interface)
+    meaning = meaning_of(interface, NAME, _check_version)
+    shape, strides, dtype = meaning[:3]
     data = _get(interface, "data")
     if isinstance(data, (tuple, list)):
         address, readonly = read_pointer(data, NAME)
         # A NumPy scalar makes an array for this, which only the dict keeps alive.
         owner: Any = interface if "__ref" in interface else exporter
-        check_address(address, described, NAME)
+        check_address(address, meaning, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
     return kind(address, shape, strides, dtype, place(HOST, readonly, NAME), owner)

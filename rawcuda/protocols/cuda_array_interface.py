@@ -15,7 +15,8 @@ from __future__ import annotations
 from operator import index
 
 from ..errors import refusal
-from .array_interface import check_address, layout_of, read_attribute, read_pointer
+from ..tracing import listeners
+from .array_interface import check_address, check_interface, meaning_of, read_pointer
 from .description import Description, place
 
 TYPE_CHECKING = False
@@ -37,11 +38,16 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
              None; cuda_side.settle() settles both
     raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
     """
-    interface = read_attribute(exporter, NAME)
-    if interface is None:
+    try:
+        interface = exporter.__cuda_array_interface__
+    except AttributeError:
         return None
-    described = layout_of(interface, NAME)
-    shape, strides, dtype, low, high = described
+    if type(interface) is not dict or listeners:
+        interface = check_interface(exporter, interface, NAME)
+        if interface is None:
+            return None
+    meaning = meaning_of(interface, NAME, _stream)
+    shape, strides, dtype, low, high, pending = meaning
     data = interface["data"] if "data" in interface else None
     if type(data) is tuple and len(data) == 2 and type(data[0]) is int and type(data[1]) is bool:
         address, readonly = data
@@ -50,8 +56,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     else:
         address, readonly = read_pointer(data, NAME)
     if not low <= address <= high:
-        check_address(read_pointer(data, NAME)[0], described, NAME)
-    pending = _stream(interface)
+        check_address(read_pointer(data, NAME)[0], meaning, NAME)
     made = _new(kind if pending is None else kind._streamed)
     made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending

@@ -108,10 +108,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
             major, flags, data, what, shape, strides, offset = read_versioned(window, address)
             try:
                 apart, together, known, _, _ = BY_CAPSULE[(flags, what) if flags else what]
-                if strides - shape == apart and data and major == 1 and not offset:
+                if (strides - shape == apart or not apart) and data and major == 1 and not offset:
                     extents, steps, dtype, where, _ = known[together(window, shape)]
-                    if not where.is_host:
-                        return otherwise(array, kind, stream)  # type: ignore[no-any-return]
                     made = _new(kind)
                     made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
                     made._place, made._owner, made.stream = where, capsule, None

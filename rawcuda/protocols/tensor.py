@@ -142,9 +142,15 @@ def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
-    together = unpacker(f"{16 * ndim}s")
-    made = kinds[(flags, what) if flags else what] = 8 * ndim, together, known, work_out, separately
+    together = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
+    apart = 8 * ndim if where.is_host else -1  # (so that reader_in_c() need not ask where the memory is)
+    made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made
+
+
+def _read_nothing(window: Any, shape: int) -> tuple[bytes, ...]:
+    """Read shape and strides of an array without dimensions."""
+    return ()
 
 
 def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: int) -> tuple[bytes, ...]:
