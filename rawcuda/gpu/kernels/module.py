@@ -11,13 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 
-from ... import driver
-from ...errors import CompileFailed, CudaError, ForkedAfterInit, NotFound, PtxError, a_kind, from_code
+from ...errors import CompileFailed, CudaError, NotFound, PtxError, a_kind, from_code
 from ...headers import cuda_h
-from ...owned import Owned, drain, invalidate
-from ..context import release
+from ...owned import Owned, invalidate
+from ..handles import MODULE, make
 from ..memory import Memory
-from ..stream import Unnoticed, finish
 from . import image, signature
 from .arguments import declared
 from .kernel import Kernel
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from ..context import PrimaryContext
     from ..device import Device
 
 __all__ = ["Module"]
@@ -55,27 +54,8 @@ class Module(Owned):
                 code = file.read()
         self._kind, data = image.prepare(code)
         self.device = device
-        drain()
         device.context
-        primary, user = device._primary, object()
-        primary.hold(user)
-        try:
-            with primary.current():
-                handle, self.info_log = _load(primary.driver, self._kind, data)
-        except BaseException:
-            primary.let_go(user)
-            raise
-
-        def unload(handle: int, late: bool) -> None:
-            try:
-                with primary.current(), Unnoticed(primary.driver):
-                    finish(primary.driver, late)  # its kernels may still run
-                    release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
-            except (CudaError, ForkedAfterInit):
-                pass
-            primary.let_go(user)
-
-        self._own(handle, unload)
+        self.info_log = _load(self, device._primary, self._kind, data)
         self._signatures = _signatures(self._kind, data)
         self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":
@@ -193,20 +173,20 @@ class Module(Owned):
         return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
 
 
-def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
-    """Load an image in the current context; return the handle and the compiler's info log."""
-    module = cuda_h.CUmodule()
+def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> str:
+    """Load an image, give its handle to the module, and return the compiler's info log."""
     info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
     options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
     # A size goes in as the pointer itself; the driver writes the log's length over it.
     values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
+    arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
     try:
-        loaded.cuModuleLoadDataEx(ctypes.byref(module), data, 4, options, values)
+        make(module, MODULE, primary, *arguments)
     except CudaError as error:
         log = errors.value.decode("utf-8", "replace").strip("\n")
         if error.code not in _JIT_CODES or not log:
             raise
-        name, text = loaded.describe(error.code)
+        name, text = primary.driver.describe(error.code)
         told = from_code(error.code, name, text, error.call, error.arguments, log)
         if isinstance(told, CompileFailed):
             told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
@@ -214,7 +194,7 @@ def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
             raise told from None
         finally:
             del told  # else its traceback holds this frame, and this frame the error
-    return module.value or 0, info.value.decode("utf-8", "replace")
+    return info.value.decode("utf-8", "replace")
 
 
 def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
