@@ -10,7 +10,6 @@ Read next    transfer.py
 from __future__ import annotations
 
 import ctypes
-import sys
 
 from ..elements import layout
 from ..elements.scalars import decode, encode
@@ -59,13 +58,7 @@ def _check_target(target: StridedView) -> None:
 def check_labels(*views: StridedView) -> None:
     """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
     for view in views:
-        if (
-            view.protocol.startswith("dlpack")
-            and sys.modules.get(f"{__package__.rpartition('.')[0]}.driver") is not None
-        ):
-            from ..gpu.cuda_side import check_label
-
-            check_label(view)
+        view._check_label()
 
 
 def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:

@@ -65,18 +65,22 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     key = b""
     if type(interface) is dict:
         try:
-            key = dumps((protocol, *map(interface.get, _KEYS)), 2)
+            if len(interface) == 6 and "stream" in interface:  # the usual CUDA dict: 250 ns less than by all keys
+                shape, typestr, version = interface["shape"], interface["typestr"], interface["version"]
+                key = dumps((shape, interface["strides"], typestr, version, interface["stream"]), 2)
+            else:
+                key = dumps((protocol, *map(interface.get, _KEYS)), 2)
             return _known[key]
-        except (KeyError, ValueError):  # new; or something that is no plain number, str, tuple or list
+        except (KeyError, ValueError):  # new, or a key is missing; or something that is no plain number, str, tuple or list
             pass
-    shape, strides, dtype = read_layout(interface, protocol)
-    low, high = layout.extent(shape, strides, dtype.itemsize)
+    extents, strides, dtype = read_layout(interface, protocol)
+    low, high = layout.extent(extents, strides, dtype.itemsize)
     stream = None if stream_of is None else stream_of(interface)
     if low == high:
-        made = shape, strides, dtype, 0, 2**64 - 1, stream
+        made = extents, strides, dtype, 0, 2**64 - 1, stream
     else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
         fits = max(-low, high) <= layout.LIMIT
-        made = shape, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
+        made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
     # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:

@@ -58,7 +58,6 @@ UPWARDS = {
     },
     "arrays.copying": {
         "gpu.copies.device_copy": "device memory takes part",
-        "gpu.cuda_side": "a label is compared with what the driver says",
         "gpu.ordering": "a copy is made on the memory's own device",
     },
 }
