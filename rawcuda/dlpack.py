@@ -255,7 +255,9 @@ def _open_windows() -> tuple[Any, Any]:
         for at in range(2, 8):
             if (words[begin + at], words[begin + at + 1]) == (0x123456789A, _versioned_address):
                 return words[at::2], words[at + 1 :: 2]
-    return _Called(lambda address: get_pointer(address, _pointer(_name_of(address)))), _Called(lambda at: _name_of(at) or 0)
+    return _Called(lambda address: get_pointer(address, _pointer(_name_of(address)))), _Called(
+        lambda at: _name_of(at) or 0
+    )
 
 
 class _Called:

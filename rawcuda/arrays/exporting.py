@@ -135,9 +135,7 @@ def _template(
     return Template(device, bits, view.shape, _element_strides(view), versioned=versioned, flags=flags)
 
 
-def _elsewhere(
-    view: StridedView, stream: Any, dl_device: Any, copy: Any
-) -> tuple[StridedView, tuple[int, int], int]:
+def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tuple[StridedView, tuple[int, int], int]:
     """Serve `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
     device = dlpack_device(view)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)

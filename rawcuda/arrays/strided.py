@@ -158,7 +158,7 @@ class StridedView(Description):
     # -- what it is
 
     @property
-    def owner(self) -> object:
+    def owner(self) -> Any:
         """Return what keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter itself."""
         return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
@@ -439,7 +439,7 @@ class _MemoryView(StridedView):
 
     __slots__ = ("start", "_ready", "_again", "_token", "_lease")
     __dlpack_c_exchange_api__ = _Table()
-    owner = Description._owner  # the Memory, without the call of a property: launches read it
+    owner: Any = Description.__dict__["_owner"]  # the Memory, without the call of a property: launches read it
 
     @property
     def ptr(self) -> int:

@@ -19,7 +19,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["address_of", "bind", "bytes_at", "c_string", "has_plain_attributes", "immortal", "reader", "unpacker", "window"]
+__all__ = [
+    "address_of",
+    "bind",
+    "bytes_at",
+    "c_string",
+    "has_plain_attributes",
+    "immortal",
+    "reader",
+    "unpacker",
+    "window",
+]
 
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
 

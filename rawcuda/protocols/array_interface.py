@@ -31,9 +31,27 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Meaning = tuple[Ints, Ints, DType, int, int, Any]
 
-__all__ = ["NAME", "check_address", "check_interface", "describe", "meaning_of", "read_layout", "read_pointer"]
+__all__ = [
+    "NAME",
+    "check_address",
+    "check_interface",
+    "describe",
+    "meaning_of",
+    "read_attribute",
+    "read_layout",
+    "read_pointer",
+]
 
 NAME = "array_interface"
+
+
+def read_attribute(exporter: Any, protocol: str) -> Any:
+    """Return the dict that an exporter offers by one of the two protocols, or None; see check_interface."""
+    try:
+        interface = exporter.__array_interface__ if protocol == NAME else exporter.__cuda_array_interface__
+    except AttributeError:
+        return None
+    return check_interface(exporter, interface, protocol)
 
 
 def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
@@ -71,7 +89,10 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
             else:
                 key = dumps((protocol, *map(interface.get, _KEYS)), 2)
             return _known[key]
-        except (KeyError, ValueError):  # new, or a key is missing; or something that is no plain number, str, tuple or list
+        except (
+            KeyError,
+            ValueError,
+        ):  # new, or a key is missing; or something that is no plain number, str, tuple or list
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)
@@ -195,11 +216,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     kind     the class to make, with Description's arguments
     raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
     """
-    try:
-        interface = exporter.__array_interface__
-    except AttributeError:
-        return None
-    interface = check_interface(exporter, interface, NAME)
+    interface = read_attribute(exporter, NAME)
     if interface is None:
         return None
     meaning = meaning_of(interface, NAME, _check_version)

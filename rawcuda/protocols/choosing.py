@@ -59,7 +59,8 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
         read = readers[protocol][id(type(exporter))]
     except (KeyError, TypeError):
         read = learn(exporter, protocol)
-    return read(exporter, kind, stream)
+    made: Any = read(exporter, kind, stream)
+    return made  # type: ignore[no-any-return]
 
 
 def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Reader:
@@ -95,16 +96,27 @@ def _cuda_side() -> Any:
 
 def _room(name: str) -> Any:
     """Return the module that reads a protocol; each is imported when the first type needs it."""
+    room: Any
     if name == "dlpack_c_exchange":
-        from . import dlpack_c_exchange as room
+        from . import dlpack_c_exchange
+
+        room = dlpack_c_exchange
     elif name == "dlpack":
-        from . import dlpack as room
+        from . import dlpack
+
+        room = dlpack
     elif name == "cuda_array_interface":
-        from . import cuda_array_interface as room
+        from . import cuda_array_interface
+
+        room = cuda_array_interface
     elif name == "array_interface":
-        from . import array_interface as room
+        from . import array_interface
+
+        room = array_interface
     else:
-        from . import buffer as room
+        from . import buffer
+
+        room = buffer
     return room
 
 

@@ -87,7 +87,7 @@ class Description:
         self._place, self._owner, self.stream = place, owner, stream
 
     @property
-    def owner(self) -> object:
+    def owner(self) -> Any:
         """Return what keeps the memory alive."""
         return self._owner
 

@@ -77,12 +77,13 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
     array      one of them, which is exported for a trial
     otherwise  the reader for arrays that DLPack cannot say, and for those elsewhere
     """
-    ask, say = getattr(type_, "__dlpack__", None), getattr(type_, "__dlpack_device__", None)
-    if not type(ask) is type(say) is _METHOD or not has_plain_attributes(type_):
+    ask: Any = getattr(type_, "__dlpack__", None)
+    say = getattr(type_, "__dlpack_device__", None)
+    if {type(ask), type(say)} != {_METHOD} or not has_plain_attributes(type_):
         return None
     try:
-        trial = ask(array, max_version=VERSION)  # type: ignore[misc]
-        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:  # type: ignore[misc]
+        trial = ask(array, max_version=VERSION)
+        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:
             return None
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
@@ -118,7 +119,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
                 pass
             made = describe_tensor(kind, BY_CAPSULE, capsule, address)
             if made._place.is_host:
-                return made  # type: ignore[no-any-return]
+                return made
         except BufferError:
             pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0: there are none
     Layout = tuple[Ints, Ints, DType, Place, int]
-    Kind = tuple[int, Any, Any, dict[Any, Layout], Callable[[Any], Layout]]
+    # apart, together, known, work_out, separately: see _meet()
+    Kind = tuple[int, Any, dict[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = dict[Any, Kind]
 
 __all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
@@ -142,7 +143,7 @@ def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
-    together = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
+    together: Any = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
     apart = 8 * ndim if where.is_host else -1  # (so that reader_in_c() need not ask where the memory is)
     made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made
