@@ -1,9 +1,9 @@
 """view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
 
-What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a protocol
-             gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
-What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
-             views of host memory work without a driver, and without the files that know one.
+What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a
+             protocol gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
+What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first
+             needed, so views of host memory work without a driver, and without the files that know one.
 Read next    exporting.py, copying.py
 """
 
@@ -329,7 +329,10 @@ class StridedView(Description):
     # -- copies
 
     def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
-        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self; see copy()."""
+        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self.
+
+        See copy().
+        """
         copy(self, source, stream=stream)
         return self
 
@@ -358,13 +361,19 @@ class StridedView(Description):
         return download(self, stream)
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
+        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque.
+
+        Without dimensions, one.
+        """
         from .copying import tolist
 
         return tolist(self)
 
     def item(self) -> Any:
-        """Return the one element as a Python number, bytes where the dtype is opaque; raises ValueError for more or none."""
+        """Return the one element as a Python number, bytes where the dtype is opaque.
+
+        Raises ValueError for more or none.
+        """
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
         from .copying import tolist
@@ -378,7 +387,8 @@ class StridedView(Description):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()"
+            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), "
+            "or tolist()"
         )
 
     def __copy__(self) -> StridedView:
@@ -391,8 +401,8 @@ class StridedView(Description):
     ) -> Any:
         """Export by DLPack.
 
-        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no ordering,
-                     or a handle; None or -1 for host memory
+        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no
+                     ordering, or a handle; None or -1 for host memory
         max_version  None or (0, x) gives a legacy capsule, which read-only memory refuses
         dl_device    (1, 0) asks for host memory, by copy if need be
         copy         True: always, False: never
@@ -419,7 +429,10 @@ class StridedView(Description):
         return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
+        """Return a NumPy array.
+
+        TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items.
+        """
         return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
@@ -433,7 +446,8 @@ _new: Any = object.__new__
 class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more.
 
-    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see Memory.trust
+    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see
+            Memory.trust
     _lease  while it is held, close() does not free the bytes: it is taken when the view is exported
     """
 
@@ -573,7 +587,10 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape.
+
+    Raises ValueError.
+    """
     from .copying import copy as copy_views
 
     target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))

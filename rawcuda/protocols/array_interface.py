@@ -1,11 +1,11 @@
 """Read `__array_interface__`, NumPy's protocol: a dict that says where host memory is and how it is laid out.
 
-The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is (address,
-              read-only), or an object with the buffer protocol, or missing: then the exporter itself is such an object.
-              `offset` counts only with a buffer. Strides are bytes; in C order they may be None or missing. The dict owns
-              nothing: whoever reads it must keep the exporter alive.
-Care          The attribute is read once, because it may be computed at each access. AttributeError means "not offered"; any
-              other exception is the exporter's own.
+The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is
+              (address, read-only), or an object with the buffer protocol, or missing: then the exporter itself is
+              such an object. `offset` counts only with a buffer. Strides are bytes; in C order they may be None or
+              missing. The dict owns nothing: whoever reads it must keep the exporter alive.
+Care          The attribute is read once, because it may be computed at each access. AttributeError means "not
+              offered"; any other exception is the exporter's own.
 Source        NumPy, "The array interface protocol", version 3
 Read next     cuda_array_interface.py, which reads the same dict with a stream
 """
@@ -68,7 +68,8 @@ def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
     return interface
 
 
-# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and from 1.0.
+# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and
+# from 1.0.
 _KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
 _known: dict[bytes, Meaning] = {}
 
@@ -77,8 +78,8 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     """Read and check all of an interface but its data; see read_layout.
 
     stream_of  reads the stream and the version
-    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above high leads
-               out of the address space
+    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above
+               high leads out of the address space
     """
     key = b""
     if type(interface) is dict:
@@ -102,7 +103,8 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
         fits = max(-low, high) <= layout.LIMIT
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
+    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are
+    # entered
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
         if len(_known) >= 1000:  # what comes from outside must not grow without limit

@@ -2,9 +2,10 @@
 
 What it is   `describe_tensor`, which every DLPack tensor goes through: those in capsules, those that a C exchange table
              gives, and those that our own exchange table receives.
-How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is checked
-             once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and flags, as bytes), then
-             by shape and strides, as bytes. A tensor that was seen before costs two reads and two look-ups.
+How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is
+             checked once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and
+             flags, as bytes), then by shape and strides, as bytes. A tensor that was seen before costs two reads and
+             two look-ups.
 What not     Nothing here knows capsules, or who asked for the tensor.
 Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
 Read next    dlpack.py
@@ -119,8 +120,8 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
 def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     """Check the fields that are no sizes, and enter what they mean.
 
-    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that were
-              seen; what works a new layout out; what reads shape and strides each for itself
+    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that
+              were seen; what works a new layout out; what reads shape and strides each for itself
     raises    ProtocolError   what no view can have
     """
     type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)

@@ -1,4 +1,4 @@
-"""Who keeps memory alive under a view and under its exports, and what may be written through: one test for each class of defect."""
+"""Who keeps memory alive under a view and its exports, and what may be written through: each class of defect."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_capsule_that_something_else_holds_is_consumed(keep, version):
     v = view(exporter)
     capsule = exporter.kept if keep == "object" else _kept.pop()
     assert name_of(capsule).startswith(b"used_dltensor")
-    for second in (lambda: view(capsule), lambda: view(Exporter(tensor, capsule=capsule))):
+    for second in (capsule, Exporter(tensor, capsule=capsule)):
         with pytest.raises(ProtocolError, match="consumed already"):
-            second()
+            view(second)
     del capsule, exporter
     gc.collect()
     assert tensor.freed == 0 and v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
@@ -156,7 +156,7 @@ def test_a_memoryview_many_times():
 
 
 def test_no_way_round_a_memoryview_writes_read_only_memory():
-    secret = bytes(b"constant bytes object")
+    secret = b"constant bytes object"
     v = view(secret)
     m = v.memoryview()
     assert m.readonly and v.__buffer__(0).readonly
@@ -234,7 +234,8 @@ def test_a_capsule_that_is_consumed_while_it_is_swept(swept, monkeypatch, when):
                 return getattr(sys, name)
 
         monkeypatch.setattr(dlpack, "sys", Sys())
-        monkeypatch.setattr(dlpack, "_count_alone", lambda alone=dlpack._count_alone(): alone)
+        alone = dlpack._count_alone()
+        monkeypatch.setattr(dlpack, "_count_alone", lambda: alone)
     assert dlpack.sweep() == 0
     if isinstance(kept[0], rawcuda.StridedView):
         assert kept[0].owner._address in dlpack.outstanding

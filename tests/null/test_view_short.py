@@ -1,4 +1,4 @@
-"""The reader for types that answer in C: it accepts what the general reader accepts, and refuses what that refuses, word for word."""
+"""The reader for types that answer in C: it accepts and refuses what the general reader does, word for word."""
 
 from __future__ import annotations
 
