@@ -1,12 +1,13 @@
 """DLPack's header as data, and the life of a capsule.
 
-What it is   dlpack.h 1.3 as constants and structs; `identify` and `consume` for a capsule that comes, `export` for one that
-             goes. A tensor is handed over as a pointer in a PyCapsule, whose name tells its state:
-                 "dltensor_versioned" or "dltensor"             nobody has taken it: dropping the capsule frees the tensor
-                 "used_dltensor_versioned" or "used_dltensor"   somebody has, and calls the tensor's deleter when done
+What it is   dlpack.h 1.3 as constants and structs; `identify` and `consume` for a capsule that comes, `export` for
+             one that goes. A tensor is handed over as a pointer in a PyCapsule, whose name tells its state:
+                 "dltensor_versioned" or "dltensor"            nobody has taken it: the capsule frees the tensor
+                 "used_dltensor_versioned" or "used_dltensor"  somebody has, and calls the tensor's deleter when done
 What not     it reads no tensor (protocols/dlpack.py does), knows no dtype by name, and no stream.
-Rules        a deleter runs exactly once, in any thread, with an exception pending or not, at the end of the interpreter or
-             after it. At exit every tensor that is still out gets a deleter that does nothing, and stays in memory for good.
+Rules        a deleter runs exactly once, in any thread, with an exception pending or not, at the end of the
+             interpreter or after it. At exit every tensor that is still out gets a deleter that does nothing, and
+             stays in memory for good.
 Source       dlpack.h 1.3 (https://github.com/dmlc/dlpack, include/dlpack/dlpack.h); "Python Specification for DLPack";
              Python/C API Reference Manual, "Capsules"
 Read next    protocols/dlpack.py
@@ -115,7 +116,7 @@ class DLPackVersion(ctypes.Structure):
 
 
 class DLDevice(ctypes.Structure):
-    """8 bytes: device_type is an enumerator of DLDeviceType, device_id 0 for all kinds of host memory and for managed memory."""
+    """8 bytes: device_type is an enumerator of DLDeviceType, device_id 0 for host and for managed memory."""
 
     _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
 
@@ -185,7 +186,8 @@ _LEGACY, _USED_LEGACY = c_string(b"dltensor"), c_string(b"used_dltensor")
 versioned_name, legacy_name = ctypes.byref(_VERSIONED), ctypes.byref(_LEGACY)
 
 # These take a capsule by its address, which only id() of a living capsule, or C, may give; a destructor must not make a
-# Python reference to the capsule that is going. The name goes beyond the declared types, as it is: converting it costs more.
+# Python reference to the capsule that is going. The name goes beyond the declared types, as it is: converting it
+# costs more.
 get_pointer = bind("PyCapsule_GetPointer", _pointer, _pointer)
 _name_of = bind("PyCapsule_GetName", _pointer, _pointer)
 _set_name = bind("PyCapsule_SetName", ctypes.c_int, _pointer, _pointer)
@@ -224,8 +226,8 @@ def identify(capsule: Any) -> tuple[int, bool]:
         )
     here = hash(capsule)
     name = names[here]
-    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes behind a shorter name are read, too, and
-    # so the name must not lie at the end of a page.
+    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes behind a shorter name are
+    # read, too, and so the name must not lie at the end of a page.
     text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
     if text == b"dltensor_versioned\0":
         return pointers[here], True
@@ -245,9 +247,10 @@ def _padded(name: int) -> bytes:
     return (ctypes.string_at(name) if name else b"").ljust(19, b"\0")
 
 
-# CPython keeps a capsule's pointer and name behind the object's head, and objects lie at multiples of 16: two views of all memory, 16
-# bytes a step, show them at the index hash(capsule), which is its address by 16. That saves 100 ns of 140 a read against the calls.
-# A self-check on a capsule of our own finds the place; where it finds none, the calls are made.
+# CPython keeps a capsule's pointer and name behind the object's head, and objects lie at multiples of 16: two views
+# of all memory, 16 bytes a step, show them at the index hash(capsule), which is its address by 16. That saves 100 ns
+# of 140 a read against the calls. A self-check on a capsule of our own finds the place; where it finds none, the
+# calls are made.
 def _open_windows() -> tuple[Any, Any]:
     probe = _new_capsule(0x123456789A, _versioned_address, None)
     if window is not None and 16 * hash(probe) == id(probe):
@@ -314,8 +317,8 @@ def consume(capsule: Any) -> Consumed:
 
 # -- a capsule that goes
 
-# Every tensor that is out: its address -> what keeps it and the memory alive. Whoever takes the entry out has freed both, so they
-# are freed once.
+# Every tensor that is out: its address -> what keeps it and the memory alive. Whoever takes the entry out has freed
+# both, so they are freed once.
 outstanding: dict[int, _Out] = {}
 
 
@@ -448,7 +451,8 @@ class Template:
         found = _forms.get((versioned, ndim))
         self.form = found or _forms.setdefault((versioned, ndim), _Form(versioned, ndim))
         self.what = pack("=iiiBBH", *device, ndim, *dtype)
-        # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some ignore it
+        # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some
+        # ignore it
         self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags) if versioned else b""
         self.behind = (b"" if versioned else pack("=QQ", 0, deleter)).rjust(8 if versioned else 24, b"\0")
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
@@ -494,7 +498,7 @@ _wrap.argtypes = None  # all three arguments are prepared
 
 
 def _marking_function() -> int:
-    """Return a C function f(void *) that writes the first 8 bytes of what it is given, and needs neither GIL nor Python.
+    """Return a C function f(void *) that overwrites the first 8 bytes of its argument without the GIL.
 
     C's time() does: it stores the seconds since 1970, which are neither a version nor an address.
     """
@@ -522,8 +526,8 @@ def _count_alone() -> int:
 def sweep() -> int:
     """Free the tensors that were marked as deleted, and those whose unconsumed capsule nobody but us holds.
 
-    The count is read before the name. If nobody else holds the capsule, nobody can consume it afterwards, and the name cannot change
-    any more; a name that was read before the count could be another one by then.
+    The count is read before the name. If nobody else holds the capsule, nobody can consume it afterwards, and the
+    name cannot change any more; a name that was read before the count could be another one by then.
     returns  how many were freed
     """
     alone, freed = _count_alone(), 0

@@ -1,10 +1,10 @@
 """The table of C functions that our views offer as `__dlpack_c_exchange_api__`.
 
-What it is   `offer`, which makes the table once, when it is first asked for: four Python functions behind C pointers, which
-             may raise. `dltensor_from_py_object_no_sync` is null, as the protocol allows: a borrowed tensor would need memory
-             for its shape that outlives the call.
-What not     Nothing is copied, and no function waits: a consumer works on the stream that current_work_stream names, the
-             legacy default stream, which is made to wait for the view's own.
+What it is   `offer`, which makes the table once, when it is first asked for: four Python functions behind C pointers,
+             which may raise. `dltensor_from_py_object_no_sync` is null, as the protocol allows: a borrowed tensor
+             would need memory for its shape that outlives the call.
+What not     Nothing is copied, and no function waits: a consumer works on the stream that current_work_stream names,
+             the legacy default stream, which is made to wait for the view's own.
 Source       dlpack.h 1.3, struct DLPackExchangeAPI
 Read next    exporting.py, protocols/dlpack_c_exchange.py: the other side
 """

@@ -1,10 +1,13 @@
 """What a view tells others: DLPack, both array interfaces, the buffer protocol.
 
-What it is   One function for each protocol; StridedView's methods of those names call them. All read the same fields of the view:
-             nothing here has a device, a stream or a flag of its own.
-Lifetime     What is exported over a Memory holds a lease of it, so that close() does not free what somebody else still uses.
-Refusals     Inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for less.
-Source       array API standard, `__dlpack__`; CUDA Array Interface (Version 3); NumPy, "The array interface protocol"; PEP 3118
+What it is   One function for each protocol; StridedView's methods of those names call them. All read the same fields
+             of the view: nothing here has a device, a stream or a flag of its own.
+Lifetime     What is exported over a Memory holds a lease of it, so that close() does not free what somebody else
+             still uses.
+Refusals     Inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for
+             less.
+Source       array API standard, `__dlpack__`; CUDA Array Interface (Version 3); NumPy, "The array interface
+             protocol"; PEP 3118
 Read next    strided.py
 """
 
@@ -54,7 +57,7 @@ _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
 def dlpack_device(view: StridedView) -> tuple[int, int]:
-    """Return (DLDeviceType, id): the ordinal for device memory, 0 for every kind of host memory and for managed memory."""
+    """Return (DLDeviceType, id): the id is the ordinal for device memory, and 0 for host and managed memory."""
     if view._place.is_host:
         return 1, 0
     kind, ordinal = view.device
@@ -264,7 +267,10 @@ def _interface(view: StridedView) -> dict[str, Any]:
 
 
 def array_interface(view: StridedView) -> dict[str, Any]:
-    """Serve `__array_interface__`; AttributeError, which reads as "not offered", where the CPU cannot reach the memory."""
+    """Serve `__array_interface__`.
+
+    AttributeError, which reads as "not offered", where the CPU cannot reach the memory.
+    """
     if not view.is_host_accessible:
         raise AttributeError(
             f"__array_interface__: memory on {_place(view)} is out of the CPU's reach; download() it first"

@@ -1,9 +1,9 @@
 """view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
 
-What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a protocol
-             gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
-What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
-             views of host memory work without a driver, and without the files that know one.
+What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a
+             protocol gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
+What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first
+             needed, so views of host memory work without a driver, and without the files that know one.
 Read next    exporting.py, copying.py
 """
 
@@ -153,7 +153,7 @@ class StridedView(Description):
         """Make an array in new host memory."""
         from .copying import empty_host
 
-        return empty_host(shape, dtype)
+        return empty_host(cls, shape, dtype)
 
     def _duplicate(self, stream: Any) -> StridedView:
         """Return a copy in new memory of the same kind, made on a stream."""
@@ -164,7 +164,7 @@ class StridedView(Description):
     # -- what it is
 
     @property
-    def owner(self) -> object:
+    def owner(self) -> Any:
         """Return what keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter itself."""
         return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
@@ -332,7 +332,10 @@ class StridedView(Description):
     # -- copies
 
     def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
-        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self; see copy()."""
+        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self.
+
+        See copy().
+        """
         (_copying or _begin_copying()).copy(self, source, stream, view)
         return self
 
@@ -357,11 +360,17 @@ class StridedView(Description):
         return (_copying or _begin_copying()).download(self, stream)  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
+        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque.
+
+        Without dimensions, one.
+        """
         return (_copying or _begin_copying()).tolist(self)
 
     def item(self) -> Any:
-        """Return the one element as a Python number, bytes where the dtype is opaque; raises ValueError for more or none."""
+        """Return the one element as a Python number, bytes where the dtype is opaque.
+
+        Raises ValueError for more or none.
+        """
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
         return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
@@ -373,7 +382,8 @@ class StridedView(Description):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), or tolist()"
+            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), "
+            "or tolist()"
         )
 
     def __copy__(self) -> StridedView:
@@ -386,8 +396,8 @@ class StridedView(Description):
     ) -> Any:
         """Export by DLPack.
 
-        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no ordering,
-                     or a handle; None or -1 for host memory
+        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no
+                     ordering, or a handle; None or -1 for host memory
         max_version  None or (0, x) gives a legacy capsule, which read-only memory refuses
         dl_device    (1, 0) asks for host memory, by copy if need be
         copy         True: always, False: never
@@ -414,7 +424,10 @@ class StridedView(Description):
         return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
+        """Return a NumPy array.
+
+        TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items.
+        """
         return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
@@ -428,13 +441,14 @@ _new: Any = object.__new__
 class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more.
 
-    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see Memory.trust
+    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see
+            Memory.trust
     _lease  while it is held, close() does not free the bytes: it is taken when the view is exported
     """
 
-    __slots__ = ("start", "_ready", "_again", "_token", "_lease")
+    __slots__ = ("start", "_lease")
     __dlpack_c_exchange_api__ = _Table()
-    owner = Description._owner  # the Memory, without the call of a property: launches read it
+    owner: Any = Description.__dict__["_owner"]  # the Memory, without the call of a property: launches read it
 
     @property
     def ptr(self) -> int:

@@ -1,12 +1,12 @@
 """Shape and stride arithmetic: pure functions over tuples of ints.
 
-What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and the merging
-             of dimensions that copies start from.
+What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and
+             the merging of dimensions that copies start from.
 What not     it touches no memory, and knows no dtype but its size.
-Units        strides and offsets are bytes, extents are elements. Python's ints have no largest one, so nothing wraps here;
-             `checked_size` is where a layout that no memory could hold is refused.
-Source       NumPy, "Internal organization of NumPy arrays"; the rules for extents of 0 and 1 are DLPack's and NumPy's alike:
-             their strides mean nothing
+Units        strides and offsets are bytes, extents are elements. Python's ints have no largest one, so nothing wraps
+             here; `checked_size` is where a layout that no memory could hold is refused.
+Source       NumPy, "Internal organization of NumPy arrays"; the rules for extents of 0 and 1 are DLPack's and NumPy's
+             alike: their strides mean nothing
 Read next    description.py
 """
 
@@ -137,7 +137,10 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
 
 
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:
-    """Tell whether the byte ranges of two layouts meet; ranges that interleave without sharing a byte count as meeting."""
+    """Tell whether the byte ranges of two layouts meet.
+
+    Ranges that interleave without sharing a byte count as meeting.
+    """
     return (
         first_extent[0] != first_extent[1]
         and second_extent[0] != second_extent[1]
@@ -147,7 +150,10 @@ def overlaps(first: int, first_extent: tuple[int, int], second: int, second_exte
 
 
 def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Tell whether two elements may share a byte: False is certain; True may err for layouts that interleave, if they are large."""
+    """Tell whether two elements may share a byte: False is certain.
+
+    True may err for layouts that interleave, if they are large.
+    """
     dimensions = sorted((abs(stride), n) for n, stride in zip(shape, strides) if n > 1)
     reach = itemsize
     if 0 in shape:
@@ -169,7 +175,10 @@ def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
 
 
 def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
-    """Return a permutation of the dimensions: reversed, or as given, negative ones counted from the end; raises ValueError."""
+    """Return a permutation of the dimensions: reversed, or as given, negative ones counted from the end.
+
+    Raises ValueError.
+    """
     if axes is None:
         return tuple(range(ndim))[::-1]
     if len(axes) != ndim:
@@ -354,8 +363,8 @@ def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> tuple[Ints, tupl
     """Merge dimensions where possible: those that run on into each other in every operand.
 
     What one element of an operand is paired with in the other stays; the order in which pairs come does not.
-    returns  (shape, one tuple of strides an operand, one offset an operand). The first operand's strides fall from first to
-             last and are never negative: its offset says where the walk now begins
+    returns  (shape, one tuple of strides an operand, one offset an operand). The first operand's strides fall from
+             first to last and are never negative: its offset says where the walk now begins
     """
     if 0 in shape:
         return (0,), tuple([(0,)] * len(operands)), (0,) * len(operands)

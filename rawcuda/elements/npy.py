@@ -31,7 +31,7 @@ _ALIGNMENT = 64  # where the data begin, so that a mapped file is aligned for ev
 
 
 class Array:
-    """What a .npy file holds: `dtype`, `shape`, `fortran_order` (the first index varies fastest), and `data`, a bytearray.
+    """What a .npy file holds: `dtype`, `shape`, `fortran_order` (the first index varies fastest), `data` (a bytearray).
 
     units   nbytes and strides are bytes
     """
@@ -82,7 +82,8 @@ def read(path: Path) -> Array:
     """Read a .npy file whole.
 
     raises  OSError      it cannot be opened
-            ValueError   it is no .npy file, is damaged, or holds what is not supported; file, finding and remedy are named
+            ValueError   it is no .npy file, is damaged, or holds what is not supported; file, finding and remedy are
+                         named
     """
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())

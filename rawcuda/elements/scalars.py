@@ -1,6 +1,7 @@
 """Python numbers to the bytes of an element, and back, for the types that struct has and those that it lacks.
 
-What it is   `encode` one value, `decode` a run of elements; half precision, complex, bfloat16 and the small floats included.
+What it is   `encode` one value, `decode` a run of elements; half precision, complex, bfloat16 and the small floats
+             included.
 What not     no arrays are converted from one type to another: nothing here is fast.
 Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Microscaling Formats (MX) Specification;
              ml_dtypes for the fnuz and b11 variants
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-# exponent bits, mantissa bits, exponent bias, and what the largest codes are: "ieee" infinities and NaNs, "fn" one NaN code
-# (two with the sign) and no infinity, "fnuz" NaN where -0 would be, "finite" numbers all
+# exponent bits, mantissa bits, exponent bias, and what the largest codes are: "ieee" infinities and NaNs, "fn" one
+# NaN code (two with the sign) and no infinity, "fnuz" NaN where -0 would be, "finite" numbers all
 _SMALL = {
     "bfloat16": (8, 7, 127, "ieee"),
     "float8_e3m4": (3, 4, 3, "ieee"),
@@ -70,7 +71,10 @@ def _table(name: str) -> list[float]:
 
 
 def _small_code(name: str, value: float) -> int:
-    """Return the code nearest to a value, the even one of two as near; what lies beyond the largest is as the type has it."""
+    """Return the code nearest to a value, the even one of two as near.
+
+    What lies beyond the largest is as the type has it.
+    """
     if name == "bfloat16":
         return _bfloat16_code(value)
     unsigned = name == "float8_e8m0fnu"

@@ -1,7 +1,8 @@
 """What views, exports and copies need where memory is on a device, or a driver is in use: the room behind doors.gpu().
 
-What it is   `settle`, which finishes every view of device-accessible memory: which device an address is on, whether a label is
-             right, and waiting. The other names are those of the rooms below, for the rooms that may not import them.
+What it is   `settle`, which finishes every view of device-accessible memory: which device an address is on, whether a
+             label is right, and waiting. The other names are those of the rooms below, for the rooms that may not
+             import them.
 Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
 Read next    ordering.py
 """
@@ -100,10 +101,10 @@ _spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
-    """Ask all three attributes in one call, and return the Places that the CUDA Array Interface gives such memory: writable, read-only.
+    """Ask for all three attributes in one call, and return Places: of writable memory, of read-only memory.
 
-    Their device is None where the driver does not know the address. Returns None where it could not be asked so: no context is
-    current, or calls are traced.
+    Their device is None where the driver does not know the address. Returns None where it could not be asked so: no
+    context is current, or calls are traced.
     calls   cuPointerGetAttributes
     """
     if careful:
@@ -144,8 +145,8 @@ def locate(address: int) -> tuple[str, int] | None:
 def settle(made: Description, stream: Any) -> None:
     """Finish a view of memory that is not, or may not be, pageable host memory.
 
-    The device of an address is found (the CUDA Array Interface does not say it, and DLPack says 0 for all managed memory), a
-    label is compared with what the driver says, and the using stream waits for the exporting one.
+    The device of an address is found (the CUDA Array Interface does not say it, and DLPack says 0 for all managed
+    memory), a label is compared with what the driver says, and the using stream waits for the exporting one.
 
     made    its `stream` is what the exporter said: a handle, None (nothing to wait for) or UNORDERED; then the user's
     stream  the stream that will use the memory, as the user gave it
@@ -204,7 +205,7 @@ _UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver itself ha
 
 
 def check_label(view: Description) -> None:
-    """Check that foreign memory is where its exporter says, before it is touched: nanobind once called device memory kDLCPU.
+    """Check that foreign memory is where its exporter says: nanobind once labelled device memory kDLCPU.
 
     raises  ProtocolError   the driver in use says otherwise
     """

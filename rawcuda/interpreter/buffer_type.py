@@ -1,10 +1,12 @@
 """A memoryview of any memory that keeps an object of ours alive, on every Python.
 
-What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So a short-lived
-             object of a heap type, whose bf_getbuffer slot is a callback of ours, is asked for its buffer. It hands out a
-             Py_buffer that was filled before, and names the object that keeps the memory alive as the exporter.
-Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. What is asked of `obj` later is
-             answered by itself: before Python 3.12 a view exports no buffer, and from then on its __buffer__ answers.
+What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So a
+             short-lived object of a heap type, whose bf_getbuffer slot is a callback of ours, is asked for its
+             buffer. It hands out a Py_buffer that was filled before, and names the object that keeps the memory alive
+             as the exporter.
+Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. What is asked of `obj`
+             later is answered by itself: before Python 3.12 a view exports no buffer, and from then on its __buffer__
+             answers.
 Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases
 Read next    arrays/exporting.py
 """

@@ -1,26 +1,29 @@
-"""C callbacks that Python serves: one that may be called while an exception is on its way, and one that may raise.
+"""C callbacks served by Python: one that may be called while an exception is pending, and one that may raise.
 
-Why so       ctypes itself can do neither. C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. What is dropped then may be a
-             capsule or a tensor of ours, whose destructor is a callback. ctypes would enter Python with the exception set,
-             and lose it: the user would see "SystemError: error return without exception set".
-How          no Python code may run with an exception set, nor between putting one aside and putting it back: not even a function's
-             first instruction, where a signal handler may raise. So what ctypes calls is an iterator, and all its steps are in C:
-             1. Its class says that `__call__` is a property, which is next(): a call asks for the next item, and calls that.
-             2. Items are next(pending, function): our function, unless the iterator `pending` has something. Nearly always it
-                has not, and that is all.
-             3. `pending` begins with an object whose slot for "next" is a function of the C API that takes the exception away
-                (before 3.12 it only looks, and another takes). Null where there is none is how iterators end; it is asked again.
-                A slot, unlike a call, is not asked whether an exception is left, so that it can be the first to look.
-             4. A map makes of the exception a partial of a class. Called with the argument, that gives an instance, a partial
-                again, which keeps both.
-             5. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class answers
-                by a slot that calls the instance, and that call, partial's own, sets the exception again.
-             6. ctypes drops the instance. Its __del__ is where our function runs; CPython puts a pending exception aside
-                for the length of any __del__, and reports what is raised inside.
-To raise     a callback's exceptions are reported and lost. But ctypes drops what the function returned after it has made a C
-             int of it, so an int whose death calls it (by a slot, once more) can raise then: `raising`.
-Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does without.
-             Near the recursion limit, or under a signal handler that raises, our function may be cut short.
+Why so       ctypes can do neither. C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. The
+             dropped object may be a capsule or a tensor of ours, whose destructor is a callback. ctypes would enter
+             Python with the exception set, and lose it: the user would see "SystemError: error return without
+             exception set".
+How          No Python code may run with an exception set, nor between putting it aside and putting it back: not even a
+             function's first instruction, where a signal handler may raise. So ctypes calls an iterator, and all its
+             steps are in C:
+             1. Its class says that `__call__` is a property, which is next(): a call asks for the next item and calls it.
+             2. Items are next(pending, function): our function, unless the iterator `pending` has an item. Usually it
+                has none, and nothing else happens.
+             3. `pending` begins with an object whose slot for "next" is a function of the C API that takes the
+                exception away (before 3.12 it only looks at it, and another function takes it). If there is none, it
+                returns null, which is how iterators end; it is asked again later. CPython does not check after a slot,
+                unlike after a call, whether an exception is left, so a slot can be the first to look.
+             4. A map makes a partial of a class from the exception. Called with the argument, that gives an instance,
+                a partial again, which keeps both.
+             5. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class
+                answers by a slot that calls the instance, and that call, partial's own, sets the exception again.
+             6. ctypes drops the instance. Our function runs in its __del__; CPython puts a pending exception aside
+                during any __del__, and reports what is raised inside.
+To raise     A callback's exceptions are reported and lost. But ctypes drops what the function returned after it has
+             made a C int of it, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
+Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does
+             without. Near the recursion limit, or under a signal handler that raises, our function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, PyType_FromSpec, PyCapsule_Destructor
 Read next    dlpack.py
 """
@@ -49,7 +52,7 @@ _kinds: dict[str, Any] = {}  # what is made once, when the first callback is
 
 
 def available() -> bool:
-    """Tell whether this interpreter is one on which the chain was seen to hold: a release build of CPython 3.9 to 3.13."""
+    """Tell whether the chain is known to work on this interpreter: a release build of CPython 3.9 to 3.13."""
     return (
         sys.implementation.name == "cpython"
         and (3, 9) <= sys.version_info[:2] <= (3, 13)
@@ -104,7 +107,8 @@ def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any
             try:
                 return function(*arguments)
             except BaseException as error:
-                # Not kept in a variable: the error's traceback holds this frame, and so would keep it from dying at once.
+                # Not kept in a variable: the error's traceback holds this frame, and so would keep it from dying at
+                # once.
                 return failure(partial(set_error, type(error), error))  # type: ignore[no-any-return]
 
         return immortal(ctypes.CFUNCTYPE(result, *parameters)(served))
@@ -154,10 +158,11 @@ def _pending_since_3_12(served: Any, first: Any) -> Any:
 
 
 def _pending_before_3_12(served: Any, first: Any) -> Any:
-    # PyErr_Occurred tells the exception's type, and takes nothing. It only lends the type, though whoever asks for an item will drop it as his
-    # own; so `put` pays for it. PyErr_Fetch, the second step, writes into three words that all threads share. The check of its result, which
-    # ctypes calls as it does HRESULT's, copies them first thing, and nothing between the two can hand over the GIL: no bytecode, and no
-    # allocation that could start a collection. So: next() over C iterators.
+    # PyErr_Occurred tells the exception's type, and takes nothing. It only lends the type, though whoever asks for an
+    # item will drop it as his own; so `put` pays for it. PyErr_Fetch, the second step, writes into three words that
+    # all threads share. The check of its result, which ctypes calls as it does HRESULT's, copies them first thing,
+    # and nothing between the two can hand over the GIL: no bytecode, and no allocation that could start a collection.
+    # So: next() over C iterators.
     words = (ctypes.c_void_p * 3)()
     copies = map(Struct("3P").unpack, iter(memoryview(words).tobytes, None))
     take = bind(
@@ -166,7 +171,8 @@ def _pending_before_3_12(served: Any, first: Any) -> Any:
     take.argtypes = None  # converting arguments with an exception set could fail for that alone
     taken = map(take, *[repeat(ctypes.byref(words, i * ctypes.sizeof(ctypes.c_void_p))) for i in range(3)])
     put = bind("PyErr_Restore", None, _retained(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
-    # called (type, (type, value, traceback), argument); the first is there for the garbage collector to see, and C gets (put, (...))
+    # called (type, (type, value, traceback), argument); the first is there for the garbage collector to see, and C
+    # gets (put, (...))
     instead = type("Instead", (), {"from_param": partial(next, repeat(ctypes.py_object(put)))})
     call = bind("PyObject_CallObject", ctypes.py_object, instead, ctypes.py_object, ctypes.py_object)
     return map(partial(partial, served, call), first, taken)

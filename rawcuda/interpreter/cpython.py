@@ -2,8 +2,8 @@
 
 What it is   `bind` returns a C API function with private argument types; `reader` and `unpacker` read a C struct at an
              address; `bytes_at` copies bytes.
-What not     Nothing here writes to memory, and nobody else's binding is touched: `ctypes.pythonapi.X` is one object for the
-             whole process, on which other libraries set types, right ones and wrong ones.
+What not     Nothing here writes to memory, and nobody else's binding is touched: `ctypes.pythonapi.X` is one object
+             for the whole process, on which other libraries set types, right ones and wrong ones.
 Source       Python/C API Reference Manual; ctypes, "PyDLL"
 Read next    callback.py, dlpack.py
 """
@@ -60,8 +60,8 @@ def c_string(text: bytes) -> Any:
     return immortal(ctypes.create_string_buffer(text))
 
 
-# An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. No copy is made
-# and nothing is touched until an offset is read; the window is read-only.
+# An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. No copy is
+# made and nothing is touched until an offset is read; the window is read-only.
 def _open_window() -> memoryview | None:
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
@@ -99,7 +99,7 @@ _knows_types = sys.implementation.name == "cpython" and _read_getattro(id(object
 
 
 def has_plain_attributes(kind: type) -> bool:
-    """Tell whether the attributes of a type's objects are looked up as usual: no __getattr__ or __getattribute__ of its own."""
+    """Tell whether attributes of a type's objects are looked up in the usual way: no __getattr__ of its own."""
     return _knows_types and bool(_read_getattro(id(kind))[0] == _generic)
 
 

@@ -1,11 +1,11 @@
 """Read `__array_interface__`, NumPy's protocol: a dict that says where host memory is and how it is laid out.
 
-The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is (address,
-              read-only), or an object with the buffer protocol, or missing: then the exporter itself is such an object.
-              `offset` counts only with a buffer. Strides are bytes; in C order they may be None or missing. The dict owns
-              nothing: whoever reads it must keep the exporter alive.
-Care          The attribute is read once, because it may be computed at each access. AttributeError means "not offered"; any
-              other exception is the exporter's own.
+The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is
+              (address, read-only), or an object with the buffer protocol, or missing: then the exporter itself is
+              such an object. `offset` counts only with a buffer. Strides are bytes; in C order they may be None or
+              missing. The dict owns nothing: whoever reads it must keep the exporter alive.
+Care          The attribute is read once, because it may be computed at each access. AttributeError means "not
+              offered"; any other exception is the exporter's own.
 Source        NumPy, "The array interface protocol", version 3
 Read next     cuda_array_interface.py, which reads the same dict with a stream
 """
@@ -31,9 +31,27 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Meaning = tuple[Ints, Ints, DType, int, int, Any]
 
-__all__ = ["NAME", "check_address", "check_interface", "describe", "meaning_of", "read_layout", "read_pointer"]
+__all__ = [
+    "NAME",
+    "check_address",
+    "check_interface",
+    "describe",
+    "meaning_of",
+    "read_attribute",
+    "read_layout",
+    "read_pointer",
+]
 
 NAME = "array_interface"
+
+
+def read_attribute(exporter: Any, protocol: str) -> Any:
+    """Return the dict that an exporter offers by one of the two protocols, or None; see check_interface."""
+    try:
+        interface = exporter.__array_interface__ if protocol == NAME else exporter.__cuda_array_interface__
+    except AttributeError:
+        return None
+    return check_interface(exporter, interface, protocol)
 
 
 def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
@@ -50,7 +68,8 @@ def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
     return interface
 
 
-# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and from 1.0.
+# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and
+# from 1.0.
 _KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
 _known: dict[bytes, Meaning] = {}
 
@@ -59,25 +78,33 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     """Read and check all of an interface but its data; see read_layout.
 
     stream_of  reads the stream and the version
-    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above high leads
-               out of the address space
+    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above
+               high leads out of the address space
     """
     key = b""
     if type(interface) is dict:
         try:
-            key = dumps((protocol, *map(interface.get, _KEYS)), 2)
+            if len(interface) == 6 and "stream" in interface:  # the usual CUDA dict: 250 ns less than by all keys
+                shape, typestr, version = interface["shape"], interface["typestr"], interface["version"]
+                key = dumps((shape, interface["strides"], typestr, version, interface["stream"]), 2)
+            else:
+                key = dumps((protocol, *map(interface.get, _KEYS)), 2)
             return _known[key]
-        except (KeyError, ValueError):  # new; or something that is no plain number, str, tuple or list
+        except (
+            KeyError,
+            ValueError,
+        ):  # new, or a key is missing; or something that is no plain number, str, tuple or list
             pass
-    shape, strides, dtype = read_layout(interface, protocol)
-    low, high = layout.extent(shape, strides, dtype.itemsize)
+    extents, strides, dtype = read_layout(interface, protocol)
+    low, high = layout.extent(extents, strides, dtype.itemsize)
     stream = None if stream_of is None else stream_of(interface)
     if low == high:
-        made = shape, strides, dtype, 0, 2**64 - 1, stream
+        made = extents, strides, dtype, 0, 2**64 - 1, stream
     else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
         fits = max(-low, high) <= layout.LIMIT
-        made = shape, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
+        made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
+    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are
+    # entered
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
         if len(_known) >= 1000:  # what comes from outside must not grow without limit
@@ -191,11 +218,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     kind     the class to make, with Description's arguments
     raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
     """
-    try:
-        interface = exporter.__array_interface__
-    except AttributeError:
-        return None
-    interface = check_interface(exporter, interface, NAME)
+    interface = read_attribute(exporter, NAME)
     if interface is None:
         return None
     meaning = meaning_of(interface, NAME, _check_version)

@@ -1,11 +1,12 @@
 """Read Python's own protocol for memory: bytes, bytearray, array.array, mmap, memoryview, ctypes, NumPy.
 
-The protocol  an exporter fills a Py_buffer (address, shape, byte strides, format, read-only, suboffsets) and keeps the memory
-              where it is until the buffer is released: a bytearray refuses to grow meanwhile. `buf` is the first element,
-              not the lowest address.
+The protocol  an exporter fills a Py_buffer (address, shape, byte strides, format, read-only, suboffsets) and keeps
+              the memory where it is until the buffer is released: a bytearray refuses to grow meanwhile. `buf` is the
+              first element, not the lowest address.
 How           memoryview(obj) asks with FULL_RO, and releases when it is freed: the Description holds it. A memoryview
               does not tell the address, so that is read from its C struct.
-What not      Host memory only, no driver. Suboffsets (an array of pointers to rows) are no strided memory and are refused.
+What not      Host memory only, no driver. Suboffsets (an array of pointers to rows) are no strided memory and are
+              refused.
 Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
 Read next     array_interface.py
 """
@@ -59,7 +60,10 @@ _PLACES = place(HOST, False, NAME), place(HOST, True, NAME)
 
 
 class Held:
-    """A buffer that is held: the owner of a view by this protocol. `obj` is the exporter; the buffer cannot be released early."""
+    """A buffer that is held: the owner of a view by this protocol. `obj` is the exporter.
+
+    The buffer cannot be released early.
+    """
 
     __slots__ = ("_view",)
 
@@ -84,8 +88,8 @@ def _call_address(view: memoryview) -> int:
     return found
 
 
-# A memoryview has a Py_buffer inside, and its `buf` is the address. Reading it there saves 1,100 ns of 1,300 against asking for
-# a buffer of our own. A self-check on memoryviews of our own finds its offset; where it finds none, we ask.
+# A memoryview has a Py_buffer inside, and its `buf` is the address. Reading it there saves 1,100 ns of 1,300 against
+# asking for a buffer of our own. A self-check on memoryviews of our own finds its offset; where it finds none, we ask.
 def _find_offset() -> int:
     probe = ctypes.create_string_buffer(32)
     address = ctypes.addressof(probe)

@@ -1,11 +1,13 @@
 """Which protocols an exporter is read by, in which order, and what its refusals mean.
 
 What it is   `readers`, the table that everything that is viewed goes through, and `learn`, which fills it.
-The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError means "not by
-             this protocol", and the next one is tried; any other exception is the exporter's own and is raised.
-Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers to try. Of
-             a type whose objects cannot have attributes of their own, only what the type offers is tried. All other
-             objects are asked for each protocol in turn, so that what is added to a class or an object later counts.
+The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError
+             means "not by this protocol", and the next one is tried; any other exception is the exporter's own and is
+             raised.
+Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers
+             to try. Of a type whose objects cannot have attributes of their own, only what the type offers is tried.
+             All other objects are asked for each protocol in turn, so that what is added to a class or an object
+             later counts.
 Read next    arrays/strided.py
 """
 
@@ -38,8 +40,8 @@ PROTOCOLS = {
     "buffer": "",
 }
 _UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors, or when it is named
-# protocol, or None where all are tried -> id of a type -> what reads its objects. Nothing here keeps a type alive: when one is
-# freed, `_types` removes its entries, before its id can be another type's.
+# protocol, or None where all are tried -> id of a type -> what reads its objects. Nothing here keeps a type alive:
+# when one is freed, `_types` removes its entries, before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
 _MOST = 500  # types in a table: a program may make classes without end
@@ -59,7 +61,8 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
         read = readers[protocol][id(type(exporter))]
     except (KeyError, TypeError):
         read = learn(exporter, protocol)
-    return read(exporter, kind, stream)
+    made: Any = read(exporter, kind, stream)
+    return made  # type: ignore[no-any-return]
 
 
 def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Reader:
@@ -95,16 +98,27 @@ def _cuda_side() -> Any:
 
 def _room(name: str) -> Any:
     """Return the module that reads a protocol; each is imported when the first type needs it."""
+    room: Any
     if name == "dlpack_c_exchange":
-        from . import dlpack_c_exchange as room
+        from . import dlpack_c_exchange
+
+        room = dlpack_c_exchange
     elif name == "dlpack":
-        from . import dlpack as room
+        from . import dlpack
+
+        room = dlpack
     elif name == "cuda_array_interface":
-        from . import cuda_array_interface as room
+        from . import cuda_array_interface
+
+        room = cuda_array_interface
     elif name == "array_interface":
-        from . import array_interface as room
+        from . import array_interface
+
+        room = array_interface
     else:
-        from . import buffer as room
+        from . import buffer
+
+        room = buffer
     return room
 
 
@@ -170,7 +184,7 @@ def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Re
 
 
 def _not_last(read: Reader) -> Reader:
-    """Return a reader whose ValueError lets the next protocol be tried: NumPy says so that a buffer cannot have a dtype."""
+    """Return a reader whose ValueError means "not by this protocol": NumPy raises it for datetimes."""
 
     def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
         try:
@@ -200,7 +214,7 @@ def _of_module(module: str, name: str) -> Any:
 
 
 def _checked(read: Reader) -> Reader:
-    """Return a reader for torch's tensors and their subclasses: no protocol of theirs checks all that must be checked."""
+    """Return a reader for torch's tensors that first checks what no protocol of theirs checks."""
 
     check_torch = _room("dlpack_c_exchange").check_torch
 

@@ -1,10 +1,11 @@
 """Read `__cuda_array_interface__`: Numba's protocol for device memory, the array interface's dict with a stream.
 
-The protocol  shape, typestr, data (address, read-only) and version are required; strides, descr, mask and, since version 3,
-              stream are optional. The address is valid on a device; the dict does not say on which one, so
+The protocol  shape, typestr, data (address, read-only) and version are required; strides, descr, mask and, since
+              version 3, stream are optional. The address is valid on a device; the dict does not say on which one, so
               gpu/cuda_side.py asks the driver. It is 0 where there are no elements, and then the driver is not asked.
-The stream    absent or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a handle; 0 is
-              forbidden, since it could mean either. Before version 3 nothing is said, though work may be pending.
+The stream    absent or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a
+              handle; 0 is forbidden, since it could mean either. Before version 3 nothing is said, though work may be
+              pending.
 What not      No driver is loaded here; the Description's device is None until the driver was asked.
 Source        Numba-CUDA, "CUDA Array Interface (Version 3)"
 Read next     dlpack.py
@@ -34,8 +35,8 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     """Describe what `__cuda_array_interface__` says, or return None where it is not offered.
 
     kind     the class to make
-    returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows), and whose device is
-             None; cuda_side.settle() settles both
+    returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows), and whose
+             device is None; cuda_side.settle() settles both
     raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
     """
     try:
@@ -57,7 +58,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         address, readonly = read_pointer(data, NAME)
     if not low <= address <= high:
         check_address(read_pointer(data, NAME)[0], meaning, NAME)
-    made = _new(kind if pending is None else kind._streamed)
+    made: Description = _new(kind if pending is None else kind._streamed)
     made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending
     return made

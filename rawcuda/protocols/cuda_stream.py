@@ -1,8 +1,9 @@
 """Read a stream of another library: `__cuda_stream__`, and the attributes of those that are older than it.
 
-The protocol  a method without arguments that returns (version, handle). The version is 0, the handle a cudaStream_t as an
-              int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object alive while it
-              uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the attribute.
+The protocol  a method without arguments that returns (version, handle). The version is 0, the handle a cudaStream_t
+              as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object
+              alive while it uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the
+              attribute.
 What not      integers from outside are stream.py's `handle_of`, which calls this for anything else.
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["handle_from"]
 
 _LEGACY = 1
-# Streams that came before the protocol: PyTorch < 2.9 and Warp; CuPy < 14; PyCUDA and Numba. An attribute called "handle"
-# means anything on anything, so these count only on a class that calls itself a stream.
+# Streams that came before the protocol: PyTorch < 2.9 and Warp; CuPy < 14; PyCUDA and Numba. An attribute called
+# "handle" means anything on anything, so these count only on a class that calls itself a stream.
 _OLDER = ("cuda_stream", "ptr", "handle")
 
 

@@ -66,13 +66,15 @@ def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) ->
 class Description:
     """A region of strided memory.
 
-    ptr      address of the first element (not the lowest address where a stride is negative); 0 if there are no elements
+    ptr      address of the first element (not the lowest address where a stride is negative); 0 if there are no
+             elements
     shape    a tuple of extents
     strides  bytes from one element to the next in each dimension, a tuple of the same length
     dtype    the DType
     _place   the Place: device, read-only, protocol
     _owner   what keeps the memory alive
-    stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is pending
+    stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is
+             pending
     """
 
     __slots__ = ("ptr", "shape", "strides", "dtype", "_place", "_owner", "stream")
@@ -93,7 +95,7 @@ class Description:
         self._place, self._owner, self.stream = place, owner, stream
 
     @property
-    def owner(self) -> object:
+    def owner(self) -> Any:
         """Return what keeps the memory alive."""
         return self._owner
 

@@ -1,14 +1,16 @@
 """Read DLPack at Python's level: `__dlpack_device__`, `__dlpack__`, and the capsule that comes.
 
-The protocol  Ask for the device; ask for a capsule, with the newest version that we read and, for CUDA memory only, the stream
-              that will use it; go by the capsule's name, not by what was asked.
-Ownership     A capsule that we fetched belongs to its view alone: its own destructor frees the tensor when the last view
-              goes. If anything else could hold the capsule, it is consumed, as is one that the user handed to us.
-Negotiation   An exporter older than a keyword raises TypeError: it is asked again without the version, the stream kept. One
-              that refuses (BufferError) is asked once for the older kind. If that fails, the first error is raised.
-Read-only     A legacy capsule cannot say. Then the exporter's own array interface is asked about the same address; if it has
-              none, the view is read-only, since immutable arrays (JAX's) come in such capsules.
-Source        array API standard, `__dlpack__`, `__dlpack_device__`, `from_dlpack`; "Python Specification for DLPack"; dlpack.h
+The protocol  Ask for the device; ask for a capsule, with the newest version that we read and, for CUDA memory only,
+              the stream that will use it; go by the capsule's name, not by what was asked.
+Ownership     A capsule that we fetched belongs to its view alone: its own destructor frees the tensor when the last
+              view goes. If anything else could hold the capsule, it is consumed, as is one that the user handed to us.
+Negotiation   An exporter older than a keyword raises TypeError: it is asked again without the version, the stream
+              kept. One that refuses (BufferError) is asked once for the older kind. If that fails, the first error is
+              raised.
+Read-only     A legacy capsule cannot say. Then the exporter's own array interface is asked about the same address; if
+              it has none, the view is read-only, since immutable arrays (JAX's) come in such capsules.
+Source        array API standard, `__dlpack__`, `__dlpack_device__`, `from_dlpack`; "Python Specification for DLPack";
+              dlpack.h
 Read next     tensor.py
 """
 
@@ -18,7 +20,7 @@ from operator import index
 from sys import getrefcount
 
 from .. import tracing
-from ..dlpack import VERSION, consume, identify, is_capsule, names, pointers, taking
+from ..dlpack import VERSION, Capsule, consume, identify, is_capsule, names, pointers, taking
 from ..doors import gpu
 from ..errors import ProtocolError, refusal
 from ..interpreter.cpython import has_plain_attributes, window
@@ -70,19 +72,20 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
 def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
     """Return a reader for the arrays of a type whose `__dlpack__` and `__dlpack_device__` are C functions; else None.
 
-    NumPy's arrays and subclasses are of this kind. Their C code makes a new capsule at each call, always of the same name, and
-    calls memory in the host what it puts into the capsule as such; so the device need not be asked. What an object or
-    a class was given since is still honoured: `otherwise` reads it. Measured on 3.11: 400 ns of 1,250 are saved.
+    NumPy's arrays and subclasses are of this kind. Such a type says of its device what it puts into the capsule, so
+    the device need not be asked. What an object or a class was given since is still honoured: `otherwise` reads it.
+    Measured on 3.11: 300 ns of 1,250 are saved.
 
     array      one of them, which is exported for a trial
     otherwise  the reader for arrays that DLPack cannot say, and for those elsewhere
     """
-    ask, say = getattr(type_, "__dlpack__", None), getattr(type_, "__dlpack_device__", None)
-    if not type(ask) is type(say) is _METHOD or not has_plain_attributes(type_):
+    ask: Any = getattr(type_, "__dlpack__", None)
+    say = getattr(type_, "__dlpack_device__", None)
+    if {type(ask), type(say)} != {_METHOD} or not has_plain_attributes(type_):
         return None
     try:
-        trial = ask(array, max_version=VERSION)  # type: ignore[misc]
-        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:  # type: ignore[misc]
+        trial = ask(array, max_version=VERSION)
+        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:
             return None
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
@@ -100,10 +103,10 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
         try:
             capsule = ask(array, max_version=VERSION)
             here = hash(capsule)
-            if names[here] != name or listeners:
+            if type(capsule) is not Capsule or names[here] != name or getrefcount(capsule) > _ALONE or listeners:
                 return otherwise(array, kind, stream)  # type: ignore[no-any-return]
-            # describe_tensor() does what follows, for every tensor; here is its way through, written out for one that looks
-            # like an earlier one. That saves 170 ns of 1,040.
+            # describe_tensor() does what follows, for every tensor; here is its way through, written out for one that
+            # looks like an earlier one. That saves 170 ns of 1,040.
             address = pointers[here]
             major, flags, data, what, shape, strides, offset = read_versioned(window, address)
             try:
@@ -118,7 +121,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
                 pass
             made = describe_tensor(kind, BY_CAPSULE, capsule, address)
             if made._place.is_host:
-                return made  # type: ignore[no-any-return]
+                return made
         except BufferError:
             pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
@@ -230,7 +233,7 @@ def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: Any) 
 
 
 def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]) -> Any:
-    """Ask without a version after an exception: what an exporter does not understand is left out, but not the stream."""
+    """Ask again without a version, after an exception. The stream is never left out."""
     if isinstance(first, ProtocolError):
         raise first
     try:

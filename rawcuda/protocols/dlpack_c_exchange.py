@@ -1,12 +1,12 @@
 """Read DLPack by a type's table of C functions, without a capsule: `__dlpack_c_exchange_api__`.
 
-The protocol  An attribute of the type, a capsule named "dlpack_exchange_api" with the table's address; header version 1.2 called it
-              `__c_dlpack_exchange_api__`, and accepted an int. The table is for objects of exactly that type. Its functions
-              are called with the GIL held, return 0 or -1 with an exception set, and synchronise nothing: the caller also
-              asks for the stream that is at work.
-For whom      If no protocol is named, only torch's own tensors are read so, which is four times as fast as their `__dlpack__`.
-              The table checks nothing, so what `Tensor.__dlpack__` refuses, and what it forgets to refuse (the negative bit),
-              is checked here.
+The protocol  An attribute of the type, a capsule named "dlpack_exchange_api" with the table's address; header version
+              1.2 called it `__c_dlpack_exchange_api__`, and accepted an int. The table is for objects of exactly that
+              type. Its functions are called with the GIL held, return 0 or -1 with an exception set, and synchronise
+              nothing: the caller also asks for the stream that is at work.
+For whom      If no protocol is named, only torch's own tensors are read so, which is four times as fast as their
+              `__dlpack__`. The table checks nothing, so what `Tensor.__dlpack__` refuses, and what it forgets to
+              refuse (the negative bit), is checked here.
 Source        dlpack.h 1.3, struct DLPackExchangeAPI; array API standard (draft), `__dlpack_c_exchange_api__`
 Read next     strided.py
 """
@@ -43,7 +43,7 @@ _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctyp
 
 
 class Table:
-    """A type's functions: `own` fills in a managed tensor's address, `borrow` a DLTensor, `stream` the stream at work."""
+    """A type's functions: `own` gives a managed tensor's address, `borrow` a DLTensor, `stream` the one at work."""
 
     __slots__ = ("own", "borrow", "stream", "capsule")
 
@@ -68,8 +68,8 @@ def table_of(kind: type) -> Table | None:
     """
     offered: Any = None
     for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
-        # A subclass may mean anything by its memory, so the attribute is to be the type's own; but torch's Parameter has
-        # Tensor's, and is a Tensor to the letter.
+        # A subclass may mean anything by its memory, so the attribute is to be the type's own; but torch's Parameter
+        # has Tensor's, and is a Tensor to the letter.
         if offered is None and (name in kind.__dict__ or is_torch(kind)):
             offered = getattr(kind, name, None)
     if offered is None:
@@ -151,7 +151,8 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
 
     kind     the class to make
     returns  a Description whose stream is the handle of the stream at work, for CUDA memory
-    raises   ProtocolError            a field that no view can have; a torch tensor whose memory is not what its elements are
+    raises   ProtocolError            a field that no view can have; a torch tensor whose memory is not what its
+             elements are
              RuntimeError and others  the exporter's own
     """
     type_ = type(exporter)
@@ -216,9 +217,10 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
 def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
     """Describe a torch tensor by the call that gives nothing away.
 
-    Its shape and strides are the tensor's own and are copied at once. The memory is the storage's, which the view holds. The
-    tensor may get another storage (`tensor.data = ...`) in another thread while it is read here. So the storage is fetched
-    after the tensor was read, and must contain all of its elements; if it does not, all is done again.
+    Its shape and strides are the tensor's own and are copied at once. The memory is the storage's, which the view
+    holds. The tensor may get another storage (`tensor.data = ...`) in another thread while it is read here. So the
+    storage is fetched after the tensor was read, and must contain all of its elements; if it does not, all is done
+    again.
     """
     address, struct = spare = _struct()
     for _ in range(100):

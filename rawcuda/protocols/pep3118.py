@@ -1,10 +1,12 @@
 """Read the format strings of the buffer protocol.
 
-The language  struct's letters, and more: Z before a float makes it complex; T{...} a structure whose fields may be named
-              `:so:`; (2,3) before an item a sub-array. @ = < > ! ^ set byte order, sizes and alignment, and may change
-              midway: NumPy writes "T{i:a:=d:b:}" for a packed structure.
-What counts   the buffer's itemsize. A format that does not add up to it (older ctypes) names nothing: the bytes stay, opaque.
-Source        PEP 3118, "Additions to the struct string-syntax"; struct, "Format Strings"; numpy/_core/_internal.py's grammar
+The language  struct's letters, and more: Z before a float makes it complex; T{...} a structure whose fields may be
+              named `:so:`; (2,3) before an item a sub-array. @ = < > ! ^ set byte order, sizes and alignment, and may
+              change midway: NumPy writes "T{i:a:=d:b:}" for a packed structure.
+What counts   the buffer's itemsize. A format that does not add up to it (older ctypes) names nothing: the bytes stay,
+              opaque.
+Source        PEP 3118, "Additions to the struct string-syntax"; struct, "Format Strings"; numpy/_core/_internal.py's
+              grammar
 Read next     buffer.py
 """
 
@@ -105,7 +107,10 @@ def _single(item: _Item, format: str, itemsize: int) -> DType:
 
 
 class _Item:
-    """One item of a format: a DType, a typestr or the fields of a structure; its sub-array's shape; name, size, alignment."""
+    """One item of a format: a DType, a typestr or the fields of a structure; its sub-array's shape.
+
+    Name, size, alignment.
+    """
 
     __slots__ = ("kind", "shape", "size", "align", "swapped", "name")
 

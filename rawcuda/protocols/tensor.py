@@ -2,9 +2,10 @@
 
 What it is   `describe_tensor`, which every DLPack tensor goes through: those in capsules, those that a C exchange table
              gives, and those that our own exchange table receives.
-How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is checked
-             once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and flags, as bytes), then
-             by shape and strides, as bytes. A tensor that was seen before costs two reads and two look-ups.
+How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is
+             checked once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and
+             flags, as bytes), then by shape and strides, as bytes. A tensor that was seen before costs two reads and
+             two look-ups.
 What not     Nothing here knows capsules, or who asked for the tensor.
 Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
 Read next    dlpack.py
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0: there are none
     Layout = tuple[Ints, Ints, DType, Place, int]
-    Kind = tuple[int, Any, Any, dict[Any, Layout], Callable[[Any], Layout]]
+    # apart, together, known, work_out, separately: see _meet()
+    Kind = tuple[int, Any, dict[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = dict[Any, Kind]
 
 __all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
@@ -118,8 +120,8 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
 def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     """Check the fields that are no sizes, and enter what they mean.
 
-    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that were
-              seen; what works a new layout out; what reads shape and strides each for itself
+    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that
+              were seen; what works a new layout out; what reads shape and strides each for itself
     raises    ProtocolError   what no view can have
     """
     type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)
@@ -142,7 +144,7 @@ def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
-    together = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
+    together: Any = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
     apart = 8 * ndim if where.is_host else -1  # (so that reader_in_c() need not ask where the memory is)
     made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made

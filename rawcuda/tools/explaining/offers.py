@@ -27,7 +27,7 @@ from ...errors import worded
 from ...interpreter.cpython import bind
 from ...protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ...protocols.description import Description
-from ...protocols.dlpack import describe_tensor
+from ...protocols.tensor import BY_CAPSULE, LEGACY, describe_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +189,8 @@ def _tensor(finding: Finding, capsule: Any) -> None:
                 return
             if numbers:
                 finding.lines.append(f"  {name} at {said[name]:#x}: {numbers} {unit}")
-    finding.read(lambda: describe_tensor(address, versioned, None))
+    flags = None if versioned else LEGACY
+    finding.read(lambda: describe_tensor(Description, BY_CAPSULE, None, address, flags))
 
 
 def _dlpack(obj: Any, finding: Finding) -> bool:
