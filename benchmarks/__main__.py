@@ -4,7 +4,7 @@
     python3 -m benchmarks launch numpy                          the rows whose family or label contains both words
     python3 -m benchmarks --rounds 5                            quicker and less exact
     python3 -m benchmarks --draw A.json B.json --to speed.svg   draw results again
-    python3 -m benchmarks --table A.json B.json                 write the tables of docs/performance.md
+    python3 -m benchmarks --table A.json B.json                 replace the tables of docs/performance.md
 
 It runs in the environment of this interpreter, which needs cuda.core. It builds a driver whose functions return at
 once, so that no GPU takes part. It never fails because of a time.
@@ -27,6 +27,7 @@ from typing import Any
 from . import matrix, picture, report, stub
 
 HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "performance.md"
 FOLDER = HERE.parent / "build" / "benchmarks"
 INSTALL = 'python3 -m pip install "cuda-core==1.2.*" "cuda-bindings==13.*" numpy ml_dtypes jax torch'
 NAMED = ("cuda-core", "cuda-bindings", "numpy", "ml_dtypes", "jax", "torch")
@@ -74,7 +75,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25, help="how often each row is timed (25)")
     parser.add_argument("--batch", type=float, default=1.0, metavar="MS", help="how long each time is (1 ms)")
     parser.add_argument("--draw", nargs="+", type=Path, metavar="JSON", help="draw results, and measure nothing")
-    parser.add_argument("--table", nargs="+", type=Path, metavar="JSON", help="write tables, and measure nothing")
+    parser.add_argument(
+        "--table", nargs="+", type=Path, metavar="JSON", help="replace the tables of the page, and measure nothing"
+    )
     parser.add_argument("--to", type=Path, default=FOLDER / "matrix.svg", help="where --draw writes")
     options = parser.parse_args()
     given = [json.loads(path.read_text()) for path in options.draw or options.table or ()]
@@ -82,7 +85,8 @@ def main() -> None:
         options.to.write_text(picture.draw(given))
         print(options.to)
     elif options.table:
-        print("\n".join(report.tables(given)))
+        PAGE.write_text(report.with_tables(PAGE.read_text("utf-8"), given), "utf-8")
+        print(PAGE)
     else:
         if not is_installed("cuda.core"):
             print(f"cuda.core is not installed, so most rows have no limit. To compare with it:\n    {INSTALL}\n")

@@ -6,9 +6,9 @@
     python3 benchmarks/emulator.py --unchecked        without the memory checker
     python3 benchmarks/emulator.py --json             lines for a program
 
-The unit is thread-instructions a second: PTX instructions, each counted once for every thread that executes it. One run is
-traced to count them. numba's simulator has no instructions, so it is compared by the time for the same work. Each number
-is the best of some runs, in processor time, because other programs may be running.
+The unit is thread-instructions a second: PTX instructions, each counted once for every thread that executes it. One run
+is traced to count them. numba's simulator has no instructions, so it is compared by the time for the same work. Each
+number is the best of some runs, in processor time, because other programs may be running.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ print((time.process_time() - started) * part)
 
 
 def simulated(name: str) -> float | None:
-    """Time the simulator in a process of its own; None without numba. Where all blocks do the same, it runs some of them."""
+    """Time the simulator in a process of its own; None without numba. Of blocks that all do the same, it runs some."""
     grid, block, arguments = WORK[name]
     part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
     done = subprocess.run(
@@ -338,9 +338,8 @@ def print_rows(rows: list[dict[str, Any]], rest: dict[str, float], as_json: bool
         line = f"{row['kernel']:12}{row['threads']:>9}{row['instructions']:>14}{seconds * 1e3:>9.1f}"
         print(f"{line}{row['a_second'] / 1e6:>12.1f}{row['goal'] / 1e6:>7.0f}{beside}")
     block, entry = rest["smallest_launch_us"], rest["entry_us"]
-    print(
-        f"a kernel loads in {rest['load_ms']:.1f} ms; one block of 256 threads takes {block:.0f} us; an entry point {entry:.1f} us\n"
-    )
+    load = f"a kernel loads in {rest['load_ms']:.1f} ms"
+    print(f"{load}; one block of 256 threads takes {block:.0f} us; an entry point {entry:.1f} us\n")
 
 
 if __name__ == "__main__":

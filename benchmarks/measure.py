@@ -22,6 +22,7 @@ from typing import Any
 from . import matrix, things
 
 LIBRARIES = {"np": "numpy", "torch": "torch", "jax": "jax"}
+WARM = 5  # runs before each batch, in which an expression works out again what other rows have invalidated
 UPPER = re.compile(r"(?<![.\w])[A-Z][A-Z0-9_]*\b")
 
 
@@ -48,11 +49,13 @@ class Timed:
         """Run each statement, and find how often it fits into a batch; raises what our expression raises."""
         for part in list(self.timers):
             try:
-                self.once(part, 20, context)
-                loops = 1
-                while (took := self.once(part, loops, context)) * loops < batch_ns / 4 and loops < 10**6:
-                    loops *= 2
-                self.loops[part] = max(1, int(batch_ns / max(took, 1)))
+                took = self.once(part, 20, context)
+                for _ in range(
+                    4
+                ):  # the least of some: an interruption must not leave a row with batches that are too short
+                    loops = min(max(1, int(batch_ns / 4 / took)), 10**6)
+                    took = min(took, self.once(part, loops, context))
+                self.loops[part] = max(1, int(batch_ns / took))
             except Exception as error:
                 if part == "ours":
                     raise
@@ -62,9 +65,12 @@ class Timed:
     def once(self, part: str, loops: int, context: Context) -> float:
         """Return the nanoseconds of one run of a statement, over a number of runs."""
         timer = self.timers[part]
+        warm = min(loops, WARM)
         if part == "ours" and not self.row.context:
             with context:
+                timer.timeit(warm)
                 return timer.timeit(loops) / loops * 1e9
+        timer.timeit(warm)
         return timer.timeit(loops) / loops * 1e9
 
     def round(self, context: Context) -> None:

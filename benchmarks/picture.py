@@ -1,4 +1,4 @@
-"""Draw the matrix as one SVG: a dot for each row, at its share of its limit on a logarithmic axis, in a lane per family."""
+"""Draw the matrix as one SVG: a lane for each family, and in it a dot for each row, at its share of its limit."""
 
 from __future__ import annotations
 
@@ -30,17 +30,13 @@ def draw(results: list[dict[str, Any]]) -> str:
     lane = max(LINE, 22 * len(results) + 8)
     height = TOP + lane * len(families) + 46
     pythons = ", ".join("Python " + result["python"] for result in results)
+    date = results[0]["date"]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f"<title>The cost of each row as a share of its limit, {pythons}</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#fcfcfa"/>',
         text(16, 28, "What each operation costs, as a share of what its rule allows", 17),
-        text(
-            16,
-            48,
-            f"A dot is one kind of call. Left of the line: within the rule. {pythons}; {results[0]['date']}.",
-            12,
-        ),
+        text(16, 48, f"A dot is one kind of call; left of the line it is within its rule. {pythons}; {date}."),
     ]
     bottom = TOP + lane * len(families)
     shares = [2.0**power for power in range(round(math.log2(LOW)), round(math.log2(HIGH)) + 1)]
@@ -58,11 +54,11 @@ def draw(results: list[dict[str, Any]]) -> str:
         for which, result in enumerate(results):
             middle = top + lane * (which + 0.5) / len(results)
             rows = [row for row in result["rows"] if row["family"] == family and drawn(row)]
-            parts += dots(rows, middle, lane / len(results) / 2 - 5, result["python"])
+            if not rows:
+                parts.append(text(WIDTH - 12, middle + 4, "not measured", 11, "end", "#5b6475"))
+                continue
+            parts += dots(rows, middle, lane / len(results) / 2 - 5) + worst_label(rows, middle)
             above = sum(share_of(row) > 1 for row in rows)
-            worst = max(rows, key=share_of, default=None)
-            if worst and above and x_of(share_of(worst)) < WIDTH - RIGHT - 120:
-                parts.append(text(x_of(share_of(worst)) + 8, middle + 3, worst["label"], 10, "start", COLOURS["above"]))
             words = f"{above} of {len(rows)} above" if above else f"all {len(rows)} within"
             parts.append(text(WIDTH - 12, middle + 4, words, 11, "end", COLOURS["above" if above else "met"]))
     parts += [
@@ -89,26 +85,32 @@ def legend(results: list[dict[str, Any]]) -> str:
     return "In each lane, from the top: " + ", ".join("Python " + result["python"] for result in results) + "."
 
 
-def dots(rows: list[dict[str, Any]], middle: float, room: float, python: str) -> list[str]:
-    """Draw rows as dots, each moved up or down from the middle of its line as far as those left of it need."""
-    parts, placed = [], []
+def dots(rows: list[dict[str, Any]], middle: float, room: float) -> list[str]:
+    """Draw rows as dots. Each is moved up or down as far as the dots on its left require."""
+    parts: list[str] = []
+    placed: list[tuple[float, float]] = []
+    steps = range(int(max(room, 0) / 3.5) + 1)
+    offsets = sorted((step * 3.5 * sign for step in steps for sign in (1, -1)), key=abs)
     for row in sorted(rows, key=share_of):
-        x, share = x_of(share_of(row)), share_of(row)
-        offsets = sorted(
-            (step * 3.5 * sign for step in range(int(max(room, 0) / 3.5) + 1) for sign in (1, -1)), key=abs
-        )
+        x = x_of(share_of(row))
         near = [at for at in placed if x - at[0] < 7]
-        y = max(
-            offsets,
-            key=lambda offset: (min((math.hypot(x - a, offset - b) for a, b in near), default=99) >= 6, -abs(offset)),
-        )
-        placed.append((x, y))
-        colour = COLOURS["above" if share > 1 else "met"]
-        what = f"{row['family']}: {row['label']}: " + (
-            f"{row['ns']:,.0f} ns, {share:.2f} of its limit (Python {python})"
-            if "ns" in row
-            else f"fails: {row['failed']}"
-        )
-        circle = f'<circle cx="{x:.1f}" cy="{middle + y:.1f}" r="3.4" fill="{colour}" fill-opacity="0.75">'
-        parts.append(f"{circle}<title>{escape(what)}</title></circle>")
-    return parts
+        free = (y for y in offsets if all(math.hypot(x - a, y - b) >= 6 for a, b in near))
+        placed.append((x, next(free, 0.0)))
+        cost = f"{row['ns']:,.0f} ns, {row['share']:.2f} of its limit" if "ns" in row else "fails"
+        circle = f'<circle cx="{x:.1f}" cy="{middle + placed[-1][1]:.1f}" r="3.4" fill="{colour_of(row)}">'
+        parts.append(f"{circle}<title>{escape(row['label'])}: {cost}</title></circle>")
+    return ['<g fill-opacity="0.75">', *parts, "</g>"]
+
+
+def colour_of(row: dict[str, Any]) -> str:
+    """Return the colour of a row."""
+    return COLOURS["above" if share_of(row) > 1 else "met"]
+
+
+def worst_label(rows: list[dict[str, Any]], middle: float) -> list[str]:
+    """Write the label of the worst row beside its dot, where it is above its rule and there is room for the words."""
+    worst = max(rows, key=share_of)
+    x = x_of(share_of(worst)) + 8
+    if share_of(worst) <= 1 or x + 6 * len(worst["label"]) > WIDTH - RIGHT + 10:
+        return []
+    return [text(x, middle + 3, worst["label"], 10, "start", COLOURS["above"])]

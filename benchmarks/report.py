@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Result = dict[str, Any]
-WORST = 60  # how many rows the page names
+WORST = 50  # how many rows the page names
 
 
 def is_above(row: dict[str, Any]) -> bool:
@@ -88,6 +88,15 @@ def tables(results: list[Result]) -> list[str]:
     if len(worst) > WORST:
         lines += ["", f"The {len(worst) - WORST} rows that are nearest to their limits are not listed."]
     return lines
+
+
+def with_tables(page: str, results: list[Result]) -> str:
+    """Return the page with new tables in the place of its own."""
+    before, begin, rest = page.partition("<!-- measured -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not begin or not end:
+        raise ValueError("the page has no place for tables: <!-- measured --> and <!-- end -->")
+    return before + begin + "\n".join(tables(results)) + "\n" + end + after
 
 
 def cell(row: dict[str, Any] | None) -> str:

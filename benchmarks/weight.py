@@ -1,7 +1,7 @@
 """Weigh the package: python3 -m benchmarks.weight prints the time of its import, its memory, and the size of its files.
 
-Each import runs in a process of its own that finds compiled modules, in an order that changes from round to round. Peers
-are those that are installed in the environment of this interpreter.
+Each import runs in a process of its own that finds compiled modules, in an order that changes from round to round. The
+time is processor time, since other programs may be running. Peers are those that are installed beside this interpreter.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ WHEEL_KB = 800
 PROBE = """
 import sys, time
 before = len(sys.modules)
-begun = time.perf_counter()
+begun = time.process_time()
 {}
-took = time.perf_counter() - begun
+took = time.process_time() - begun
 peak = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')] or [0]
 print(took * 1e3, len(sys.modules) - before, int(peak[0]) / 1024)
 """
 
 
 def once(statement: str, cache: str) -> list[float]:
-    """Import in a process of its own; return milliseconds, how many modules came, and the most MiB of memory."""
+    """Import in a process of its own; return milliseconds of processor time, modules, and the most MiB of memory."""
     env = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONPYCACHEPREFIX": cache}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", PROBE.format(statement)]

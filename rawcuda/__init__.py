@@ -26,7 +26,7 @@ _HOMES = {
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
     "view": "arrays.strided",
-    "copy": "arrays.strided",
+    "copy": "arrays.making",
     "StridedView": "arrays.strided",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .arrays.strided import StridedView as StridedView
-    from .arrays.strided import copy as copy
+    from .arrays.making import copy as copy
     from .arrays.strided import view as view
     from .driver import Driver
     from .driver import use as use
@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .tools.explaining import explain as explain
     from .library import Library
+    from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 
     cu: Driver

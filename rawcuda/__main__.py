@@ -1,19 +1,15 @@
 """The command line: `python3 -m` and the package's name.
 
-What it is   it finds the command, runs it, and turns what it raises into an exit status: 0 done, 1 failed, 2 a wrong command
-             line, 130 stopped by Ctrl-C, 141 nobody reads the output any more.
-What not     the commands themselves: one module each in commands/.
-Read next    commands/console.py
+What it is   it finds the command, runs it, and turns an exception into an exit status: 0 success, 1 failure, 2 a wrong
+             command line, 130 interrupted by Ctrl-C, 141 the reader of the output closed it.
+What not     the commands themselves: each is a module in tools/commands/.
+Read next    tools/commands/console.py
 """
 
 from __future__ import annotations
 
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["main"]
 
@@ -29,17 +25,17 @@ _COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    for stream in (sys.stdout, sys.stderr):  # a device's name or a path must not stop us
+    for stream in (sys.stdout, sys.stderr):  # a device's name or a path may hold any character
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _dispatch(words)
-        print(end="", flush=True)  # a broken pipe shows here, not after we have gone
+        print(end="", flush=True)  # so that a broken pipe is noticed here, not at exit
         return status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit: let that go nowhere.
+        # The interpreter flushes stdout once more at exit; that must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except SystemExit as leaving:  # argparse, after --help
@@ -63,7 +59,7 @@ def _dispatch(words: list[str]) -> int:
         listed = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
         print(
             f"usage: {PROGRAM} COMMAND ...\n\nThe CUDA driver from plain Python.\n\n{listed}\n\n"
-            f"  COMMAND --help tells more; --version tells which this is"
+            f"  COMMAND --help tells more; --version prints the version"
         )
         return 0
     if first in ("-V", "--version"):
@@ -71,11 +67,11 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"{PACKAGE} {__version__}")
         return 0
-    raise Refusal(f"{first!r} is no command: there are {', '.join(_COMMANDS)}; see {PROGRAM} --help")
+    raise Refusal(f"{first!r} is not a command: the commands are {', '.join(_COMMANDS)}; see {PROGRAM} --help")
 
 
 def _tell(error: Exception) -> int:
-    """Say what went wrong, without a traceback; return the exit status."""
+    """Print what went wrong, without a traceback; return the exit status."""
     from .errors import RawCudaError
     from .tools.commands.console import Refusal
 

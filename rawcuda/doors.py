@@ -1,7 +1,8 @@
-"""The two imports that point upwards, and why.
+"""The two imports that point upwards, and their reasons.
 
-What it is   `gpu`: what views and copies need where memory is on a device; loading it earlier would load a driver's files for host
-             memory. `facade`: the emulator and the tools, which only the façade knows.
+What it is   `gpu`: what views and copies need of a device. It is imported when memory on a device is first met, so that
+             views of host memory work without a driver, and without the files that know one. `facade`: the package
+             itself, which alone knows the emulator and the tools.
 What not     no other room imports from a floor above its own; tests/null/test_layers.py checks that.
 Read next    driver.py, gpu/cuda_side.py
 """
@@ -12,7 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["facade", "gpu"]
+__all__ = ["drivers", "facade", "gpu"]
+
+drivers: list[object] = []  # the driver in use, once there is one: driver.py enters it
 
 
 def gpu() -> ModuleType:
@@ -23,7 +26,7 @@ def gpu() -> ModuleType:
 
 
 def facade() -> ModuleType:
-    """Return the package itself: it makes the emulator, and has the tools."""
+    """Return the package itself: it opens the emulator, and draws the picture of a view."""
     from importlib import import_module
 
     return import_module(__package__ or "")

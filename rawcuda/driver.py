@@ -1,10 +1,10 @@
-"""The call: load a driver, bind its functions on first use, check every result, tell those who trace.
+"""The call: load a driver, bind its functions on first use, check every result, tell the listeners.
 
 What it is   `Driver`, whose attributes are the cu* functions: they take C arguments and raise CudaError.
 What not     it owns no handle and pushes no context; it knows no emulator: it is handed a library, anything with one method
              address(symbol) -> int or None.
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
-Read next    errors.py, owned.py, device.py
+Read next    errors.py, owned.py, gpu/context.py
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ import sys
 import time
 from functools import partial
 
-from . import doors, locate, names, tracing
+from . import doors, locate, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
-from .owned import outdate
+from .owned import invalidate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, Callable, NoReturn, Protocol
+
+    class Library(Protocol):
+        """What a driver is made from."""
+
+        def address(self, symbol: str) -> int | None:
+            """Return the address of an exported symbol, or None."""
 
     from .library import Library
 
@@ -37,7 +43,7 @@ _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose a
 
 
 def as_argument(handle: int, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> Any:
-    """Return a handle as an argument of a raw() function: the cheapest that ctypes has. Nothing is read at that address."""
+    """Return a handle as an argument of a raw() function, in the form that ctypes passes on fastest; nothing is read there."""
     return byref(at(handle))
 
 
@@ -60,7 +66,7 @@ class SharedLibrary:
 
 
 def show(value: Any) -> str:
-    """Word a C argument for an error or a trace; what is behind a pointer is shown if it is one number or handle."""
+    """Return the text of a C argument for an error or a trace; what a pointer points to is shown if it is one number or handle."""
     inside = getattr(value, "_obj", None)  # what byref() was made of
     if inside is not None:
         return "&" + show(inside)
@@ -117,12 +123,17 @@ class Driver:
         """Tell whether the loaded driver exports a symbol."""
         return bool(self.libcuda.address(symbol))
 
-    def raw(self, symbol: str) -> Any:
-        """Bind a function without argument types or checks, for the few hot calls; every argument must be a ctypes object."""
-        return _Result(self.address(symbol))
+    def raw(self, symbol: str, *kinds: Any) -> Any:
+        """Bind a function without checks, for the few hot calls.
+
+        kinds  the first arguments' ctypes types; every argument after those must be a ctypes object (an int would be cut)
+        """
+        function: Any = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Result)(self.address(symbol))
+        function.symbol = symbol
+        return function
 
     def current_context(self) -> int | None:
-        """Return the handle of the context that is current in this thread: what nearly every call of ours asks first.
+        """Return the handle of the context that is current in this thread, or None.
 
         calls   cuCtxGetCurrent
         """
@@ -144,7 +155,7 @@ class Driver:
 
     def __getattr__(self, name: str) -> Callable[..., bool | None]:
         if name not in cuda_h.prototypes():
-            raise AttributeError(f"{name}: not in the table of driver functions" if name.startswith("cu") else name)
+            raise AttributeError(f"{name}: {_near(name)}" if name.startswith("cu") else name)
         function = self._bind(name)
         self.__dict__[name] = function
         return function
@@ -235,6 +246,17 @@ class Driver:
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
 
 
+def _near(name: str) -> str:
+    """Say which driver functions somebody may have meant: those with a suffix first, which the header hides behind #define."""
+    suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
+    if suffixed:
+        return f"libcuda exports it as {' and '.join(suffixed)}; the header's #define adds the suffix, and a driver call names it"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, cuda_h.prototypes(), 3, 0.75)
+    return "not in the table of driver functions" + (f": did you mean {' or '.join(near)}?" if near else "")
+
+
 def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
     """Turn ctypes' "argument 2: TypeError: ..." into an error that names call and parameter."""
     head, _, text = str(error).partition(": ")
@@ -321,21 +343,21 @@ def _start() -> Driver:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
+    doors.drivers[:] = (_current,)
     return _current
 
 
 def _forked(driver: Driver) -> None:
     driver.forks.append(1)
     tracing.careful.append(driver)
-    outdate()
+    invalidate()
 
 
 def _named_outside() -> Library | str:
     """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
     name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
-        emulator: Library = doors.facade()._open_emulator()
-        return emulator
+        return doors.facade().open_emulator()  # type: ignore[no-any-return]
     if name and name != "nvidia" and not os.path.isabs(name):
         raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
     return name or "nvidia"

@@ -1,6 +1,6 @@
-"""Every exception, one for each remedy, each with the built-in base that a stranger would catch.
+"""Every exception of this package: one class per remedy, each with a built-in base that other programs catch.
 
-What it is   the whole error tree; `from_code` picks the class for a CUresult and words the message.
+What it is   the whole error tree; `from_code` chooses the class for a CUresult and writes the message.
 What not     it never asks the driver anything: names and texts are handed in.
 Source       CUDA Driver API, "Data types used by CUDA driver", enum CUresult (which codes end a process: the
              header's own words "the process must be terminated and relaunched")
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 __all__ = [
@@ -37,19 +36,21 @@ __all__ = [
 
 
 class RawCudaError(Exception):
-    """Be the base of everything that this package raises by itself."""
+    """The base class of every exception that this package defines."""
 
 
 class DriverNotFound(RawCudaError, OSError):
-    """Say that no CUDA driver could be loaded; `tried` is [(path, why it was tried, what the loader said)]."""
+    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, what the loader said)."""
 
-    def __init__(self, message: str, *, tried: Sequence[tuple[str, str, str]] = ()) -> None:
+    def __init__(
+        self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
+    ) -> None:
         super().__init__(message)
         self.tried = list(tried)
 
 
 class SymbolNotFound(RawCudaError, NotImplementedError):
-    """Say that the loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that brought it)."""
+    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it)."""
 
     def __init__(
         self, message: str, *, symbol: str = "", since: tuple[int, int] = (0, 0), driver_version: int = 0
@@ -59,7 +60,7 @@ class SymbolNotFound(RawCudaError, NotImplementedError):
 
 
 class CudaError(RawCudaError, RuntimeError):
-    """Carry a CUresult: `code`, `name`, `call` and `arguments` (their reprs)."""
+    """A driver call failed: `code` and `name` of the CUresult, `call`, and `arguments` (their reprs)."""
 
     def __init__(
         self,
@@ -68,52 +69,52 @@ class CudaError(RawCudaError, RuntimeError):
         code: int = 999,
         name: str = "CUDA_ERROR_UNKNOWN",
         call: str = "",
-        arguments: Sequence[str] = (),
+        arguments: list[str] | tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code, self.name, self.call, self.arguments = code, name, call, tuple(arguments)
 
 
 class OutOfMemory(CudaError, MemoryError):
-    """Say that memory ran out: free some, or use a pool."""
+    """There was not enough memory: free some, or use a pool."""
 
 
 class InvalidUse(CudaError, ValueError):
-    """Say that an argument or a handle was wrong: mend the call."""
+    """An argument or a handle was wrong: correct the call."""
 
 
 class NotFound(InvalidUse, KeyError):
-    """Say that a module has no kernel or variable of that name, and list those it has."""
+    """A module has no kernel or variable of that name; the message lists those that it has."""
 
-    def __str__(self) -> str:  # KeyError's own would show the repr of the message
+    def __str__(self) -> str:  # KeyError's own shows the repr of the message
         return str(self.args[0])
 
 
 class Unsupported(CudaError, NotImplementedError):
-    """Say that this device or driver cannot do it."""
+    """This device, this driver or this copy of the package cannot do it."""
 
 
 class CompileFailed(CudaError):
-    """Say that the driver's compiler refused some PTX: `log` is its error log, `source` what it was given."""
+    """The driver's compiler refused some PTX: `log` is its error log, `source` the text that it was given."""
 
     log: str = ""
     source: str = ""
 
 
 class ContextLost(CudaError):
-    """Say that the device's context is broken for good: this process must restart."""
+    """The device's context is lost and cannot be used again: this process must restart."""
 
 
 class ForkedAfterInit(RawCudaError, RuntimeError):
-    """Say that the driver was used in a child of fork(): start children with spawn."""
+    """The driver was used in a child of fork(): start child processes with spawn."""
 
 
 class Closed(RawCudaError, ValueError):
-    """Say that something was used after close() or detach()."""
+    """An object was used after its close() or detach()."""
 
 
 class ProtocolError(RawCudaError, BufferError):
-    """Say what an exchange protocol does not allow: `protocol` and `field` name the place."""
+    """Something that an exchange protocol does not allow; `protocol` and `field` name the place."""
 
     def __init__(self, message: str, *, protocol: str = "", field: str = "") -> None:
         super().__init__(message)
@@ -121,24 +122,24 @@ class ProtocolError(RawCudaError, BufferError):
 
 
 def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
-    """Make the ProtocolError that names protocol, field and value, and says why, or what to do."""
+    """Make a ProtocolError that names protocol, field and value, and says why it is refused, or what to do."""
     return ProtocolError(f"{protocol}: {field} {worded(value, 200)}: {why}", protocol=protocol, field=field)
 
 
 class PtxError(RawCudaError, SyntaxError):
-    """Say where PTX text is wrong: `lineno`, `offset` and `text`, as of any SyntaxError."""
+    """PTX text is wrong; `lineno`, `offset` and `text` name the place, as in any SyntaxError."""
 
     def __init__(self, message: str, details: tuple[str | None, int, int, str] | None = None) -> None:
         super().__init__(message, details or ("<ptx>", 0, 0, ""))
 
 
-# code: (class, remedy).  What is not here is a plain CudaError without a remedy.
+# code: (class, remedy). Any other code is a plain CudaError without a remedy.
 _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     1: (InvalidUse, "Check the values above against the call's documentation."),
     2: (OutOfMemory, "Free memory or use a pool."),
     3: (InvalidUse, "Call cuInit(0) first."),
-    4: (CudaError, "The driver is shutting down: release things before the interpreter exits."),
-    34: (Unsupported, "This libcuda is the toolkit's stub: take its folder out of the library path."),
+    4: (CudaError, "The driver is shutting down: close your objects before the interpreter exits."),
+    34: (Unsupported, "This libcuda is the toolkit's stub: remove its folder from the library path."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
     100: (
         Unsupported,
@@ -146,68 +147,70 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     ),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
-    201: (InvalidUse, "No context is current in this thread: go through a Device, or push one."),
+    201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),
     209: (Unsupported, "Build the code for this device's architecture, or give PTX."),
     214: (ContextLost, "The memory failed its error check: restart this process, and look at the device."),
     217: (Unsupported, "These devices cannot reach each other's memory: copy through the host."),
-    218: (CompileFailed, "Mend the PTX at the line that the log names."),
+    218: (CompileFailed, "Correct the PTX at the line that the log names."),
     220: (ContextLost, "A link between devices failed: restart this process."),
     221: (
         Unsupported,
         "The driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed: install it, or give a cubin.",
     ),
     222: (Unsupported, "The PTX is newer than this driver: compile for an older .version, or update the driver."),
-    223: (Unsupported, "Compiling PTX is switched off (CUDA_DISABLE_PTX_JIT): give a cubin."),
-    400: (InvalidUse, "The handle is closed, of another context, or never was one."),
+    223: (Unsupported, "Compiling PTX is disabled (CUDA_DISABLE_PTX_JIT): give a cubin."),
+    400: (InvalidUse, "The handle was closed, belongs to another context, or never was a handle."),
     401: (InvalidUse, "The object is not in a state that allows this."),
     500: (NotFound, "Check the name against those in the module."),
     600: (InvalidUse, "The work is not done yet: synchronize() first."),
     700: (
         ContextLost,
-        "A kernel touched memory that is not its own. Restart this process; compute-sanitizer or the "
+        "A kernel accessed memory that is not allocated. Restart this process; compute-sanitizer or the "
         "emulator names the line.",
     ),
     701: (InvalidUse, "Use a smaller block, less shared memory or fewer registers."),
     702: (ContextLost, "A kernel ran longer than the display's watchdog allows. Restart this process."),
-    704: (InvalidUse, "Peer access is on already."),
+    704: (InvalidUse, "Peer access is already enabled."),
     705: (InvalidUse, "Enable peer access first."),
     708: (InvalidUse, "Set this before the primary context is first used."),
-    709: (ContextLost, "The context was destroyed by somebody else. Restart this process."),
+    709: (ContextLost, "Other code destroyed the context. Restart this process."),
     710: (ContextLost, "An assert in a kernel failed. Restart this process."),
-    712: (InvalidUse, "This host memory is registered already."),
+    712: (InvalidUse, "This host memory is already registered."),
     713: (InvalidUse, "This host memory is not registered."),
     714: (ContextLost, "A kernel's stack was corrupted. Restart this process."),
-    715: (ContextLost, "A kernel met an illegal instruction or trap. Restart this process."),
+    715: (ContextLost, "A kernel executed an illegal instruction or a trap. Restart this process."),
     716: (ContextLost, "A kernel used a misaligned address. Restart this process."),
-    717: (ContextLost, "A kernel used an address of the wrong space. Restart this process."),
+    717: (ContextLost, "A kernel used an address of the wrong address space. Restart this process."),
     718: (ContextLost, "A kernel jumped out of its code. Restart this process."),
     719: (ContextLost, "A kernel failed. Restart this process; compute-sanitizer or the emulator names the line."),
     720: (InvalidUse, "A cooperative grid must fit on the device at once: see Kernel.occupancy()."),
-    800: (InvalidUse, "Host functions may not call the driver."),
+    800: (InvalidUse, "A host function may not call the driver."),
     801: (Unsupported, "This device or driver cannot do that: see Device.attribute()."),
     802: (CudaError, "The system is not ready: is the fabric manager running?"),
     803: (Unsupported, "The kernel module and libcuda are of different versions: reboot, or reinstall the driver."),
-    804: (Unsupported, "This GPU does not take the forward-compatible libcuda: use the driver's own."),
+    804: (Unsupported, "This GPU does not support the forward-compatible libcuda: use the driver's own."),
     900: (InvalidUse, "This is not allowed while a stream is being captured."),
-    901: (InvalidUse, "The capture was invalidated by an earlier call: end it and begin anew."),
+    901: (InvalidUse, "An earlier call invalidated the capture: end it and begin another."),
     904: (
         InvalidUse,
         "Let the captured stream wait for every stream that joined its capture, before the capture ends.",
     ),
     905: (InvalidUse, "A captured stream can wait only for work of the same capture: wait before it begins."),
-    906: (InvalidUse, "The legacy default stream cannot be captured, nor waited for during a capture."),
-    907: (InvalidUse, "An event that a capture recorded says nothing outside of it: record it anew."),
+    906: (InvalidUse, "The legacy default stream cannot be captured, and cannot be waited for during a capture."),
+    907: (InvalidUse, "An event that was recorded in a capture cannot be used outside of it: record it again."),
     908: (InvalidUse, "End the capture in the thread that began it."),
 }
 
 
-def from_code(code: int, name: str, text: str, call: str, arguments: Sequence[str] = (), detail: str = "") -> CudaError:
+def from_code(
+    code: int, name: str, text: str, call: str, arguments: list[str] | tuple[str, ...] = (), detail: str = ""
+) -> CudaError:
     """Make the exception for a CUresult.
 
-    code       the CUresult; name and text are what the driver calls it
+    code       the CUresult; name and text are the driver's words for it
     arguments  "parameter=value" strings
-    detail     what more is known (a compiler's log, a memory checker's report), shown below the message
-    returns    the exception, not raised
+    detail     more information (a compiler's log, a memory checker's report), shown below the message
+    returns    the exception; it is not raised
     """
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
     text = text.rstrip(".")
@@ -218,17 +221,17 @@ def from_code(code: int, name: str, text: str, call: str, arguments: Sequence[st
 
 
 def worded(value: Any, longest: int = 60) -> str:
-    """Word a value for a message: its repr if there is a short one, else what it is."""
-    if isinstance(value, int) and int.bit_length(value) > 256:  # Python may refuse to write it out
+    """Describe a value for a message: by its repr if that is short, else by its type."""
+    if isinstance(value, int) and int.bit_length(value) > 256:  # Python may refuse to convert it to text
         return f"an int of {int.bit_length(value)} bits"
     try:
         text = repr(value)
-    except Exception:  # a message about a strange value must not fail because it is strange
+    except Exception:  # a message about a bad value must not fail because its repr does
         text = ""
     return text if text and len(text) <= longest else a_kind(value)
 
 
 def a_kind(value: Any) -> str:
-    """Word what kind of thing a value is: "an int", "a Memory"."""
+    """Name the type of a value with its article: "an int", "a Memory"."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"

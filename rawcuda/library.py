@@ -1,6 +1,7 @@
 """What a driver is made of: the one method that a library object must have.
 
-What it is   the type of what use() takes and driver.py calls: the machine's libcuda, the emulator, or a library of yours.
+What it is   the type of what use() takes and driver.py calls: the machine's libcuda, the emulator, or a library of
+             yours.
 What not     nothing imports this room at run time: any object with such a method is a library.
 Read next    driver.py
 """

@@ -1,9 +1,9 @@
 """Names that only annotations use, imported when somebody evaluates the annotations.
 
-What it is   a public function or class annotates with names that exist when its module runs, so that typing.get_type_hints()
-             works. What its module has no other reason to import it takes from here: `names.Any`, `names.Graph`. Nothing
-             is imported for that until somebody asks: typing alone takes milliseconds, and a class of a higher floor may
-             not be imported at all.
+What it is   a public function or class annotates with names that exist when its module runs, so that
+             typing.get_type_hints() works. What its module has no other reason to import it takes from here:
+             `names.Any`, `names.Graph`. Nothing is imported for that until somebody asks: typing alone takes
+             milliseconds, and a class of a higher floor may not be imported at all.
 What not     private functions: they import their names under `if TYPE_CHECKING`, and no one evaluates them.
 Source       PEP 563 (annotations are text), PEP 562 (a module's __getattr__)
 Read next    doors.py
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator as Iterator
     from collections.abc import Mapping as Mapping
     from collections.abc import Sequence as Sequence
+    from os import PathLike as PathLike
     from types import TracebackType as TracebackType
     from typing import Any as Any
     from typing import TextIO as TextIO
 
+    from typing_extensions import Self as Self  # (type checkers bring their own)
+
     from .arrays.strided import StridedView as StridedView
+    from .dlpack import Consumed as Consumed
     from .driver import Driver as Driver
     from .gpu.device import Device as Device
     from .gpu.graph import Graph as Graph
@@ -47,8 +51,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _ELSEWHERE:
         return getattr(import_module(f".{_ELSEWHERE[name]}", __package__), name)
-    for standard in ("typing", "types"):
+    for standard in ("typing", "types", "os"):
         found = getattr(import_module(standard), name, None)
         if found is not None:
             return found
+    if name == "Self":  # typing has it from Python 3.11 on
+        return import_module("typing").Any
     return getattr(doors.facade(), name)

@@ -1,10 +1,13 @@
-"""Something that is released once: by close(), by its with block, or, as a safety net, after its collection.
+"""Things that are released exactly once: by close(), by a with block, or, as a safety net, after their collection.
 
-What it is   the life of every handle: opened by us and released exactly once, or borrowed and never released.
+What it is   the life of every handle: made by us and released exactly once, or borrowed and never released; and the token that
+             tells whether checks made earlier still hold.
 What not     it knows no driver: the release is a function that it is given.
 Why so       a collection may run inside any call, in any thread, also while another thread captures a stream. So the safety
              net only appends to a deque; `drain`, called where a release is harmless, does the rest.
-Read next    device.py and memory.py, the first users
+             A signal may raise KeyboardInterrupt between any two lines. So what must not be done half is one call of a C
+             function, and what may be repeated is: a release can be asked for again, and releases once.
+Read next    tracing.py, gpu/handles.py
 """
 
 from __future__ import annotations
@@ -13,50 +16,68 @@ import os
 from collections import deque
 from functools import partial
 
+from . import tracing
 from .errors import Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Callable, TypeVar
+    from typing import Any, Callable, NoReturn, Protocol, TypeVar
 
-    Release = Callable[[int, bool], object]
+    class Release(Protocol):
+        """What releases a handle; see Owned."""
+
+        def __call__(self, handle: int, late: bool) -> object:
+            """Release the handle, unless that was done."""
+
+        def give_away(self) -> bool:
+            """Release nothing from now on; tell whether that was the first use of this."""
+
+    Entry = tuple[Release, int]  # a release that is due, and the handle
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Owned", "drain", "dropped", "generation", "outdate"]
-
-dropped: deque[tuple[Release, int]] = deque()
+__all__ = ["Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
 
 
-# What prepared launches rest on (streams, modules, devices, the process) is looked at once, and then only this: the last list here,
-# which is emptied, and another put in its place, when anything of all that goes.
-_generations: list[tuple[list[bool], list[bool]]] = [([True], [])]  # and whether anybody has it
+# -- the token: launches check streams, modules and devices once, and from then on only the token
+
+_tokens: list[tuple[list[bool], list[bool]]] = [
+    ([True], [])
+]  # the current token last; and whether anybody has taken it
 
 
-def generation() -> list[bool]:
-    """Return a list that is not empty until outdate(): ask for it before what it stands for is looked at."""
-    now, looked = _generations[-1]
-    looked[:] = (True,)
-    return now
+def token() -> list[bool]:
+    """Return a token that is true until it is invalidated. Take it before you run the checks that it vouches for."""
+    if invalidate not in tracing.observers:
+        tracing.observers.append(invalidate)
+    current, taken = _tokens[-1]
+    taken[:] = (True,)
+    return current
 
 
-def outdate() -> None:
-    """Let whatever was prepared be checked once more at its next use.
+def invalidate() -> None:
+    """Make every token false that was taken so far: something that was checked is closed now, or calls are traced from now on.
 
-    Two threads may be here at once, and a fork may come at any time: none leaves the list before it is empty.
+    Two threads may be here at once, and a fork may come at any time: no token leaves the list before it is false.
     """
-    looked = _generations[-1][1]
-    if not looked and len(_generations) == 1:
+    taken = _tokens[-1][1]
+    if not taken and len(_tokens) == 1:
         return
-    _generations.append(([True], []))
-    for old in _generations[:-1]:
+    _tokens.append(([True], []))
+    for old in _tokens[:-1]:
         old[0].clear()
         try:
-            _generations.remove(old)
+            _tokens.remove(old)
         except ValueError:  # another thread was faster
             pass
 
 
+generation, outdate = token, invalidate
+
+
+# -- releasing
+
+dropped: deque[Entry] = deque()  # what was collected without a close, and what an interrupt kept from being released
 forked: list[
     bool
 ] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
@@ -70,54 +91,66 @@ def _watch_forks() -> None:
 
 
 def drain() -> None:
-    """Release what was collected without a close; called where our own calls create or release something."""
-    while dropped:
-        try:
-            release, handle = dropped.popleft()
-        except IndexError:  # another thread was faster
-            return
-        if not forked:
-            release(handle, True)
+    """Release what is due; called where our own calls create or release something."""
+    due: list[Entry] = []
+    try:
+        while dropped:  # a release may drop something else
+            try:
+                due.extend(iter(dropped.popleft, None))
+            except IndexError:  # no more: they are ours now, and no other thread's
+                pass
+            while due:
+                release, handle = due[-1]
+                if not forked:
+                    release(handle, True)
+                due.pop()
+    except BaseException:  # an interrupt: the rest is released by the next drain()
+        dropped.extend(due)
+        raise
+
+
+class Once:
+    """A release that calls a function once, whoever calls it, and how often."""
+
+    __slots__ = ("_functions",)
+
+    def __init__(self, function: Callable[[int, bool], object]) -> None:
+        self._functions = iter((function,))  # gives the function to one caller only
+
+    def __call__(self, handle: int, late: bool) -> None:
+        for function in self._functions:
+            function(handle, late)
+
+    def give_away(self) -> bool:
+        """Release nothing from now on; tell whether that was the first use of this."""
+        return bool([*self._functions])
 
 
 class Owned:
-    """Be something that has a handle, and is released once, by whoever takes `_release` from it first, in any thread.
+    """A handle that is released exactly once, in any thread.
 
-    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a
-    stream capture. It never raises. It does not know the owned thing, which would else never be collected.
+    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a stream
+    capture. It may be called several times, by several threads, and releases once; it raises nothing but interrupts. It must not
+    refer to the owned object, which would then never be collected.
     """
 
-    __slots__ = ("_handle", "_release", "__weakref__")
+    # __del__ is a slot, so that each object's finalizer is a C function, in which no signal handler of Python's can run: it
+    # appends to `dropped`.
+    __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
     _handle: int | None
-    _release: Release | None  # None: borrowed; deleted when it was taken, since only one thread can do that
+    _release: Release | None  # None where the handle is borrowed
+    if TYPE_CHECKING:
+        __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
         """Take a handle; without a release it is borrowed."""
-        if release is not None and not _watched:
-            _watch_forks()
         self._release = release
+        if release is not None:
+            if not _watched:
+                _watch_forks()
+            self.__del__ = partial(dropped.append, (release, handle))
         self._handle = handle
-
-    def _take(self) -> Release | None:
-        """Return the release, the first time; None ever after, for what is borrowed, and in a child of fork()."""
-        try:
-            release = self._release
-            if release is not None:
-                del self._release
-        except AttributeError:  # it was taken before
-            return None
-        return None if forked else release
-
-    def __del__(self, _append: Any = dropped.append) -> None:
-        # Only hands the release on, for it may run anywhere.
-        try:
-            handle = self._handle
-            if handle is not None and self._release is not None:
-                self._handle = None  # (whoever brings this back to life shall find it closed)
-                _append((self._release, handle))
-        except AttributeError:  # never finished
-            pass
 
     @property
     def handle(self) -> int:
@@ -135,23 +168,23 @@ class Owned:
     @property
     def borrowed(self) -> bool:
         """Tell whether the handle is somebody else's, so that close() releases nothing."""
-        return getattr(self, "_release", 0) is None
+        return self._release is None
 
     def close(self) -> None:
         """Release it now; a second close does nothing, and no close raises."""
-        handle = self._handle
+        handle, release = self._handle, self._release
         if handle is None:
             return
-        try:  # as _take() does
-            release = self._release
-            if release is not None:
-                del self._release
-        except AttributeError:  # another thread was faster
-            release = None
-        self._handle = None
-        self._gone()
-        if release is not None and not forked:
-            release(handle, False)
+        try:
+            self._handle = None
+            if not self._closing() and release is not None:
+                if not forked:
+                    release(handle, False)
+                self.__del__ = _nothing
+        except BaseException:  # an interrupt: the next drain() releases it
+            if not self._closing() and release is not None:
+                dropped.append((release, handle))
+            raise
         if dropped:
             drain()
 
@@ -160,15 +193,25 @@ class Owned:
 
         raises  Closed   after close() or detach()
         """
-        handle = self.handle
-        if not self.borrowed and self._take() is None:
+        handle, release = self.handle, self._release
+        if release is not None and not release.give_away():
             raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
         self._handle = None
-        self._gone()
+        self._closing()
         return handle
 
-    def _gone(self) -> None:
-        """Be told that the handle must not be used any more, before it is released."""
+    def _closing(self) -> bool | None:
+        """Take note that the handle must not be used any more; tell whether somebody else sees to its release."""
+        return None
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass the object itself on")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
 
     def __enter__(self: _Self) -> _Self:
         self.handle  # a closed one says so here, not deep inside the block
@@ -178,3 +221,6 @@ class Owned:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+_nothing = "".__len__  # a finalizer that does nothing

@@ -1,10 +1,11 @@
 """Copies and fills of any layout, between host and device and within each.
 
-What it is   the decisions: which copies are one memmove, one call of the driver, a pitched copy, or a walk by a kernel; where
-             memory is staged; what is retained until a stream has passed.
-What not     it calls no cu* function itself: transfer.py, kernel.py and host_copy.py do.
+What it is   the decisions: which copies are one call of the driver or one memmove, and which walk over their elements; what may
+             be written to; what a copy converts (nothing).
+What not     it calls no cu* function: gpu/spans.py and gpu/copies do, which are asked through doors.py. It makes no view of an
+             exporter: it is handed the function that does.
 Order        done on return where pageable memory takes part; else in stream order.
-Read next    transfer.py
+Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
 """
 
 from __future__ import annotations
@@ -12,32 +13,104 @@ from __future__ import annotations
 import ctypes
 import sys
 
+from .. import doors
 from ..elements import layout
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.description import HOST
+from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
 from .host_copy import walk_of
-from .strided import StridedView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
-    from ..gpu.memory import Memory
+    from .strided import StridedView
 
     Ints = tuple[int, ...]
 
-__all__ = ["check_labels", "copy", "download", "duplicate", "fill", "memory_device", "tolist"]
-
-_KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
+__all__ = ["check_labels", "copy", "copy_raw", "copy_views", "download", "duplicate", "empty_host", "fill", "tolist"]
 
 
-def memory_device(memory: Memory) -> tuple[str, int | None]:
-    """Return the device record of a Memory: what every view of it, and every export, says."""
-    if memory.kind == "pinned":
-        return "cuda_host", 0
-    return ("cuda" if memory.kind == "device" else "cuda_managed"), memory.device.ordinal
+# The layouts without gaps that were copied or filled before: (shape, strides, itemsize) -> bytes. Working that out takes a
+# microsecond each time, this 150 ns.
+_dense: dict[tuple[Ints, Ints, int], int] = {}
+# What fills were asked for before: (dtype's name, int) -> (the number to fill with, the bytes of that).
+_patterns: dict[tuple[str, int], tuple[int, int]] = {}
+_MOST = 300  # entries of either; then it begins anew
+
+
+_gpu: Any = None  # doors.gpu(), once it was needed: an import statement takes 300 ns and more
+
+
+def _enter_gpu() -> Any:
+    global _gpu
+    _gpu = doors.gpu()
+    return _gpu
+
+
+def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
+    """Copy elements between any two exporters, or bytes where a Memory itself takes part.
+
+    view  the function that views an exporter
+    """
+    if isinstance(dst, Description) and isinstance(src, Description):
+        if isinstance(dst.owner, Bytes) and isinstance(src.owner, Bytes) and _copy_span(dst, src, stream):
+            return
+    elif isinstance(dst, Bytes) or isinstance(src, Bytes):
+        copy_raw(dst, src, stream, view)
+        return
+    target, source = _sides(dst, src, stream, view)
+    copy_views(target, source, stream)
+
+
+def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
+    return [side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)]
+
+
+def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
+    """Copy between arrays of our own memory with one layout without gaps, in stream order; False leaves it to copy_views()."""
+    shape, strides = dst.shape, dst.strides
+    nbytes = _dense.get((shape, strides, dst.dtype.itemsize))
+    target, source = dst.owner, src.owner
+    if (
+        nbytes is None
+        or src.dtype is not dst.dtype
+        or src.shape != shape
+        or src.strides != strides
+        or dst._place.readonly
+        or not (dst.stream is None or dst.stream is stream)
+        or not (src.stream is None or src.stream is stream)
+        or target._handle is None
+        or source._handle is None
+        or not (_gpu or _enter_gpu()).copy_span(target, dst.start, source, src.start, nbytes, stream)
+    ):
+        return False
+    if stream is not None:
+        dst.stream = stream  # where its elements will be ready
+    return True
+
+
+def copy_raw(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
+    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    target, source = _sides(dst, src, stream, view)
+    if target.nbytes != source.nbytes:
+        raise ValueError(
+            f"{target.nbytes} bytes cannot take {source.nbytes}: a copy with a Memory copies all bytes; copy a part of its "
+            "memory.view()"
+        )
+    if target.is_c_contiguous:
+        target = _as_like(target, source)
+    elif source.is_c_contiguous:
+        source = _as_like(source, target)
+    elif (target.shape, target.dtype) != (source.shape, source.dtype):
+        raise ValueError("both sides have gaps: copy() between arrays of one shape and dtype")
+    copy_views(target, source, stream)
+
+
+def _as_like(plain: StridedView, other: StridedView) -> StridedView:
+    """View memory without gaps with the shape and dtype of another view."""
+    return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
 
 
 def _check_target(target: StridedView) -> None:
@@ -59,17 +132,12 @@ def _check_target(target: StridedView) -> None:
 def check_labels(*views: StridedView) -> None:
     """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
     for view in views:
-        if (
-            view.protocol.startswith("dlpack")
-            and sys.modules.get(f"{__package__.rpartition('.')[0]}.driver") is not None
-        ):
-            from ..gpu.cuda_side import check_label
-
-            check_label(view)
+        if doors.drivers and view._place.protocol.startswith("dlpack"):
+            doors.gpu().check_label(view)
 
 
-def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
-    """Copy elements between two views; see strided.copy."""
+def copy_views(target: Any, source: Any, stream: Any = None) -> None:
+    """Copy elements between two views, the source repeated where its shape is smaller."""
     _check_target(target)
     if target.dtype is not source.dtype and target.dtype != source.dtype:
         raise TypeError(
@@ -85,36 +153,74 @@ def copy(target: StridedView, source: StridedView, stream: Any = None) -> None:
     walk = walk_of(target, source)
     if walk.is_empty():
         return
+    if not walk.shape and target.strides == source.strides and walk.target == target.ptr:
+        _note(_dense, (target.shape, target.strides, target.dtype.itemsize), walk.nbytes)
     check_labels(target, source)
     if target.is_device_accessible or source.is_device_accessible:
-        from ..gpu.copies.device_copy import copy_on_device
-
-        copy_on_device(target, source, walk, stream)
+        doors.gpu().copies().copy_on_device(target, source, walk, stream)
     else:
         host_copy.copy(walk)
 
 
-def fill(target: StridedView, value: Any, stream: Any = None) -> None:
+def _note(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(table) >= _MOST:
+        table.clear()
+    table[key] = value
+
+
+def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view; see StridedView.fill."""
+    if type(value) is int and isinstance(target.owner, Bytes) and _fill_span(target, value, stream):
+        return
     _check_target(target)
     pattern = encode(target.dtype, value)
     if not target.nbytes:
         return
     check_labels(target)
-    if target.is_device_accessible:
-        from ..gpu.copies.device_copy import fill_on_device
-
-        fill_on_device(target, pattern, stream)
-    else:
+    if not target.is_device_accessible:
         host_copy.fill(target, pattern)
+        return
+    if type(value) is int and target.is_c_contiguous:
+        _note(_dense, (target.shape, target.strides, target.dtype.itemsize), target.nbytes)
+        short = _shortest(pattern)
+        if short is not None:
+            _note(_patterns, (target.dtype.name, value), short)
+    doors.gpu().copies().fill_on_device(target, pattern, stream)
+
+
+def _shortest(pattern: bytes) -> tuple[int, int] | None:
+    """Return the number, and its bytes, that the driver can fill with instead of a pattern; None where there is none."""
+    for width in (1, 2, 4):
+        if len(pattern) % width == 0 and pattern == pattern[:width] * (len(pattern) // width):
+            return int.from_bytes(pattern[:width], sys.byteorder), width
+    return None
+
+
+def _fill_span(dst: Any, value: int, stream: Any) -> bool:
+    """Fill an array of our own memory without gaps, in stream order; False leaves it to the other ways."""
+    pattern, dtype = _patterns.get((dst.dtype.name, value)), dst.dtype
+    nbytes = _dense.get((dst.shape, dst.strides, dtype.itemsize))
+    if (
+        pattern is None
+        or nbytes is None
+        or dst._place.readonly
+        or not (dst.stream is None or dst.stream is stream)
+        or dst.owner._handle is None
+        or dst.start % pattern[1]
+        or not (_gpu or _enter_gpu()).fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream)
+    ):
+        return False
+    if stream is not None:
+        dst.stream = stream
+    return True
 
 
 _new_bytearray: Any = None
 _ALIGNMENT = 64  # what JAX wants in order not to copy
 
 
-def empty_host(shape: Ints, dtype: Any) -> StridedView:
-    """Make an array in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
+def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
+    """Make an array of a class in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
     from ..interpreter.cpython import bind
     from ..protocols.buffer import Held, address_of
 
@@ -124,30 +230,25 @@ def empty_host(shape: Ints, dtype: Any) -> StridedView:
     nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
     address = address_of(whole)
-    return StridedView._over(
+    return kind._over(
         Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST
     )
 
 
-def download(source: StridedView, stream: Any = None) -> StridedView:
+def download(source: Any, stream: Any = None) -> StridedView:
     """Copy a view into new host memory; see StridedView.download."""
-    target = empty_host(source.shape, source.dtype)
-    copy(target, source, stream)
+    target = empty_host(source._plain_kind, source.shape, source.dtype)
+    copy_views(target, source, stream)
     return target
 
 
-def duplicate(source: StridedView, stream: Any = None) -> StridedView:
+def duplicate(source: Any, stream: Any = None) -> StridedView:
     """Copy a view of device-accessible memory into new memory of the same kind, in C order, on a stream."""
-    from ..gpu.ordering import device_of
-
-    device = device_of(source)
-    if device is None:  # pinned memory of somebody else's
+    target = doors.gpu().empty_like(source)
+    if target is None:  # pinned memory of somebody else's
         return download(source, stream)
-    from .strided import empty
-
-    target = empty(device, source.shape, source.dtype, _KINDS[source.device[0]])
-    copy(target, source, stream)
-    return target
+    copy_views(target, source, stream)
+    return target  # type: ignore[no-any-return]
 
 
 def tolist(source: StridedView) -> Any:

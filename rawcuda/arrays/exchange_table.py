@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import tracing
+from .. import doors, tracing
 from ..dlpack import VERSION, Consumed, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
@@ -120,9 +120,7 @@ def _allocate(wanted: DLTensor) -> StridedView:
     if kind == 1:
         from .copying import empty_host
 
-        return empty_host(shape, dtype)
+        return empty_host(StridedView, shape, dtype)
     if kind == 2:
-        from ..gpu.device import Device
-
-        return Device(ordinal).empty(shape, dtype)
+        return doors.gpu().empty_on(ordinal, shape, dtype)  # type: ignore[no-any-return]
     raise refusal("dlpack_c_exchange", "prototype.device", (kind, ordinal), "is neither host nor CUDA memory")

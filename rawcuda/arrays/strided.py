@@ -16,23 +16,21 @@ from ..errors import refusal
 from ..protocols import buffer
 from ..protocols.choosing import describe, learn, on_stream, shortcuts
 from ..protocols.description import Description, place
-from ..tracing import careful, listeners
+from ..tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, ClassVar
 
-    from ..gpu.device import Device
-    from ..gpu.memory import Memory
     from ..protocols.description import Where
 
     Ints = tuple[int, ...]
 
-__all__ = ["StridedView", "view", "copy", "copy_raw", "empty", "upload", "over_memory"]
+__all__ = ["StridedView", "view"]
 
 _exporting: Any = None  # exporting.py, once something was exported
-_copy_again: Any = None  # device_copy.copy_again, once there was such a copy
+_copying: Any = None  # copying.py, once something was copied
 
 
 def _begin_exporting() -> Any:
@@ -40,6 +38,13 @@ def _begin_exporting() -> Any:
     from . import exporting as _exporting
 
     return _exporting
+
+
+def _begin_copying() -> Any:
+    global _copying
+    from . import copying as _copying
+
+    return _copying
 
 
 class _Table:
@@ -63,6 +68,7 @@ class StridedView(Description):
     __slots__ = ("__weakref__",)
 
     __dlpack_c_exchange_api__ = _Table()
+    _plain_kind: ClassVar[type[StridedView]]
 
     @classmethod
     def _over(
@@ -257,12 +263,12 @@ class StridedView(Description):
 
     def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
         """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self; see copy()."""
-        copy(self, source, stream=stream)
+        (_copying or _begin_copying()).copy(self, source, stream, view)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
         """Copy the elements into any writable exporter, and return it; see copy()."""
-        copy(target, self, stream=stream)
+        (_copying or _begin_copying()).copy(target, self, stream, view)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
@@ -273,33 +279,25 @@ class StridedView(Description):
         raises  ProtocolError   the view is read-only
                 ValueError      the number does not fit
         """
-        from .copying import fill
-
-        fill(self, value, stream)
+        (_copying or _begin_copying()).fill(self, value, stream)
         return self
 
     def download(self, *, stream: Any = None) -> StridedView:
         """Return a copy in new host memory, in C order, when it is done."""
-        from .copying import download
-
-        return download(self, stream)
+        return (_copying or _begin_copying()).download(self, stream)  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque; without dimensions, one."""
-        from .copying import tolist
-
-        return tolist(self)
+        return (_copying or _begin_copying()).tolist(self)
 
     def item(self) -> Any:
         """Return the one element as a Python number, bytes where the dtype is opaque; raises ValueError for more or none."""
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
-        from .copying import tolist
-
-        return tolist(self.reshape(()) if self.shape else self)
+        return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else copy(self[key], value)
+        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else self[key].copy_from(value)
 
     # -- what a pointer cannot go through
 
@@ -409,6 +407,7 @@ class _StreamedView(StridedView):
         return made
 
 
+StridedView._plain_kind = StridedView  # what copies in new host memory are
 for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 
@@ -486,105 +485,3 @@ def _again(obj: StridedView, stream: Any) -> StridedView:
         make_wait(handle_of(stream), obj)
         made.stream = stream
     return made
-
-
-# -- copy(), and what a Device and a Memory offer
-
-
-def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy elements between any two exporters, of any layout, in host or device memory.
-
-    shape   src is repeated to dst's shape as NumPy does in an assignment
-    stream  the stream that device memory is copied on; None is the legacy default stream
-    order   done on return where pageable host memory takes part, else when the stream reaches it; overlapping sides are
-            copied as if src had been copied aside first
-    raises  TypeError       other dtypes: nothing is converted
-            ValueError      shapes that do not fit
-            ProtocolError   dst is read-only
-    """
-    global _copy_again
-    if type(dst) is _MemoryView:
-        try:  # just this was done before, and all of it is still open; see device_copy.py
-            token, queue, again, arguments = dst._again  # type: ignore[attr-defined]
-            if (
-                src._token is token
-                and queue is stream._argument
-                and dst.stream is stream
-                and (src.stream is None or src.stream is stream)
-                and dst._ready  # type: ignore[attr-defined]
-                and src._ready
-                and not careful
-                and not again(*arguments)
-            ):
-                return
-        except AttributeError:
-            pass
-    ours = type(dst) is _MemoryView and type(src) is _MemoryView
-    if ours and _copy_again is not None and _copy_again(dst, src, stream):
-        return
-    from .copying import copy as copy_views
-
-    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
-    copy_views(target, source, stream)
-    if ours and stream is not None:
-        from ..gpu.copies.device_copy import copy_again as _copy_again
-        from ..gpu.copies.device_copy import remember
-
-        remember(target, source)
-
-
-def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
-    from .copying import copy as copy_views
-
-    target, source = (side if isinstance(side, StridedView) else view(side, stream=stream) for side in (dst, src))
-    if target.nbytes != source.nbytes:
-        raise ValueError(f"{target.nbytes} bytes cannot take {source.nbytes}: copy a part, view(x)[...]")
-    if target.is_c_contiguous:
-        target = _as_like(target, source)
-    elif source.is_c_contiguous:
-        source = _as_like(source, target)
-    elif (target.shape, target.dtype) != (source.shape, source.dtype):
-        raise ValueError("both sides have gaps: copy() between arrays of one shape and dtype")
-    copy_views(target, source, stream)
-
-
-def _as_like(plain: StridedView, other: StridedView) -> StridedView:
-    """View memory without gaps as what another view is."""
-    return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
-
-
-def over_memory(memory: Memory) -> StridedView:
-    """View a Memory: one dimension of uint8."""
-    from .copying import memory_device
-
-    return _MemoryView._over(
-        memory, memory.ptr, (memory.nbytes,), (1,), of("uint8"), memory_device(memory), stream=memory.stream
-    )
-
-
-def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
-    """Make an array on a device, in C order, its contents undefined; the view owns its memory.
-
-    kind    of memory, as Device.allocate has it
-    raises  ValueError    a negative extent, a size that no memory has
-            OutOfMemory   there is not so much
-    """
-    from .copying import memory_device
-
-    extents, element = layout.as_shape(shape), of(dtype)
-    if element.packed:
-        raise ValueError(f"{element} elements share bytes, so that no view can have them")
-    nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
-    memory = device.allocate(nbytes, kind=kind)
-    return _MemoryView._over(
-        memory, memory.ptr, extents, layout.c_strides(extents, element.itemsize), element, memory_device(memory)
-    )
-
-
-def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
-    """Copy an exporter's array into new memory of a device, in C order."""
-    source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
-    target = empty(device, source.shape, source.dtype)
-    copy(target, source, stream=stream)
-    return target

@@ -1,13 +1,15 @@
 """A libcuda made of Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
 
-What it is   Emulator, a library object like a loaded libcuda: `address(symbol)` gives the address of a C function. A client
-             binds and calls it as it would NVIDIA's, so everything up to the driver's own door is tested without a GPU.
-What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. It knows no
-             client, and a client knows it by nothing but addresses.
-How          thunks.py makes C functions of Python's; machine.py has devices, contexts and handles; queues.py decides when
-             work runs; each family of entry points has a room; space.py is the memory; ptx/ compiles kernels to Python.
+What it is   Emulator, a library object that behaves like a loaded libcuda: `address(symbol)` returns the address of a C
+             function. A client binds and calls these functions as it would NVIDIA's, so everything up to the interface of
+             the driver is tested without a GPU.
+What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. The emulator
+             imports no client, and a client uses it only through addresses.
+How          thunks.py turns Python functions into C functions. machine.py holds devices, contexts and handles. queues.py
+             decides when work runs. space.py is the memory. entries/ has one module for each family of cu* functions.
+             ptx/ compiles kernels to Python and runs them. recovery.py handles interrupts.
 Source       CUDA Driver API; PTX ISA
-Read next    thunks.py, machine.py, queues.py, then streams.py as the plainest family, or ptx/ for how a kernel runs
+Read next    thunks.py, machine.py, queues.py, then entries/streams.py as the simplest family, or ptx/ for kernels
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
-_VARIABLE = "RAWCUDA_EMULATOR"  # the same for a copy under another name, as that of the driver
+_VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
 
 class Emulator:
-    """An emulated driver with its devices: give it to use(), or bind its addresses with ctypes.
+    """An emulated driver with its devices. Pass it to use(), or bind its addresses with ctypes.
 
-    mode      "eager": work runs at the call that submits it; "lazy": as late as is allowed; "random": in any allowed order
-    seed      of the random mode
-    devices   how many devices there are
-    sm        their architecture: 120 takes PTX for sm_120 and older ones; their limits stay those of sm_90
-    progress  called with (blocks done, blocks in all) while a kernel runs, some times a second
-    dump      write the source that is made of each module to a file, and say where
-    checked   whether kernels are checked for reads of never-written memory and races in shared memory
-    strict    whether a kernel that reads device or local memory which nobody wrote fails; else that is in `reports`, and on stderr
-    leaks     print what is left in a context when it ends; it is in `reports` anyway
+    mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in any permitted order
+    seed      the seed of the random mode
+    devices   the number of devices
+    sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
+    progress  called with (blocks done, total blocks) several times a second while a kernel runs
+    dump      write the Python source generated from each module to a file, and print the name of the file
+    checked   whether kernels are checked for reads of uninitialised memory and for races in shared memory
+    strict    whether a kernel that reads uninitialised memory fails; otherwise the read is reported in `reports` and on stderr
+    leaks     print what is left in a context when it is destroyed; `reports` always contains it
     """
 
     def __init__(
@@ -55,11 +57,11 @@ class Emulator:
         sm: int = 90,
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
-            raise ValueError(f"mode {mode!r}: it is 'eager', 'lazy' or 'random'")
+            raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
         if not 1 <= devices <= 64:
-            raise ValueError(f"devices={devices}: 1 to 64")
+            raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
-            raise ValueError(f"sm={sm}: 50 to 999, as in .target sm_90")
+            raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
         from .machine import Machine
         from .thunks import ENTRIES, serve
@@ -73,9 +75,10 @@ class Emulator:
 
     @classmethod
     def from_environment(cls) -> Emulator:
-        """Make an emulator as RAWCUDA_EMULATOR says, with commas between: lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks.
+        """Create an emulator from the words in RAWCUDA_EMULATOR, which commas separate.
 
-        raises  ValueError  something else
+        shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks
+        raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, sm = "eager", 0, 1, 90
@@ -94,7 +97,7 @@ class Emulator:
                 words[word] = True
             else:
                 raise ValueError(
-                    f"{_VARIABLE}={text!r}: {word!r} is none of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
+                    f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
                     "unchecked, strict, leaks"
                 )
         return cls(
@@ -109,7 +112,7 @@ class Emulator:
         )
 
     def address(self, symbol: str) -> int | None:
-        """Return the address of an entry point, or None if the emulator lacks it; it is the same for ever."""
+        """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
             served = self._entries.get(symbol)
@@ -125,17 +128,17 @@ class Emulator:
 
     @property
     def kept_exceptions(self) -> list[BaseException]:
-        """Return what was raised inside entry points, which answered 999; clear the list after reading it."""
+        """Return the unexpected exceptions inside entry points, which returned 999; clear the list after reading it."""
         return self._machine.kept_exceptions
 
     @property
     def reports(self) -> list[str]:
-        """Return the reports of what went wrong, oldest first, the last thousand of them."""
+        """Return the last thousand reports of errors and findings, oldest first."""
         return self._machine.reports
 
     @property
     def progress(self) -> Callable[[int, int], None] | None:
-        """Return what is told how far a kernel is; it can be set."""
+        """Return the function that is called with the progress of a kernel; it can be set."""
         return self._machine.progress
 
     @progress.setter
@@ -145,15 +148,15 @@ class Emulator:
     def explain(self, code: int) -> str | None:
         """Return the newest unread report for a result code, or None.
 
-        raises  KeyboardInterrupt  the call was ended by Ctrl-C, which could not leave it
+        raises  KeyboardInterrupt, or what a signal handler raised, if that ended the call that returned the code
         """
         self._machine.interrupts.claim()
         return self._machine.explain(code)
 
     def live_handles(self) -> dict[str, int]:
-        """Count what was made and not given back yet, by kind: memory, stream, event, module, context, ...
+        """Count the objects that were created and not released yet, by kind: memory, stream, event, module, context, ...
 
-        What belongs to a context that an error has lost is not counted; of primary contexts, each retain is.
+        Objects of a context that an error has made unusable are not counted. Each retain of a primary context is.
         """
         with self._machine.lock:
             return self._machine.live()

@@ -1,8 +1,8 @@
 """Result codes: their names, and the driver's texts for them.
 
-What it is   one line a CUresult: code, name without its CUDA_ERROR_ prefix, text.
-What not     it does not choose codes: each entry point does; those that none gives are left out. It is written here once more,
-             and not taken from the table that clients use, so that a mistake there cannot hide (a test compares both with cuda.h).
+What it is   one line for each CUresult: code, name without its CUDA_ERROR_ prefix, text.
+What not     a choice of codes: each entry point chooses its own. Codes that no entry point returns are left out. The table does
+             not come from the one that clients use, so a mistake there is seen. A test compares both with cuda.h.
 Source       names: cuda.h, enum CUresult, and its comments for which errors are sticky; texts: cuGetErrorString
 Read next    thunks.py
 """
@@ -13,15 +13,15 @@ __all__ = ["Refused", "NAMES", "TEXTS", "STICKY"]
 
 
 class Refused(Exception):
-    """Make an entry point return a code; `report`, if any, is kept for people to read."""
+    """The refusal of a call: the entry point returns the code, and keeps the report, if there is one, for the user."""
 
     def __init__(self, code: int, report: str = "") -> None:
         super().__init__(code, report)
         self.code, self.report = code, report
 
 
-# After these, the header says, "the process must be terminated and relaunched", or (710) that all memory is invalid:
-# every call in the context returns them until the context is destroyed or reset.
+# After these codes, the header says, "the process must be terminated and relaunched", or (710) all memory is invalid.
+# Every call in the context returns them until the context is destroyed or reset.
 STICKY = frozenset((700, 702, 710, 714, 715, 716, 717, 718, 719))
 
 _TABLE = """
@@ -79,7 +79,7 @@ _TABLE = """
 999 UNKNOWN                      unknown error
 """
 
-# Bytes that never move or end: cuGetErrorName hands out their addresses.
+# These bytes are never freed, because cuGetErrorName returns their addresses.
 NAMES: dict[int, bytes] = {}
 TEXTS: dict[int, bytes] = {}
 for _line in _TABLE.strip().splitlines():

@@ -1,12 +1,12 @@
-"""The machine that is emulated: devices, contexts, handles, threads.
+"""The state of the emulated machine: devices, contexts, handles, threads.
 
-What it is   the state behind the entry points, and the look-ups that nearly all of them begin with.
-How          a handle is a number that stands for an object in one dictionary; it is no address (reading it as one ends the
-             process, as using a handle as a pointer should) and is never used again. One lock guards everything here.
-             Each thread has its own stack of current contexts. In a thread that C code started, every call-back into Python
-             sees a new threading.local, so such threads are told apart by the number that the system gives them.
+What it is   the objects behind the entry points, and the look-ups with which nearly all entry points begin.
+How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it ends the
+             process) and is never reused. One lock protects everything in this module.
+             Each thread has its own stack of current contexts. In a thread that C code started, every callback into Python
+             sees a new threading.local, so such threads are identified by the number that the system gives them.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
-Read next    contexts.py, queues.py
+Read next    queues.py, entries/contexts.py
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
 TOTAL_MEMORY = 4 << 30
-_LISTED = 50  # leaks of a kind that are named one by one
+_LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """What the driver keeps for each thread: its stack of current contexts, and its capture mode."""
+    """The state of one calling thread: its stack of current contexts, and its capture mode."""
 
     __slots__ = ("stack", "capture_mode")
 
@@ -49,21 +49,21 @@ class Thread:
 
 
 class Pool:
-    """A memory pool of one device: attributes, and what is allocated from it."""
+    """A memory pool of one device: its attributes, and how much is allocated from it."""
 
     __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default", "counted")
 
     def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
         self.handle = 0
         self.device, self.maximum, self.default = device, maximum, default
-        self.counted = not default  # as something that the user must destroy
+        self.counted = not default  # among the objects that the user must destroy
         self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
         self.used = self.used_high = 0
         self.access: dict[int, int] = {device.ordinal: 3}
 
 
 class Holding:
-    """What entry points know of an allocation: whose it is, how it was made, and whether it was given back."""
+    """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
 
     __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes")
 
@@ -71,13 +71,13 @@ class Holding:
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False  # given back in stream order: the user is done with it
+        self.released = False  # freed in stream order: the user must not use it any more
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
 
 
 class Device:
-    """An emulated GPU; `retained` counts who holds its primary context."""
+    """An emulated GPU; `retained` counts the retains of its primary context."""
 
     def __init__(self, machine: Machine, ordinal: int) -> None:
         self.machine, self.ordinal = machine, ordinal
@@ -89,21 +89,21 @@ class Device:
 
 
 class Context:
-    """A context: everything that is made in it, and `state`, which is 0, 709 (destroyed) or the error that lost it."""
+    """A context with everything that was created in it; `state` is 0, 709 (destroyed) or the error that made it unusable."""
 
     def __init__(self, machine: Machine, device: Device, flags: int, *, primary: bool = False) -> None:
         self.machine, self.device, self.flags, self.primary = machine, device, flags, primary
         self.ident = next(machine.counter)
         self.handle = 0
         self.state = _DESTROYED
-        self.captures = 0  # blocking streams that are capturing
+        self.captures = 0  # the number of blocking streams that capture
         self.open()
         if primary:
-            self.state = _DESTROYED  # until somebody retains it
+            self.state = _DESTROYED  # until it is retained
         machine.add(self)
 
     def open(self) -> None:
-        """Make this context ready and empty."""
+        """Initialise this context: usable and empty."""
         self.state = 0
         self.captures = 0
         self.streams: dict[int, Stream] = {}
@@ -120,7 +120,7 @@ class Context:
         return stream
 
     def new_stream(self, flags: int, priority: int) -> Stream:
-        """Make a stream that has a handle."""
+        """Create a stream that has a handle."""
         stream = self.machine.add(self._stream(flags, priority))
         self.owned[stream.handle] = stream
         return stream
@@ -133,30 +133,30 @@ class Context:
         return stream
 
     def check(self) -> None:
-        """Refuse to go on in a context that is destroyed or lost."""
+        """Refuse a call in a context that is destroyed or unusable."""
         if self.state:
             raise Refused(self.state)
 
     def lose(self, code: int, report: str) -> None:
-        """Lose this context to an error in its work: from now on every call in it returns that error."""
+        """Make this context unusable after an error in its work: every later call in it returns that error."""
         code = code if code in STICKY else 700 if code == 1 else 719
         if not self.state:
             self.state = code
         self.machine.report(code, report)
 
     def refuse_implicit(self) -> None:
-        """Refuse work in the legacy default stream, which would wait for a stream that captures."""
+        """Refuse work in the legacy default stream, which would wait for a capturing stream."""
         for stream in self.streams.values():
             if stream.blocking and stream.capture is not None:
                 stream.capture.invalidate()
         raise Refused(
             906,
             "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
-            "capturing. Capture in a non-blocking stream, or give the work a stream of its own.",
+            "capturing. Capture in a non-blocking stream, or submit the work to another stream.",
         )
 
     def close(self) -> None:
-        """Finish all work, and give back everything that was made here."""
+        """Finish all work, and release everything that was created in this context."""
         machine = self.machine
         for stream in list(self.streams.values()):
             if stream.capture is not None:
@@ -175,7 +175,7 @@ class Context:
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
     def _report_leaks(self) -> None:
-        """Report what the user made here and did not give back; what an error lost is no leak."""
+        """Report what the user created here and did not release; in an unusable context nothing counts as a leak."""
         left = [holding for holding in self.holdings.values() if not holding.released]
         things = list(self.owned.values())
         if self.state or not (left or things):
@@ -202,7 +202,7 @@ class Context:
 
 
 class Machine:
-    """Everything behind the entry points of one emulator."""
+    """The state behind the entry points of one emulator."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class Machine:
         watch: bool = True,
         strict: bool = False,
     ) -> None:
-        self.lock = threading.RLock()  # a collection inside a call may run a __del__ that calls
+        self.lock = threading.RLock()  # a garbage collection inside a call may run a __del__ that makes a call
         self.pid = 0  # 0 until cuInit
         self.counter = itertools.count(1)
         self.handles: dict[int, Any] = {}
@@ -229,8 +229,8 @@ class Machine:
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
-        self.address: Callable[[str], int | None]  # the emulator's own, for cuGetProcAddress
-        self.captures: set[Capture] = set()  # those that are going on
+        self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
+        self.captures: set[Capture] = set()  # those in progress
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
@@ -238,44 +238,44 @@ class Machine:
     # -- handles
 
     def add(self, thing: T) -> T:
-        """Give a thing its handle."""
+        """Assign a handle to an object."""
         handle = _HANDLES_FROM + 64 * next(self.counter)
         thing.handle = handle  # type: ignore[attr-defined]
         self.handles[handle] = thing
         return thing
 
     def get(self, kind: type[T], handle: int) -> T:
-        """Return the living thing that a handle stands for, refusing all else."""
+        """Return the object of a handle, or refuse the handle."""
         thing = self.handles.get(handle)
         if type(thing) is not kind:
-            what = type(thing).__name__.lower() if thing is not None else "nothing, or something that is gone"
-            raise Refused(400, f"{handle:#x} is no {kind.__name__.lower()}'s handle: it stands for {what}")
+            what = type(thing).__name__.lower() if thing is not None else "nothing, or a destroyed object"
+            raise Refused(400, f"{handle:#x} is not the handle of a {kind.__name__.lower()}: it stands for {what}")
         return thing
 
     def device(self, ordinal: int) -> Device:
-        """Return a device, refusing an ordinal that none has."""
+        """Return the device of an ordinal, or refuse the ordinal."""
         if not 0 <= ordinal < len(self.devices):
             raise Refused(101)
         return self.devices[ordinal]
 
-    # -- who is calling
+    # -- the calling thread
 
     def thread(self) -> Thread:
-        """Return what is kept for the calling thread."""
+        """Return the state of the calling thread."""
         try:
             return self._local.thread  # type: ignore[no-any-return]
         except AttributeError:
             pass
         ident = threading.get_ident()
         if any(thread.ident == ident and type(thread) is not _DUMMY for thread in threading.enumerate()):
-            thread = Thread()  # a Python thread, for which threading.local is right
+            thread = Thread()  # a Python thread, for which threading.local works
         else:
             thread = self._foreign.setdefault(threading.get_native_id(), Thread())
         self._local.thread = thread
         return thread
 
     def context(self) -> Context:
-        """Return the calling thread's current context; refuse if there is none, or if it is lost."""
+        """Return the calling thread's current context; refuse the call if there is none, or if it is unusable."""
         try:
             stack = self._local.thread.stack
         except AttributeError:
@@ -288,7 +288,7 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream for a handle; 0 and 1 are the current context's legacy one, 2 this thread's."""
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's."""
         context = self.context()
         if handle > 2:
             stream = self.get(Stream, handle)
@@ -298,7 +298,7 @@ class Machine:
         return context.thread_stream(self.thread()) if handle == 2 else context.legacy
 
     def event(self, handle: int) -> Event:
-        """Return the event for a handle."""
+        """Return the event of a handle."""
         self.context()
         event = self.get(Event, handle)
         if event.context.state:
@@ -306,7 +306,7 @@ class Machine:
         return event
 
     def refuse_unsafe(self) -> None:
-        """Refuse a call that may synchronise, if that could disturb a capture that is going on."""
+        """Refuse a call that may synchronise, if it could disturb a capture in progress."""
         for capture in tuple(self.captures):
             capture.refuse_unsafe(self.thread())
 
@@ -315,7 +315,7 @@ class Machine:
     def hold(
         self, allocation: Allocation, context: Context, flavour: str, *, flags: int = 0, pool: Pool | None = None
     ) -> Holding:
-        """Keep an allocation that a call made for the user, in a context."""
+        """Register an allocation that a call made for the user, in a context."""
         holding = Holding(allocation, context, flavour, flags, next(self.counter), pool)
         allocation.context = holding
         allocation.origin = _caller()
@@ -328,7 +328,7 @@ class Machine:
         return holding
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
-        """Note whose a module's variable is; its module frees it."""
+        """Record the context of a module's variable, which its module frees."""
         allocation.context = Holding(allocation, context, "variable", 0, next(self.counter))
 
     def give_back(self, holding: Holding) -> None:
@@ -361,16 +361,16 @@ class Machine:
         for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
 
-    # -- what people read
+    # -- reports for the user
 
     def report(self, code: int, text: str) -> None:
-        """Keep a report for people."""
+        """Keep a report for the user."""
         self.reports.append(text)
         del self.reports[:-1000]
         self.unread[code] = text
 
     def refuse(self, code: int, report: str = "") -> int:
-        """Return a code from an entry, with its report; an older report of the same code is not about this."""
+        """Return a code from an entry point, and keep its report, or drop an older report of the same code."""
         if report:
             self.report(code, report)
         elif code not in STICKY:
@@ -378,11 +378,11 @@ class Machine:
         return code
 
     def explain(self, code: int) -> str | None:
-        """Return the newest unread report for a code; what lost a context stays readable."""
+        """Return the newest unread report for a code; the report of a sticky error stays readable."""
         return self.unread.get(code) if code in STICKY else self.unread.pop(code, None)
 
     def live(self) -> dict[str, int]:
-        """Count what a user has made and not given back, by kind; what a lost context took with it does not count."""
+        """Count the objects that the user created and has not released, by kind; those in unusable contexts do not count."""
         counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
         lost = set()
         for thing in self.handles.values():
@@ -403,7 +403,7 @@ class Machine:
 
 
 def _caller() -> str:
-    """Say which line of whose Python asked, the first outside of this package."""
+    """Return the file and line of the innermost Python frame outside this package."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_HERE):
         if frame.f_back is None:

@@ -1,19 +1,20 @@
-"""Streams: queues of work, and who does the work when.
+"""Streams: queues of work, and the rules for when work runs.
 
-What it is   Work, Stream, Event, and Queues, which takes work in and decides when each piece runs.
-How          Every piece of work knows what it must wait for: its predecessor in the stream, events, and what the legacy
-             default stream joins. All of these came earlier, so there is always something that can run, and no wait is for
-             ever. There is no engine in the background: work runs in the thread of whoever makes the call that drives it.
-                 eager   at the call that submits it
-                 lazy    as late as is allowed: when somebody waits for it, and then only what that needs
-                 random  somewhere between, in any order that events and streams allow, by a seeded generator
-             Short work (copies, fills, event marks) runs under the emulator's one lock. A kernel runs with the lock open, so
-             that other Python threads may call meanwhile; one kernel at a time, so that atomics are atomic. A host function
-             runs in a thread of its own, as in the driver: it may wait for a lock that the caller of cuLaunchHostFunc
-             holds. Eager mode waits for it only a moment, and leaves the rest of the stream to run later. Whatever runs in
-             that thread may not call the driver: every entry point answers CUDA_ERROR_NOT_PERMITTED there.
+What it is   Work, Stream, Event, and Queues, which accepts work and decides when each piece runs.
+How          Each piece of work lists what it must wait for: its predecessor in the stream, events, and what the legacy
+             default stream joins. All of these were submitted earlier, so there is always work that can run, and every wait
+             ends. No engine runs in the background: work runs in the thread that makes a call.
+                 eager   in the call that submits it
+                 lazy    as late as possible: when a call waits for it, and then only what the call needs
+                 random  in between, in any order that events and streams permit, chosen by a seeded generator
+             Short work (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock released,
+             so that other Python threads can make calls, and only one kernel runs at a time, so that atomics are atomic. A
+             host function runs in its own thread, as in the driver: it may wait for a lock that the caller of
+             cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves the rest of the stream
+             pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED.
+             An interrupted call leaves this state as it is at that moment; `repair` corrects it.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
-Read next    machine.py, streams.py
+Read next    machine.py, recovery.py, entries/streams.py
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ if TYPE_CHECKING:
 __all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
 
 INSTANT, KERNEL, HOST = range(3)
-_PATIENCE = 0.1  # seconds for which eager mode waits for work that another thread is doing
+_PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 
 
 class Work:
-    """One piece of work: `run` does it, after its stream's earlier work and everything in `after`."""
+    """A piece of work: `run` does it, after its stream's earlier work and everything in `after`."""
 
     __slots__ = ("run", "name", "kind", "stream", "after", "runner", "begun", "done", "time_ns")
 
     def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
         self.after: list[Work] = []
-        self.runner = 0  # the thread that runs it; 0 for the thread of host functions
+        self.runner = 0  # the thread that runs it with the machine's lock released
         self.begun = self.done = False
         self.time_ns = 0
 
@@ -61,7 +62,7 @@ class Work:
 
 
 class Stream:
-    """A queue of work in one context; `blocking` streams join the legacy default stream."""
+    """A queue of work in one context; `blocking` streams synchronise with the legacy default stream."""
 
     __slots__ = (
         "handle",
@@ -92,7 +93,7 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream: the work that is done when the mark is reached."""
+    """A mark in a stream: a piece of work that is done when the stream reaches the mark."""
 
     __slots__ = ("handle", "context", "flags", "work", "captured")
 
@@ -100,16 +101,16 @@ class Event:
         self.handle = 0
         self.context, self.flags = context, flags
         self.work: Work | None = None
-        self.captured: tuple[Capture, tuple[int, ...]] | None = None  # recorded while capturing: after these nodes
+        self.captured: tuple[Capture, tuple[int, ...]] | None = None  # recorded during a capture: after these nodes
 
     @property
     def reached(self) -> bool:
-        """Tell whether the mark is reached; an event that was never recorded is."""
+        """Tell whether the mark is reached; an event that was never recorded counts as reached."""
         return self.work is None or self.work.done
 
 
 class Queues:
-    """Take work in and run it, in one of three modes; every method is called with the machine's lock held."""
+    """The scheduler of all streams, in one of three modes; every method is called with the machine's lock held."""
 
     def __init__(self, machine: Machine, mode: str, seed: int) -> None:
         self.mode = mode
@@ -118,19 +119,19 @@ class Queues:
         self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
-        self._late: list[Callable[[], None]] = []  # what waits for the end of the kernel that asked for it
-        self._kernel_thread = 0  # the thread that runs a kernel now
+        self._late: list[Callable[[], None]] = []  # functions to call when the running kernel has ended
+        self._kernel_thread = 0  # the thread that runs a kernel
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
             mode
         ]
 
-    # -- taking work in
+    # -- accepting work
 
     def submit(
         self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, after: Iterable[Work] = ()
     ) -> Work | None:
-        """Queue work, or add it to the graph that the stream is capturing (then there is nothing to wait for: None)."""
+        """Queue work and return it, or add it to the graph that the stream captures and return None."""
         context = stream.context
         if stream.capture is not None:
             stream.capture.add(stream, run, name, kind)
@@ -145,7 +146,7 @@ class Queues:
             self._join(stream, context, work)
         stream.last = work
         if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager":
-            self._execute(work)  # nothing to wait for: it needs no queue
+            self._execute(work)  # nothing to wait for, so it needs no queue
             return work
         idle = not self._busy
         stream.queue.append(work)
@@ -153,13 +154,13 @@ class Queues:
         if self.inside_kernel():
             return work
         if idle and self.mode == "eager":
-            self._start(work)  # nothing else could come first
+            self._start(work)  # no other work could come first
         if not work.done:
             self._submit_more(work)
         return work
 
     def _join(self, stream: Stream, context: Context, work: Work) -> None:
-        """Make the legacy default stream and the blocking ones wait for each other."""
+        """Make the legacy default stream and the blocking streams wait for each other."""
         if stream is not context.legacy:
             last = context.legacy.last
             if last is not None and not last.done:
@@ -183,7 +184,7 @@ class Queues:
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
             if now >= deadline:
-                return  # another thread is at it, and may be waiting for our caller
+                return  # another thread runs it, and may be waiting for our caller
             self._wait(deadline - now)
 
     def _submit_random(self, work: Work) -> None:
@@ -196,13 +197,13 @@ class Queues:
     # -- waiting for work
 
     def complete(self, work: Work | None) -> None:
-        """Run what a piece of work needs, and it, and return when it is done."""
+        """Run a piece of work and everything that it needs, and return when it is done."""
         while work is not None and not work.done:
             if self.inside_kernel():
                 raise Refused(
                     800,
-                    "a __del__ that a collection ran inside an emulated kernel waits for that kernel's own thread: "
-                    "wait outside of __del__",
+                    "a __del__ that a garbage collection ran inside an emulated kernel waits for the thread of that kernel: "
+                    "wait outside __del__",
                 )
             head = self._choose(work)
             if head is None:
@@ -211,7 +212,7 @@ class Queues:
                 self._start(head)
 
     def pending(self, stream: Stream) -> list[Work]:
-        """List what must be done before a stream is: its last work, or for the legacy one that of all it joins, too."""
+        """List the work that must be done before a stream is idle; the legacy stream includes all blocking streams."""
         streams = [stream]
         if stream is stream.context.legacy:
             streams += [other for other in stream.context.streams.values() if other.blocking and other is not stream]
@@ -223,7 +224,7 @@ class Queues:
             self.complete(stream.last)
 
     def nudge(self, work: Work | None) -> None:
-        """Let work go on a little because somebody asked how it is doing: a loop of queries must come to an end."""
+        """Run some of the work that a query asks about, so that a loop of queries ends."""
         if work is None or work.done or self.mode == "eager" or self.inside_kernel():
             return
         head = self._choose(work)
@@ -231,7 +232,7 @@ class Queues:
             self._start(head)
 
     def _ready(self) -> Iterable[Work]:
-        """Yield the heads of queues that can run now."""
+        """Yield the first work of each queue if it can run now."""
         for stream in list(self._busy):
             if stream.running is None and stream.queue:
                 head = stream.queue[0]
@@ -239,7 +240,7 @@ class Queues:
                     yield head
 
     def _choose(self, work: Work) -> Work | None:
-        """Choose what to run so that `work` comes nearer; None when another thread is doing just that."""
+        """Choose the next work to run towards `work`; None when another thread is running it."""
         if self.mode == "random":
             ready = list(self._ready())
             if ready:
@@ -256,9 +257,9 @@ class Queues:
                 return head
 
     def _wait(self, seconds: float | None) -> None:
-        """Let other threads finish something."""
+        """Wait until another thread finishes work."""
         if not any(stream.running is not None for stream in self._busy):
-            raise RuntimeError(f"no work can run, and none is running: {[list(stream.queue) for stream in self._busy]}")
+            raise RuntimeError(f"no work can run, and none runs: {[list(stream.queue) for stream in self._busy]}")
         self._waiting += 1
         try:
             self._changed.wait(seconds)
@@ -275,12 +276,11 @@ class Queues:
             self._execute(work)
 
     def _execute(self, work: Work) -> None:
-        """Run a piece of work here and now; in a context that is lost, only take it off its queue.
+        """Run a piece of work in this call; in an unusable context, only remove it from its queue.
 
         An interrupt and a lack of memory are not handled here: `repair` finishes the work, or leaves it in its queue.
         """
         context = work.stream.context
-        work.runner = threading.get_ident()
         work.stream.running = work
         try:
             if not context.state:
@@ -304,12 +304,13 @@ class Queues:
             del self._late[:1]
 
     def after_kernel(self, run: Callable[[], None]) -> None:
-        """Call a function once the kernel that this call came out of has ended; after an interrupt, perhaps twice."""
+        """Call a function when the running kernel has ended; after an interrupt, it may be called twice."""
         self._late.append(run)
 
     def run_unlocked(self, work: Work) -> None:
         """Run work while other threads may call; a kernel also waits until no other kernel runs."""
         lock = self._machine.lock
+        work.runner = threading.get_ident()
         lock.release()
         try:
             if work.kind == KERNEL:
@@ -327,14 +328,14 @@ class Queues:
             lock.acquire()
 
     def inside_kernel(self) -> bool:
-        """Tell whether this call came out of a kernel's run: a collection in it can run anybody's __del__.
+        """Tell whether this call was made inside a running kernel, in which a garbage collection can run any __del__.
 
-        Such a call may queue work, but no thread can wait for itself.
+        Such a call may queue work, but cannot wait for it, because its own thread would have to run it.
         """
         return self._kernel_thread == threading.get_ident()
 
     def finish(self, work: Work) -> None:
-        """Mark work as done, and tell the threads that wait."""
+        """Mark work as done, and notify the threads that wait."""
         stream = work.stream
         work.time_ns = time.perf_counter_ns()
         work.done = True
@@ -350,7 +351,7 @@ class Queues:
             self._changed.notify_all()
 
     def finish_host(self, work: Work) -> None:
-        """Finish a host function, in its own thread; in eager mode go on with what waited for it."""
+        """Finish a host function, in its own thread; in eager mode, run the work that waited for it."""
         self.finish(work)
         while self.mode == "eager":
             head = next(iter(self._ready()), None)
@@ -376,11 +377,7 @@ class Queues:
         for stream in streams | set(self._busy):
             work = stream.running
             if work is not None and work not in running:
-                if work.kind == HOST and not work.runner:
-                    left = work not in self._machine.host_thread.given
-                else:
-                    left = work.runner == me
-                if left:
+                if work.runner in (0, me) and work not in self._machine.host_thread.given:
                     self._stop(work)
             self._repair_queue(stream)
         self._machine.host_thread.ring()
@@ -420,7 +417,7 @@ _HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
 
 
 def host_function(address: int, data: int) -> Callable[[], None]:
-    """Make the work of a CUhostFn."""
+    """Return a function that calls a CUhostFn."""
     function = _HostFunction(address)
     return lambda: function(data)
 
@@ -430,19 +427,19 @@ class HostThread:
 
     def __init__(self, machine: Machine) -> None:
         self.ident = 0
-        self.given: deque[Work] = deque()  # what it runs now, and what comes after
+        self.given: deque[Work] = deque()  # the work that it runs, and the work to come
         self._machine = machine
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._started = False
         self._duty = threading.Lock()
 
     def give(self, work: Work) -> None:
-        """Run a piece of work in this thread, after what it was given before."""
+        """Run a piece of work in this thread, after the work that it was given before."""
         self.given.append(work)
         self.ring()
 
     def ring(self) -> None:
-        """Make the thread look at what it was given; an interrupt can make this necessary a second time."""
+        """Wake the thread if it has work; after an interrupt this may be necessary a second time."""
         if not self.given:
             return
         if not self._started:
@@ -455,7 +452,7 @@ class HostThread:
         self._bell.put(None)
 
     def _serve(self) -> None:
-        if not self._duty.acquire(False):  # an interrupt came between starting a thread and noting it: one is enough
+        if not self._duty.acquire(False):  # a second thread, started after an interrupt: one is enough
             return
         self.ident = threading.get_ident()
         while True:
@@ -473,7 +470,7 @@ class HostThread:
                     recover(self._machine)
 
     def _run_here(self) -> None:
-        """Run the newest piece of work in the calling thread, with the lock open and calls refused."""
+        """Run the newest piece of work in the calling thread, with the lock released and calls refused."""
         work = self.given.pop()
         before, self.ident = self.ident, threading.get_ident()
         try:

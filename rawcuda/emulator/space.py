@@ -1,19 +1,14 @@
-"""The emulated address space: every allocation, found by address, checked to the byte.
+"""The emulated address space: every allocation, found by address and checked to the byte.
 
-A device address is never a host address. Device memory starts at 2**49, which no x86-64 or arm64 process maps, so
-a host that dereferences a device pointer crashes here as it would with a GPU, and a kernel that is handed a host
-pointer is refused. Pinned and managed memory is the exception that CUDA itself makes: its address is the host's.
-
-Three habits make mistakes show early:
-
-- addresses are handed out once and never again, with a gap of a gigabyte between neighbours, so a stray pointer meets
-  nothing, and a freed one is recognised;
-- a base is aligned to what was asked and to no more, so code that hopes for page alignment is found out;
-- fresh device memory is filled with POISON, a wild number in every type, so a forgotten initialisation shows.
-
-It is not a memory model: there is one thread, and each store is seen at once.
-
-Read next    ptx/machine.py, which reads and writes through this; ptx/access.py, which writes the code that does.
+What it is   Allocation and Space. A device address is never a host address: device memory starts at 2**49, which no x86-64
+             or arm64 process maps. A host that dereferences a device pointer crashes, as it would with a GPU, and a kernel
+             that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same address on the host.
+How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart, so a
+             stray pointer hits nothing and a freed one is recognised. A base has the requested alignment and no more, so
+             code that relies on page alignment fails. New device memory is filled with POISON, an unlikely number in every
+             type, so a missing initialisation shows.
+What not     a memory model: threads run one after another, and each store is visible at once.
+Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for it
 """
 
 from __future__ import annotations
@@ -30,27 +25,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "UNSIGNED", "WIDTH", "elements"]
 
-# 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 would pass for data, a NaN is
-# swallowed by min and max.
+# 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 look like valid data, and min and max
+# ignore a NaN.
 POISON = 0xFB
-POISONED_UP_TO = 64 << 20  # a larger allocation is left to the system's zero pages: filling it would touch them all
+POISONED_UP_TO = 64 << 20  # filling a larger allocation would touch all of its pages, so it keeps the system's zeros
 
 FIRST_ADDRESS = 1 << 49
 GAP = 1 << 30
-QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late reader sees stale bytes and not a crash
+QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
 GRAVES = 4096  # how many freed allocations are remembered for reports
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
-# bytes of a struct code
+# the size in bytes of each format of the struct module
 WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
 
 UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def elements(memory: memoryview, code: str) -> memoryview:
-    """Read bytes as elements of one type, in place."""
+    """Return a view of bytes as elements of one type."""
     cast: Any = memory.cast
     view: memoryview = cast(code) if len(memory) else memoryview(bytearray())
     return view
@@ -61,7 +56,7 @@ def _made(allocation: Allocation) -> str:
 
 
 class Fault(Exception):
-    """Say what went wrong inside the emulated device: a CUresult and a report for people.
+    """An error inside the emulated device: a CUresult and a report for the user.
 
     shape   code: the CUresult; report: one or more lines of text
     """
@@ -76,7 +71,7 @@ class Fault(Exception):
 
 
 class Allocation:
-    """One piece of memory: where it lies, what it holds, whether it is still there."""
+    """An allocation: its address, its content, and whether it is still allocated."""
 
     __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "origin", "written", "_views", "_keep")
 
@@ -87,9 +82,9 @@ class Allocation:
         self.data = data
         self.alive = True
         self.label = label
-        self.context: Any = None  # for whoever made it; the space itself never looks
-        self.origin = ""  # where the host asked for it
-        self.written: bytearray | None = None  # 0 for each byte that nobody has written; None: nobody asks
+        self.context: Any = None  # for the owner of the allocation; the space itself does not use it
+        self.origin = ""  # the line of the program that requested it
+        self.written: bytearray | None = None  # 0 for each byte that was never written; None: not tracked
         self._views: dict[str, tuple[memoryview, int, int]] = {}
         self._keep = keep
 
@@ -97,15 +92,15 @@ class Allocation:
         return f"<{self.describe()} at {self.base:#x}>"
 
     def describe(self) -> str:
-        """Name this allocation in a report."""
+        """Return the words that describe this allocation in a report."""
         label = f" {self.label!r}" if self.label else ""
         return f"{self.size}-byte {self.kind} allocation{label}"
 
     def typed(self, code: str, granule: int = 0) -> tuple[memoryview, int, int]:
-        """Give the memory as elements of one type: the view, the address of its element 0, its length in bytes.
+        """Return the memory as elements of one type: the view, the address of its element 0, its length in bytes.
 
-        Element 0 lies at the first address that is a multiple of granule (the element's width, or a vector's), which
-        in registered host memory may be past the base.
+        Element 0 is at the first address that is a multiple of granule (the width of an element or a vector). In
+        registered host memory this may be past the base.
         """
         width = WIDTH[code]
         key = f"{code}{granule}"
@@ -118,7 +113,7 @@ class Allocation:
         return found
 
     def marks(self, code: str, granule: int = 0) -> memoryview | None:
-        """Give what says whether the elements of `typed` were written, or None where all were."""
+        """Return a view whose elements are 0 where the elements of `typed` were never written, or None if all were."""
         written = self.written
         if written is None:
             return None
@@ -127,38 +122,38 @@ class Allocation:
         return elements(memoryview(written)[skipped : skipped + length], UNSIGNED[WIDTH[code]])
 
     def settle(self) -> None:
-        """Stop asking once everything is written."""
+        """Stop tracking writes once every byte was written."""
         if self.written is not None and self.written.find(0) < 0:
             self.written = None
 
     def wrote(self, start: int, nbytes: int) -> None:
-        """Note that some bytes were written from outside of a kernel."""
+        """Record that bytes were written outside a kernel."""
         if self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes
 
     def close(self) -> None:
-        """End this allocation: every view into it that the emulator took refuses from now on."""
+        """End this allocation: every view that the emulator has of it raises from now on."""
         self.alive = False
         for view, _, _ in list(self._views.values()):
             view.release()
         self._views.clear()
         try:
             self.data.release()
-        except BufferError:  # somebody exported it on (ctypes' from_buffer); their view stays valid until dropped
+        except BufferError:  # exported, for instance by ctypes' from_buffer: that view stays valid until it is dropped
             pass
 
 
 class Space:
-    """All memory of one emulated machine, by address."""
+    """The memory of one emulated machine."""
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
-        self.strict = strict  # whether a read of never-written device memory stops a kernel, or is only reported
-        self.watch = watch  # whether device memory remembers what was written, and kernels are checked for it
-        self.warnings: list[str] = []  # what was found and not refused
-        self.told: set[tuple[str, int]] = set()  # the places in generated code where it was found
-        self.lock = threading.RLock()  # held while allocations change: kernels allocate and free, too
+        self.strict = strict  # whether a read of uninitialised memory stops a kernel, or is only reported
+        self.watch = watch  # whether writes are tracked, and reads of uninitialised memory are found
+        self.warnings: list[str] = []  # findings that stopped no kernel
+        self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings
+        self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
         self._next = FIRST_ADDRESS
-        self._bases: list[int] = []  # the keys of _live in order; _ordered() repairs it after an interrupt
+        self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
         self._live: dict[int, Allocation] = {}
         self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
         self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
@@ -166,12 +161,12 @@ class Space:
     def allocate(
         self, size: int, *, kind: str = "device", alignment: int = 256, label: str = "", poison: bool = True
     ) -> Allocation:
-        """Make device memory at an address of its own.
+        """Allocate device memory at a new address.
 
-        raises  Fault   zero size (1), more than this machine holds (2)
+        raises  Fault   zero size (1), not enough memory (2)
         """
         if size <= 0:
-            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes")
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes: the size must be positive")
         try:
             if size > POISONED_UP_TO:
                 data = memoryview(mmap.mmap(-1, size))
@@ -181,7 +176,7 @@ class Space:
             raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
         step = max(alignment, 1)
         with self.lock:
-            base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple: aligned to no more
+            base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple, so that it has no larger alignment
             self._next = (base + size + 2 * GAP - 1) // GAP * GAP
         made = Allocation(base, size, kind, data, label, None)
         if self.watch and poison and size <= POISONED_UP_TO:
@@ -189,12 +184,12 @@ class Space:
         return self._enter(made)
 
     def allocate_host(self, size: int, *, kind: str, label: str = "") -> Allocation:
-        """Make pinned or managed memory, whose device address is its host address.
+        """Allocate pinned or managed memory, whose device address is its host address.
 
-        raises  Fault   zero size (1), more than this machine holds (2)
+        raises  Fault   zero size (1), not enough memory (2)
         """
         if size <= 0:
-            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes")
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes: the size must be positive")
         try:
             pages = mmap.mmap(-1, size)
         except (MemoryError, OverflowError, OSError, ValueError) as reason:
@@ -206,14 +201,14 @@ class Space:
         return self._enter(Allocation(ctypes.addressof(anchor), size, kind, data, label, (anchor, pages)))
 
     def register_host(self, address: int, size: int, *, label: str = "") -> Allocation:
-        """Let the device see host memory that belongs to somebody else (cuMemHostRegister).
+        """Make host memory of another owner accessible to the device (cuMemHostRegister).
 
-        raises  Fault   zero size, or memory that is known already (1)
+        raises  Fault   zero size, or memory that is registered already (1)
         """
         if size <= 0:
-            raise Fault(INVALID_VALUE, f"a registration of {size} bytes")
+            raise Fault(INVALID_VALUE, f"a registration of {size} bytes: the size must be positive")
         if self._overlapping(address, size) is not None:
-            raise Fault(INVALID_VALUE, f"{address:#x} and {size} bytes on are registered already")
+            raise Fault(INVALID_VALUE, f"memory in the {size} bytes from {address:#x} on is registered or allocated already")
         data = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
         return self._enter(Allocation(address, size, "pinned", data, label or "registered host memory", None))
 
@@ -238,12 +233,12 @@ class Space:
         """Return the live allocation that contains address, or None.
 
         Kernels look addresses up without the lock while other threads allocate and free. An allocation that contains the
-        address is the right one whatever changed meanwhile; any other answer is checked again with the lock held.
+        address is the right one, whatever changed meanwhile. Any other result is checked again with the lock held.
         """
         bases = self._bases
         try:
             found = self._live.get(bases[bisect_right(bases, address) - 1])
-        except IndexError:  # the list became shorter
+        except IndexError:  # another thread removed an element
             found = None
         if found is not None and 0 <= address - found.base < found.size:
             return found
@@ -260,7 +255,7 @@ class Space:
         return self._bases
 
     def window(self, address: int, nbytes: int) -> memoryview:
-        """Give nbytes of memory from address on, for reading and writing.
+        """Return a writable view of nbytes of memory from address on.
 
         raises  Fault   not wholly inside one live allocation (1)
         """
@@ -271,12 +266,12 @@ class Space:
         return found.data[start : start + nbytes]
 
     def live(self) -> list[Allocation]:
-        """List the allocations there are, by address."""
+        """Return all allocations, sorted by address."""
         with self.lock:
             return [self._live[base] for base in self._ordered()]
 
     def explain(self, address: int, nbytes: int) -> str:
-        """Say in words where an address lies, as an error report needs it."""
+        """Describe the place of an address for an error report."""
         text = f"address {address:#x}"
         if address == 0:
             return f"{text}: a null pointer"
@@ -304,7 +299,7 @@ class Space:
         near = [choice for choice in choices if choice[0] < GAP]
         if not near:
             if address < FIRST_ADDRESS:
-                return "no device memory; is it a host address?"
+                return "not device memory; is it a host address?"
             return "no allocation is near"
         distance, side, which = min(near, key=lambda choice: choice[0])
         return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}{_made(which)}"

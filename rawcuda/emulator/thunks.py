@@ -1,17 +1,17 @@
-"""The seam: Python functions served as C functions.
+"""Python functions as C functions.
 
-What it is   `entry`, which declares an entry point by its C line, and `serve`, which makes a C function pointer of it; and what reads
-             and writes the words of C memory that a caller's pointers point to. It checks no pointer beyond NULL: like the
-             driver, it trusts the caller, and a wild pointer ends the process.
-How          every pointer and handle is declared as an integer of its width: NULL then arrives as 0 (with c_void_p it would be
-             None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
-             One set of thunks belongs to one emulator, each made when it is first asked for: a thunk then needs no look-up
-             to find its emulator. All are kept for ever, beyond the end of the interpreter, too: the address of a collected
-             thunk silently calls whatever thunk was made next, and nobody can tell who still holds an address.
-             The signatures are written here and not taken from the table that clients use: a mistake there would be made
-             twice and never seen. Tests compare both with cuda.h.
+What it is   `entry`, which declares an entry point by its C prototype; `serve`, which creates a C function pointer for it (a
+             thunk); and functions that read and write the C memory to which a caller's pointers point.
+What not     a check of pointers beyond NULL: like the driver, it trusts the caller, and an invalid pointer ends the process.
+How          every pointer and handle is declared as an integer of its width. NULL then arrives as 0 (with c_void_p it would
+             be None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
+             Each emulator has its own thunks, so a thunk needs no look-up to find its emulator. A thunk is created on first
+             use and never freed, not even when the interpreter ends: clients keep addresses, and the address of a freed
+             thunk may call another thunk.
+             The prototypes are written here and not taken from the table that clients use, so a mistake in one of the two
+             is seen. Tests compare both with cuda.h.
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
-Read next    machine.py, then a room of entry points, such as streams.py
+Read next    machine.py, recovery.py, then a module of entry points, such as entries/streams.py
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Location(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
-# c_long is 32 bits on Windows: it is in no signature. CUDAAPI is __stdcall there, which on x64 means nothing.
+# c_long has 32 bits on Windows, so no prototype uses it. CUDAAPI is __stdcall there, which x64 ignores.
 _SCALARS: dict[str, Any] = {
     "int": ctypes.c_int,
     "unsigned int": ctypes.c_uint,
@@ -110,7 +110,7 @@ def _ctype(c_type: str) -> Any:
 
 
 def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
-    """Take a C line apart: its name, and (type, name) of each parameter."""
+    """Split a C prototype into its name and the (type, name) of each parameter."""
     name, inside = re.fullmatch(r"(\w+)\((.*)\)", line.strip(), re.S).groups()  # type: ignore[union-attr]
     parameters = []
     if inside.strip() != "void":
@@ -121,7 +121,7 @@ def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 class Entry:
-    """One entry point: its C line, the function that does it, and what it may be called without."""
+    """An entry point: its C prototype, and the function that implements it."""
 
     __slots__ = ("name", "line", "function", "free", "since")
 
@@ -138,11 +138,11 @@ ENTRIES: dict[str, Entry] = {}
 
 
 def entry(line: str, *, since: int, free: bool = False) -> Callable[[F], F]:
-    """Declare an entry point by its C line, as cuda.h has it, with the exported name.
+    """Declare an entry point by its C prototype, as in cuda.h, with the exported name.
 
     line   name(parameters); the function gets the machine, then each parameter as an int or float
-    free   it needs no cuInit, no lock, and may be called from a host function
-    since  the CUDA version that brought it: cuGetProcAddress gives the newest ABI that the asked version had
+    free   it needs no cuInit and no lock, and may be called from a host function
+    since  the CUDA version that introduced it, by which cuGetProcAddress chooses among ABIs
     """
 
     def declare(function: F) -> F:
@@ -156,16 +156,16 @@ def entry(line: str, *, since: int, free: bool = False) -> Callable[[F], F]:
 
 
 def serve(machine: Machine, served: Entry) -> int:
-    """Make a C function of an entry point, for ever, and return its address."""
+    """Create the C function of an entry point, which is never freed, and return its address."""
     thunk = served.prototype()(_wrap(machine, served))
     _keep_for_ever(thunk)
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
 def _keep_for_ever(thing: Any) -> None:
-    """Hold a reference that nothing ever gives back: a list of thunks would be emptied when the interpreter ends."""
+    """Take a reference that is never released; a list would be cleared when the interpreter ends."""
     api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
-    retain = api["Py_IncRef"]  # a binding of our own: ctypes.pythonapi's is everybody's
+    retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared
     retain.argtypes, retain.restype = [ctypes.py_object], None
     retain(thing)
 
@@ -173,7 +173,7 @@ def _keep_for_ever(thing: Any) -> None:
 def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     """Wrap an entry so that it always returns a code.
 
-    What leaves a callback in any other way is lost, and the caller would read whatever the stack held, which is often 0.
+    ctypes only prints an exception that leaves a callback, and the caller reads an undefined result, which is often 0.
     The try statement comes first, so that it covers the whole function (see `covered`).
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
@@ -183,7 +183,7 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
         try:
             if free:
                 code = function(machine, *arguments)
-            elif machine.pid != getpid():  # before the lock, which a fork() may have copied in its locked state
+            elif machine.pid != getpid():  # before the lock, which a fork may have copied while it was held
                 return _NOT_INITIALIZED
             elif worker.ident == get_ident():
                 return _NOT_PERMITTED
@@ -194,7 +194,7 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
         except BaseException as caught:
             try:
                 return answer(machine, name, caught)
-            except BaseException as again:  # an interrupt that came while the first exception was being answered
+            except BaseException as again:  # an interrupt while the first exception was handled
                 return answer(machine, name, again)
 
     made: Any = covered(call_entry)  # type: ignore[arg-type]
@@ -203,13 +203,13 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
 
 
 def _checked(code: int) -> int:
-    """Let only real codes through: C would cut 2**40 to 0, success."""
+    """Return a code if it is a CUresult: as a C int, 2**40 would become 0, success."""
     if code not in NAMES:
-        raise ValueError(f"{code!r} is no CUresult")
+        raise ValueError(f"{code!r} is not a CUresult")
     return code
 
 
-# -- words of C memory; in the 64-bit ABIs a pointer and size_t have 8 bytes
+# -- C memory; in the 64-bit ABIs a pointer and size_t have 8 bytes
 
 _Int, _Uint, _U64, _Float = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
 
@@ -256,7 +256,7 @@ def put_bytes(address: int, value: bytes) -> None:
 
 
 def put_address_of(address: int, value: bytes) -> None:
-    """Write where bytes lie, which must stay alive, refusing NULL."""
+    """Write the address of bytes, which must stay alive, refusing NULL."""
     put_u64(address, ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value or 0)
 
 
@@ -285,7 +285,7 @@ def text(address: int) -> str:
 _SIDE_2D = "2Q i4x QQQ Q"  # x, y; memory type; host, device, array; pitch
 _SIDE_3D = "4Q i4x QQQ Q 2Q"  # x, y, z, level; type; host, device, array; context; pitch, height
 MEMCPY2D = struct.Struct("<" + _SIDE_2D * 2 + "2Q")
-MEMCPY3D = struct.Struct("<" + _SIDE_3D * 2 + "3Q")  # and CUDA_MEMCPY3D_PEER, whose contexts are reserved in this one
+MEMCPY3D = struct.Struct("<" + _SIDE_3D * 2 + "3Q")  # also CUDA_MEMCPY3D_PEER, whose contexts are reserved words here
 LAUNCH_CONFIG = struct.Struct("<7I4x QQ I4x")  # grid, block, shared bytes; stream, attributes; their number
 LAUNCH_ATTRIBUTE = struct.Struct("<i4x 64s")
 LOCATION = struct.Struct("<2i")

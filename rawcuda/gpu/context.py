@@ -1,11 +1,12 @@
-"""The primary context of a device, and the calls of ours that are made in it with every argument prepared.
+"""The primary context of a device: who holds it, and how it is made current.
 
-What it is   PrimaryContext, and `Current` and `AnyContext`, with blocks in which a context is current.
-How          it is retained when something first needs it, and stays so (making it anew costs some 0.2 s) until a Device of it
+What it is   PrimaryContext; `Current`, a with block in which one is current; and `any_context`, for calls that need some context and
+             do not care which.
+How          it is retained when something first needs it, and stays so (to make it anew takes some 0.2 s) until a Device of it
              was closed and nothing of ours lives in it any more. It is pushed round a call that needs it, unless it is
              current already, and popped again: nothing is left pushed.
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
-Read next    device.py
+Read next    handles.py, device.py
 """
 
 from __future__ import annotations
@@ -19,177 +20,139 @@ from ..errors import Closed, CudaError, ForkedAfterInit
 from ..headers import cuda_h
 from ..owned import Owned
 from ..tracing import careful
+from .calls import Calls, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Callable
+    from typing import Any
 
 __all__ = [
-    "EVENT",
-    "STREAM",
-    "TIMED_EVENT",
     "AnyContext",
-    "Calls",
     "Current",
     "PrimaryContext",
+    "any_calls",
+    "any_context",
     "context_of",
+    "count",
     "held_contexts",
     "peers",
+    "primary_of",
+    "reaches",
     "release",
 ]
 
-# What a context makes by prepared calls: what makes it, with which numbers, and what releases it.
-STREAM, EVENT, TIMED_EVENT = 0, 1, 2
-_MADE: tuple[tuple[str, tuple[int, ...], str, Any], ...] = (
-    ("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2", cuda_h.CUstream),  # CU_STREAM_NON_BLOCKING, priority 0
-    ("cuEventCreate", (2,), "cuEventDestroy_v2", cuda_h.CUevent),  # CU_EVENT_DISABLE_TIMING
-    ("cuEventCreate", (0,), "cuEventDestroy_v2", cuda_h.CUevent),
-)
 
-
-class Calls:
-    """Calls whose arguments were all prepared, and the words that they read and write: a checked call costs five times as much.
-
-    A context has a pool of these: whoever takes one out is alone with it. A call is a function and its arguments, f(*arguments),
-    which ctypes takes as they are (a partial copies them), and returns a CUresult.
-
-    words   a handle or address, a size, the capture mode, whether a stream is being captured, the current context
-    calls   those of _MADE, cuCtxGetCurrent, cuMemAlloc_v2, cuMemAllocAsync, cuMemFree_v2, cuMemFreeAsync, cuStreamIsCapturing,
-            cuThreadExchangeStreamCaptureMode
-    """
-
-    __slots__ = (
-        "words",
-        "context",
-        "ask",
-        "now",
-        "make",
-        "allocate",
-        "allocate_in_order",
-        "out",
-        "size",
-        "free",
-        "free_in_order",
-        "handle",
-        "exchange",
-        "mode",
-        "is_capturing",
-        "capturing",
-    )
-
-    def __init__(self, context: PrimaryContext) -> None:
-        cells = (ctypes.c_uint64 * 5)()
-        self.words, self.context = memoryview(cells).cast("B").cast("Q"), context
-        self.words[2] = 2  # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
-        self.out, _, mode, self.capturing, now = [ctypes.byref(cells, 8 * i) for i in range(5)]
-        self.handle, self.size = ctypes.c_uint64.from_buffer(cells), ctypes.c_uint64.from_buffer(cells, 8)
-        self.now, self.mode = (now,), (mode,)
-
-        def call(name: str) -> Any:  # what an old driver does not have fails, and so is left to checked calls
-            return context.raw(name) if context.driver.has(name) else lambda *_: 1
-
-        self.ask = call("cuCtxGetCurrent")
-        self.make = [(call(name), (self.out, *map(ctypes.c_int.from_param, numbers))) for name, numbers, _, _ in _MADE]
-        self.allocate, self.allocate_in_order = call("cuMemAlloc_v2"), call("cuMemAllocAsync")
-        self.free, self.free_in_order = call("cuMemFree_v2"), call("cuMemFreeAsync")
-        self.exchange, self.is_capturing = call("cuThreadExchangeStreamCaptureMode"), call("cuStreamIsCapturing")
-
-    def in_context(self, call: Any, arguments: Any) -> int:
-        """Make a call while the context is current; it is pushed and popped again where it is not."""
-        context = self.context
-        failed: int = self.ask(*self.now)
-        if not failed:
-            if self.words[4] == context._handle:
-                return call(*arguments)  # type: ignore[no-any-return]
-            failed = context._push()
-            if not failed:
-                failed = call(*arguments)
-                context._pop()
-        return failed
+_call: Any = partial.__call__
 
 
 class PrimaryContext:
     """The primary context of one device, shared by everything of ours that lives in it; one object a device, for good.
 
-    Each Device that used it and each stream, event, memory and module holds it. That count only decides when we release
-    our one retain: other libraries have theirs.
+    Each Device that used it and each stream, event, memory, module and graph holds it. That only decides when we release our one
+    retain: other libraries have theirs.
+
+    users    what holds it, and the step that releases each: who takes that out makes the call
+    closing  whether a Device of it was closed since it was last needed
+    direct   prepared calls whose arguments know their context: it is pushed only if the driver asks for it (201, 400)
+    inside   prepared calls that need this context to be current
+    pushing  the two steps that push and pop it, for calls.run()
+    kept     modules of our own, loaded once; pool: events that are not in use. They hold this context, and go with it
     """
 
     __slots__ = (
         "ordinal",
         "driver",
+        "direct",
+        "inside",
+        "pushing",
         "kept",
-        "releases",
         "pool",
+        "attributes",
+        "_functions",
         "_handle",
-        "_users",
-        "_closing",
+        "users",
+        "closing",
         "_lock",
-        "_raw",
-        "_push",
         "_pop",
     )
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
-        self._raw: dict[str, Any] = {}
-        self.pool: list[Calls] = []
-        self.releases = tuple([self._releaser(which) for which in range(len(_MADE))])
-        self._push: Any = None
-        self._pop = partial(self.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p()))
+        self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
+        self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when it is retained
+        self._functions: dict[str, Any] = {}
         self._handle: int | None = None
-        self._users: list[None] = []  # one for each; list.append and pop are atomic
-        self._closing = False
-        self.kept: dict[Any, Owned] = {}  # modules of our own, loaded once: they hold this context, and go with it
+        self.users: dict[object, Any] = {}  # each with the step that releases it; entering and popping are atomic
+        self.closing = False
+        self.kept: dict[Any, Owned] = {}
+        self.pool: dict[int, Owned] = {}
+        self.attributes: dict[
+            Any, Any
+        ] = {}  # what does not change of the device; see Device.attribute; its name under None
         self._lock = _thread.RLock()  # a collection inside it may come back here
 
-    def hold(self) -> int:
-        """Count one more user and return the context's handle, retaining it if need be.
+    def hold(self, user: object) -> int:
+        """Count a user and return the context's handle, retaining the context if need be.
 
         calls   cuDevicePrimaryCtxRetain
         """
         # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the other.
-        self._users.append(None)
+        self.users.setdefault(user)
         handle = self._handle
-        if handle is not None and not self._closing and not careful:
+        if handle is not None and not self.closing and not careful:
             return handle
-        self._users.pop()
+        self.users.pop(user, None)
         if self.driver.forked:  # the lock may have been taken in the parent, for good
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
-            if self._handle is None:
-                context = cuda_h.CUcontext()
-                self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
-                self._handle = context.value
-                self._push = partial(self.raw("cuCtxPushCurrent_v2"), driver.as_argument(self._handle or 0))
-            self._closing = False
-            self._users.append(None)
+            self._open()
+            self.users.setdefault(user)
             assert self._handle is not None
             return self._handle
 
-    def let_go(self, closing: bool = False) -> None:
-        """Count one user less; the last one after a Device was closed releases the context. It never raises.
+    def open(self) -> int:
+        """Return the context's handle, retaining the context if need be, without holding it: for memory of somebody else's."""
+        if self._handle is None:
+            if self.driver.forked:
+                self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
+            with self._lock:
+                self._open()
+        return self.handle
+
+    def _open(self) -> None:
+        if self._handle is None:
+            context = cuda_h.CUcontext()
+            self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
+            handle = context.value or 0
+            self.pushing = (self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)), self._pop
+            self._handle = handle
+        self.closing = False
+
+    def let_go(self, user: object, closing: bool = False) -> None:
+        """Count a user no longer; the last one after a Device was closed releases the context. It never raises.
 
         calls   cuDevicePrimaryCtxRelease_v2
         """
         if closing:
-            self._closing = True
-        self._users.pop()
-        if not self._closing:
+            self.closing = True
+        self.users.pop(user, None)
+        if not self.closing:
             return
         with self._lock:
-            if self._closing and len(self._users) == len(self.kept):
+            if self.closing and len(self.users) == len(self.kept) + len(self.pool):
                 self.forget()
-            if not self._users and self._closing and self._handle is not None:
+            if not self.users and self.closing and self._handle is not None:
                 self._handle = None
                 peers.difference_update([pair for pair in peers if self.ordinal in pair])
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
     def forget(self) -> None:
         """Close what is kept here; it is made anew when it is next needed."""
-        while self.kept:
-            self.kept.popitem()[1].close()
+        for kept in (self.kept, self.pool):
+            while kept:
+                kept.popitem()[1].close()
 
     @property
     def handle(self) -> int:
@@ -199,138 +162,125 @@ class PrimaryContext:
             raise Closed(f"the context of device {self.ordinal} is closed")
         return handle
 
+    def function(self, symbol: str) -> Any:
+        """Return a function for prepared arguments, for the steps of calls.run()."""
+        function = self._functions.get(symbol)
+        if function is None:
+            function = self._functions[symbol] = self.driver.raw(symbol)
+        return function
+
     def current(self) -> Current:
         """Return a with block in which this context is current in this thread."""
         return Current(self)
 
-    def enter(self) -> bool:
-        """Make this context current in this thread, unless it is; tell whether that calls for leave().
+    def _to_push(self) -> PrimaryContext | None:
+        """Return this context if it has to be pushed, None where it is current."""
+        return None if self.driver.current_context() == self.handle else self
 
-        calls   cuCtxGetCurrent, cuCtxPushCurrent_v2
-        """
-        handle = self._handle or self.handle
-        if self.driver.current_context() == handle:
-            return False
-        if careful or self._push():
-            self.driver.cuCtxPushCurrent_v2(cuda_h.CUcontext(handle))
-        return True
-
-    def leave(self) -> None:
-        """Undo an enter() that pushed.
-
-        calls   cuCtxPopCurrent_v2
-        """
-        # After a sticky error popping reports that error once more; the first one is on its way already.
-        if careful:
-            release(self.driver, "cuCtxPopCurrent_v2", ctypes.byref(cuda_h.CUcontext()))
-        else:
-            self._pop()
-
-    # -- prepared calls
-
-    def raw(self, name: str) -> Any:
-        """Return a function for prepared arguments; see Driver.raw."""
-        function = self._raw.get(name)
-        if function is None:
-            function = self._raw[name] = self.driver.raw(name)
-        return function
-
-    def make(self, which: int) -> int:
-        """Make a stream or an event, and hold this context for it. Where that is not done at once, return 0: make_checked() tells why."""
-        self._users.append(None)  # as hold() does
-        if not careful and not self._closing and self._handle is not None:
-            try:
-                calls = self.pool.pop()
-            except IndexError:
-                calls = Calls(self)
-            call, arguments = calls.make[which]
-            failed = calls.in_context(call, arguments)
-            handle = calls.words[0]
-            self.pool.append(calls)
-            if not failed:
-                return handle
-        self.let_go()
-        return 0
-
-    def make_checked(self, which: int, *numbers: int) -> int:
-        """Make a stream or an event, with other numbers than make() does if any are given, and hold this context for it."""
-        call, usual, _, kind = _MADE[which]
-        self.hold()
-        try:
-            made = kind()
-            with self.current():
-                getattr(self.driver, call)(ctypes.byref(made), *(numbers or usual))
-            return made.value or 0
-        except BaseException:
-            self.let_go()
-            raise
-
-    def _releaser(self, which: int) -> Callable[[int, bool], None]:
-        """Write what releases a stream or an event. It knows its context; ours is pushed where the driver wants that."""
-        _, _, call, kind = _MADE[which]
-        prepared, wrong = self.raw(call), driver.WRONG_CONTEXT
-
-        def destroy(handle: int, late: bool, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> None:
-            if careful or prepared(byref(at(handle))) in wrong:  # (as driver.as_argument makes it)
-                try:
-                    with self.current():
-                        release(self.driver, call, kind(handle))
-                except (CudaError, ForkedAfterInit):  # the context is lost, or this is a forked child
-                    pass
-            self.let_go()
-
-        return destroy
+    def __repr__(self) -> str:
+        return f"<PrimaryContext of device {self.ordinal}>"
 
 
 class Current:
-    """Make a context current in this thread for the length of a with block, unless it is already.
+    """A with block in which a context is current in this thread; it is pushed unless it is current already.
+
+    If an interrupt keeps the end of the block from popping it, it is popped when this object goes.
 
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
-    __slots__ = ("_context", "_pushed")
+    __slots__ = ("_context", "_pushed", "_thread")
 
-    def __init__(self, context: PrimaryContext) -> None:
-        self._context, self._pushed = context, False
+    def __init__(self, context: PrimaryContext | None) -> None:
+        self._context = context
+        self._pushed: list[int] = []  # filled in one go with pushing, emptied in one go with popping
+        self._thread = _thread.get_ident()
 
     def __enter__(self) -> None:
-        self._pushed = self._context.enter()
+        context = self._context
+        if context is None:
+            return
+        now, handle = context.driver.current_context(), context.handle
+        if now != handle:
+            self._thread = _thread.get_ident()
+            push: Any = partial(self._pushed.extend, map(_call, (partial(*context.pushing[0]),)))
+            push()
+            code = self._pushed[0]
+            if careful and not code:
+                tell(context.pushing[0], code)
+            if code:
+                self._pushed.clear()
+                raise context.driver.error(code, "cuCtxPushCurrent_v2", ["ctx"], (cuda_h.CUcontext(handle),))
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None:
-        if self._pushed:
-            self._pushed = False
-            self._context.leave()
+        # After a sticky error popping reports that error once more; the first one is on its way already.
+        if self._pushed and self._context is not None:
+            pop = self._context.pushing[1]
+            calls: Any = partial(self._pushed.clear), partial(*pop)
+            any(map(_call, calls))
+            if careful:
+                tell(pop, 0)
+
+    def __del__(self) -> None:
+        try:
+            if self._pushed and self._thread == _thread.get_ident() and self._context is not None:
+                if self._context.driver.current_context() == self._context._handle:
+                    self.__exit__()
+        except (AttributeError, CudaError):  # never finished; the context is lost
+            pass
+
+
+def any_context(for_default: bool = False) -> PrimaryContext | None:
+    """Return the context to push for a call that needs some context and does not care which; None where one is current.
+
+    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has a context.
+
+    for_default  the call is about a default stream, which each context has: then ours counts only if there is but one
+    raises       ValueError  none is current, and it is not known which of several is meant
+    """
+    loaded = driver.current()
+    if loaded.current_context() is not None:
+        return None
+    held = held_contexts()
+    if for_default and len(held) != 1:
+        raise ValueError(
+            "a default stream belongs to the context that is current, and none is: name the device, "
+            "with device.current(): ..., or use device.synchronize()"
+        )
+    context = held[0] if held else context_of(0)
+    context.open()  # kept: what asks for addresses will soon use them
+    return context
 
 
 class AnyContext(Current):
-    """Have some context current for the length of a with block, for calls that need one and do not care which.
+    """A with block in which some context is current; see any_context."""
 
-    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has a
-    context.
-
-    for_default  the call is about a default stream, which each context has: then ours counts only if there is but one
-    raises       ValueError  none is current, and which of several was meant is not known
-    """
-
-    __slots__ = ("_unclear",)
+    __slots__ = ("_for_default",)
 
     def __init__(self, *, for_default: bool = False) -> None:
-        held = held_contexts()
-        super().__init__(held[0] if held else context_of(0))
-        self._unclear = for_default and len(held) != 1
+        super().__init__(None)
+        self._for_default = for_default
 
     def __enter__(self) -> None:
-        if self._context.driver.current_context() is None:
-            if self._unclear:
-                raise ValueError(
-                    "a default stream belongs to the context that is current, and none is: name the device, "
-                    "with device.current(): ..., or use device.synchronize()"
-                )
-            if self._context._handle is None:
-                self._context.hold()  # kept: what asks for addresses will soon use them
-            super().__enter__()
+        self._context = any_context(self._for_default)
+        super().__enter__()
+
+
+_any_calls: dict[bool, Calls] = {}
+
+
+def any_calls(for_default: bool) -> Calls:
+    """Return the prepared calls for the streams of others, which belong to a context that we do not know."""
+    made = _any_calls.get(for_default)
+    if made is None:
+        made = Calls(driver.current(), partial(any_context, for_default))
+        made = _any_calls.setdefault(for_default, made)
+    return made
 
 
 def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
@@ -355,3 +305,33 @@ def context_of(ordinal: int) -> PrimaryContext:
 def held_contexts() -> list[PrimaryContext]:
     """List the contexts that are retained now."""
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
+
+
+def reaches(ordinal: int, other: int) -> bool:
+    """Tell whether kernels on one device may use another's memory, as far as it was switched on through us."""
+    return ordinal == other or (ordinal, other) in peers
+
+
+def count() -> int:
+    """Return how many devices this driver sees.
+
+    calls   cuDeviceGetCount
+    """
+    number = ctypes.c_int()
+    driver.current().cuDeviceGetCount(ctypes.byref(number))
+    return number.value
+
+
+def primary_of(device: Any) -> PrimaryContext | None:
+    """Return the context that an open Device holds, which it begins to hold if need be; None where this is no Device.
+
+    raises  Closed   the Device is closed
+    """
+    primary = getattr(device, "_held", None)
+    if type(primary) is PrimaryContext:
+        return primary
+    primary = device if type(device) is PrimaryContext else getattr(device, "_primary", None)
+    if type(primary) is not PrimaryContext:
+        return None
+    device.context if primary is not device else primary.open()
+    return primary

@@ -19,7 +19,10 @@ from ..protocols.description import Description, Place, place
 from ..protocols.dlpack import CudaSide
 from ..tracing import careful
 from .context import AnyContext
-from .stream import NO_SYNC, handle_of
+from .device import Device
+from .ordering import device_of, wait_between
+from .queue import NO_SYNC, handle_of
+from .spans import copy_span, fill_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadedSide",
+    "copies",
+    "copy_span",
+    "empty_like",
+    "empty_on",
+    "fill_span",
     "check_label",
     "describe_known",
     "find_managed",
@@ -218,9 +226,6 @@ def settle_stream(made: Description, stream: Any) -> None:
         driver.current()
     except DriverNotFound:  # then the memory only claims to be CUDA's
         return
-    from .device import Device
-    from .ordering import wait_between
-
     device = Device((made._place.device or ("cuda", 0))[1] or 0)
     if pending == UNORDERED:
         device.synchronize()  # before version 3 nobody says which stream is at work
@@ -268,15 +273,39 @@ class LoadedSide(CudaSide):
         """Return a with block in which the device is current."""
         if not driver.is_loaded():
             return self
-        from .device import Device
-
         return Device(ordinal).current()
 
     def settle(self, ordinal: int) -> bool:
         """Wait for all work on the device; False where no driver is in use."""
         if not driver.is_loaded():
             return False
-        from .device import Device
-
         Device(ordinal).synchronize()
         return True
+
+
+# -- what arrays need of a device
+
+
+def copies() -> Any:
+    """Return the copies and fills in which a device takes part."""
+    from .copies import device_copy
+
+    return device_copy
+
+
+def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
+    """Make an array on a device, in C order, its contents undefined."""
+    from ..arrays.making import empty
+
+    return empty(Device(ordinal), shape, dtype, kind)
+
+
+def empty_like(source: Any) -> Any:
+    """Make an array in new memory of the kind that a view's memory has; None for pinned memory of somebody else's."""
+    primary = device_of(source)
+    if primary is None:
+        return None
+    return empty_on(primary.ordinal, source.shape, source.dtype, _KINDS[source.device[0]])
+
+
+_KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}

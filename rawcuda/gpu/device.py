@@ -2,7 +2,7 @@
 
 What not     it makes no context of its own: the primary context (context.py) is the one that every other library shares, too.
 Source       CUDA Driver API, "Device Management"
-Read next    stream.py, memory.py, kernel.py
+Read next    copies/device_copy.py
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from operator import index
 from .. import driver
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
-from ..owned import Owned, drain, outdate
-from .context import Current, context_of, held_contexts, peers
+from ..owned import Owned, drain, invalidate
+from ..tracing import careful
+from .context import Current, context_of, count, peers, reaches
+from .memory import Memory, allocate
+from .ordering import synchronize_contexts
+from .retention import sweep
+from .stream import Event, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +29,8 @@ if TYPE_CHECKING:
     from ..arrays.strided import StridedView
     from .context import PrimaryContext
     from .kernels.module import Module
-    from .memory import Memory
-    from .stream import Event, Stream
 
-__all__ = ["Device", "devices", "synchronize", "count", "reaches"]
-
-_stream: Any = None  # stream.create, memory.allocate and its short way, once they were needed
-_allocate: Any = None
-_allocate_again: Any = None
+__all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
 
 class Device(Owned):
@@ -43,24 +42,19 @@ class Device(Owned):
             ValueError  there is no such device
     """
 
-    __slots__ = ("ordinal", "_primary", "_held", "_attributes")
+    __slots__ = ("ordinal", "_primary", "_held")
 
     _held: PrimaryContext | None  # the context, while this is open and holds it
 
     def __init__(self, ordinal: int = 0) -> None:
-        if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
-            raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
-        ordinal = int.__index__(index(ordinal))
-        loaded, many = driver.current(), count()
-        if not 0 <= ordinal < many:
-            raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {many}, numbered from 0")
-        self.ordinal = ordinal
-        self._primary = context_of(ordinal)
-        self._attributes: dict[int, int] = {}
-        handle = ctypes.c_int()
-        loaded.cuDeviceGet(ctypes.byref(handle), ordinal)
-        self._own(handle.value, None)
-        self._held = None
+        if type(ordinal) is not int:
+            if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
+                raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
+            ordinal = int.__index__(index(ordinal))
+        known = None if careful else _known.get(ordinal)
+        primary, handle = known or _look_up(ordinal)
+        self.ordinal, self._primary, self._held = ordinal, primary, None
+        self._own(handle, None)
 
     # -- the context
 
@@ -69,14 +63,12 @@ class Device(Owned):
         """Return the primary context's handle, retaining it if need be."""
         handle, primary = self.handle, self._primary
         if self._held is None:
-            primary.hold()
             with primary._lock:
-                first = self._held is None
-                if first:
-                    self._own(handle, lambda handle, late: primary.let_go(closing=not late))
+                if self._held is None:
+                    use = _Use(primary)
+                    primary.hold(use)
+                    self._own(handle, use)
                     self._held = primary
-            if not first:  # another thread was faster
-                primary.let_go()
         return primary.handle
 
     def current(self) -> Current:
@@ -89,11 +81,10 @@ class Device(Owned):
 
         calls   cuCtxSynchronize
         """
-        from .stream import sweep
-
-        with self.current():
-            self._primary.driver.cuCtxSynchronize()
-        sweep()
+        if self._held is None:
+            self.context
+        self._primary.inside.cuCtxSynchronize()
+        sweep(now=True)
         drain()
 
     # -- facts
@@ -101,9 +92,12 @@ class Device(Owned):
     @property
     def name(self) -> str:
         """Return the device's name."""
-        text = ctypes.create_string_buffer(256)
-        self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-        return text.value.decode("utf-8", "replace")
+        known = self._primary.attributes.get(None)
+        if known is None or self._handle is None:
+            text = ctypes.create_string_buffer(256)
+            self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
+            known = self._primary.attributes[None] = text.value.decode("utf-8", "replace")
+        return known
 
     @property
     def uuid(self) -> str:
@@ -140,19 +134,33 @@ class Device(Owned):
         calls   cuDeviceGetAttribute
         raises  ValueError  no such name
         """
-        number = _attribute_number(which) if isinstance(which, str) else which
-        known = self._attributes.get(number)
-        if known is None:
+        known = self._primary.attributes.get(which) if type(which) is str else None
+        if known is None or self._handle is None:
+            known = self._ask_attribute(which)
+        return known
+
+    def _ask_attribute(self, which: Any) -> int:
+        if isinstance(which, str):
+            number = _attribute_number(which)
+        elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
+            raise TypeError(f"an attribute is a name in cuda.h or its number, not {a_kind(which)}")
+        else:
+            number = int.__index__(index(which))
+        known = self._primary.attributes
+        if number not in known or self._handle is None:
             value = ctypes.c_int()
             self._primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
-            known = self._attributes[number] = value.value
-        return known
+            known[number] = value.value
+        if type(which) is str:
+            known[which] = known[number]
+        return int(known[number])
 
     def can_access(self, other: Device) -> bool:
         """Tell whether this device could reach the other's memory.
 
         calls   cuDeviceCanAccessPeer
         """
+        _check_device(other)
         yes = ctypes.c_int()
         self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
         return bool(yes.value)
@@ -163,6 +171,7 @@ class Device(Owned):
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  these devices cannot
         """
+        _check_device(other)
         other_context = cuda_h.CUcontext(other.context)
         with self.current():
             try:
@@ -176,38 +185,25 @@ class Device(Owned):
 
     def stream(self, priority: int = 0) -> Stream:
         """Make a stream that does not wait for the legacy default stream, nor it for this."""
-        global _stream
-        if _stream is None:  # (an import statement is dear)
-            from .stream import create as _stream
-        return _stream(self, priority)  # type: ignore[no-any-return]
+        return Stream(self, priority=priority)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, elapsed_ms can be asked of it."""
-        from .stream import Event
-
         return Event(self, timing=timing)
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
         """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
-        global _allocate, _allocate_again
-        if _allocate is None:
-            from .memory import allocate as _allocate
-            from .memory import allocate_again as _allocate_again
-        if kind == "device":
-            made = _allocate_again(self, nbytes, stream)
-            if made is not None:
-                return made  # type: ignore[no-any-return]
-        return _allocate(self, nbytes, kind=kind, stream=stream)  # type: ignore[no-any-return]
+        return allocate(self, nbytes, kind=kind, stream=stream)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> StridedView:
         """Make an array on this device, in C order, its contents undefined."""
-        from ..arrays.strided import empty
+        from ..arrays.making import empty
 
         return empty(self, shape, dtype)
 
     def upload(self, exporter: Any, *, stream: Any = None) -> StridedView:
         """Copy any exporter's array into new memory of this device, in C order."""
-        from ..arrays.strided import upload
+        from ..arrays.making import upload
 
         return upload(self, exporter, stream=stream)
 
@@ -217,9 +213,9 @@ class Device(Owned):
 
         return Module(self, code)
 
-    def _gone(self) -> None:
+    def _closing(self) -> None:
         self._held = None
-        outdate()
+        invalidate()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and other.ordinal == self.ordinal
@@ -231,9 +227,39 @@ class Device(Owned):
         return f"<Device {self.ordinal}{' closed' if self.closed else ''}>"
 
 
-def reaches(ordinal: int, other: int) -> bool:
-    """Tell whether kernels on one device may use another's memory, as far as it was switched on through us."""
-    return ordinal == other or (ordinal, other) in peers
+class _Use:
+    """What a Device holds its context by, and lets it go by."""
+
+    __slots__ = ("primary",)
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        self.primary = primary
+
+    def __call__(self, handle: int, late: bool) -> None:
+        self.primary.let_go(self, closing=not late)
+
+    def give_away(self) -> bool:
+        """Let the context go; a CUdevice needs no release."""
+        self(0, False)
+        return True
+
+
+_known: dict[int, tuple[PrimaryContext, int]] = {}  # by ordinal: the context and the CUdevice; neither changes
+
+
+def _look_up(ordinal: int) -> tuple[PrimaryContext, int]:
+    loaded, many = driver.current(), count()
+    if not 0 <= ordinal < many:
+        raise ValueError(f"there is no device {worded(ordinal)}: this driver sees {many}, numbered from 0")
+    handle = ctypes.c_int()
+    loaded.cuDeviceGet(ctypes.byref(handle), ordinal)
+    known = _known[ordinal] = context_of(ordinal), handle.value
+    return known
+
+
+def _check_device(other: object) -> None:
+    if not isinstance(other, Device):
+        raise TypeError(f"the other device is a Device, not {a_kind(other)}")
 
 
 def _attribute_number(name: str) -> int:
@@ -249,16 +275,6 @@ def _attribute_number(name: str) -> int:
     return table[full]
 
 
-def count() -> int:
-    """Return how many devices this driver sees.
-
-    calls   cuDeviceGetCount
-    """
-    number = ctypes.c_int()
-    driver.current().cuDeviceGetCount(ctypes.byref(number))
-    return number.value
-
-
 def devices() -> list[Device]:
     """List the devices that this driver sees.
 
@@ -272,14 +288,5 @@ def synchronize() -> None:
 
     calls   cuCtxSynchronize
     """
-    for primary in held_contexts():
-        primary.hold()
-        try:
-            with primary.current():
-                primary.driver.cuCtxSynchronize()
-        finally:
-            primary.let_go()
-    from .stream import sweep
-
-    sweep()
+    synchronize_contexts()
     drain()

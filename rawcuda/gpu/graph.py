@@ -1,20 +1,23 @@
-"""Graphs: work that a stream recorded instead of doing it, launched as one as often as wanted.
+"""Graphs: work that a stream recorded instead of doing it, launched together as often as wanted.
 
 What it is   Graph, made by Stream.capture(): a with block records, launch() runs what was recorded.
 What not     graphs are not built node by node, nor updated.
 Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
-Read next    kernel.py
+Read next    stream.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ..errors import Closed, CudaError, ForkedAfterInit
+from ..errors import Closed, CudaError
 from ..headers import cuda_h
-from ..owned import Owned
-from .context import release
-from .stream import Stream, capture_number, capturing, retain, sweep, work_handle
+from ..owned import Owned, invalidate
+from .calls import run
+from .context import PrimaryContext
+from .handles import EXECUTABLE, capturing, make
+from .queue import StreamHandle, calls_on, work_handle
+from .retention import capture_number, retain, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,32 +30,34 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MOD
 
 
 class Graph(Owned):
-    """Record a stream's work in a with block; launch it afterwards.
+    """A stream's work, recorded in a with block and launched afterwards.
 
         with stream.capture() as graph:
             launch(a, b, n)
         graph.launch(stream)
 
-    What was viewed on the fly while recording lives as long as the graph; arrays and memory given as such are the caller's
-    to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
+    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are the
+    caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
 
     calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
     raises  InvalidUse  what may not be captured
             ValueError  a default or borrowed stream, an unknown mode
     """
 
-    __slots__ = ("stream", "_mode", "_kept", "_state", "_number")
+    __slots__ = ("stream", "_primary", "_mode", "_kept", "_state", "_number")
 
-    def __init__(self, stream: Stream, mode: str = "thread_local") -> None:
+    def __init__(self, stream: Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
-        if not isinstance(stream, Stream) or stream.device is None:
+        if not isinstance(stream, StreamHandle) or stream._primary is None:
             raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
         stream.handle
         self.stream, self._mode, self._state = stream, mode, "new"
+        self._primary: PrimaryContext = stream._primary
         self._kept: list[Any] = []
         self._number = 0
-        self._handle = self._release = None
+        self._own(0, None)
+        self._handle = None
 
     @property
     def handle(self) -> int:
@@ -64,49 +69,48 @@ class Graph(Owned):
     def __enter__(self) -> Graph:
         if self._state != "new":
             raise ValueError("a graph records once: capture() anew")
-        stream, device = self.stream, self.stream.device
-        assert device is not None
-        with stream._current():
-            stream._driver().cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), _MODES[self._mode])
-            self._number = capture_number(device, stream.handle) or 0
-        self._state = "recording"
-        capturing[self._number] = self._kept
+        stream, primary = self.stream, self._primary
+        mode = ctypes.c_uint(_MODES[self._mode])
+        try:
+            primary.inside.cuStreamBeginCapture_v2(stream._argument or stream._prepare(), mode)
+            self._number = capture_number(primary, stream.handle) or 0
+            self._state = "recording"
+            capturing[self._number] = self._kept
+        except CudaError:
+            raise
+        except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture
+            self._abandon()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._state = "spoilt"
-        capturing.pop(self._number, None)
-        loaded, graph = self.stream._driver(), cuda_h.CUgraph()
-        with self.stream._current():
+        try:
             if kind is None:
-                loaded.cuStreamEndCapture(cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
-            elif not self.stream.closed:  # the error in the block matters more than what it left behind
-                release(loaded, "cuStreamEndCapture", cuda_h.CUstream(self.stream.handle), ctypes.byref(graph))
-            try:
-                if kind is None:
-                    self._instantiate(graph)
-            finally:
-                if graph:
-                    release(loaded, "cuGraphDestroy", graph)
+                graph = cuda_h.CUgraph()
+                try:
+                    stream = self.stream
+                    self._primary.inside.cuStreamEndCapture(stream._argument or stream._prepare(), ctypes.byref(graph))
+                    make(self, EXECUTABLE, self._primary, graph)
+                    self._state = "recorded"
+                finally:
+                    if graph:
+                        run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
+        finally:  # the error in the block matters more than what it left behind
+            self._abandon()
 
-    def _instantiate(self, graph: cuda_h.CUgraph) -> None:
-        executable, primary = cuda_h.CUgraphExec(), self.stream._primary
-        assert primary is not None
-        primary.driver.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, 0)
-        primary.hold()
-
-        def destroy(handle: int, late: bool) -> None:
-            try:  # a launch that still runs keeps what it needs of it
-                with primary.current():
-                    release(primary.driver, "cuGraphExecDestroy", cuda_h.CUgraphExec(handle))
-            except (CudaError, ForkedAfterInit):
-                pass
-            primary.let_go()
-
-        self._own(executable.value or 0, destroy)
-        self._state = "recorded"
+    def _abandon(self) -> None:
+        """End what is left of the capture; nothing where it was ended."""
+        if self._number:
+            capturing.pop(self._number, None)
+        queue = self.stream.queue()
+        if self._state != "recorded" and queue is not None:
+            graph = cuda_h.CUgraph()
+            run(((self._primary.function("cuStreamEndCapture"), queue, ctypes.byref(graph)),), self._primary._to_push())
+            if graph:
+                run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
 
     def launch(self, stream: Any = None) -> None:
         """Run what was recorded, in a stream's order; None is the legacy default stream.
@@ -114,14 +118,17 @@ class Graph(Owned):
         calls   cuGraphLaunch
         raises  Closed  it is closed, or was never recorded
         """
-        executable, queue, device = cuda_h.CUgraphExec(self.handle), work_handle(stream), self.stream.device
+        executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
+        calls, argument = calls_on(queue, self._primary)
         try:
-            with self.stream._current():
-                self.stream._driver().cuGraphLaunch(executable, cuda_h.CUstream(queue))
+            calls.cuGraphLaunch(executable, argument)
         finally:
-            if self._kept and device is not None:  # the graph may be closed before this launch is done
+            if self._kept:  # the graph may be closed before this launch is done
                 sweep()
-                retain(device, queue, self._kept)
+                retain(self._primary, queue, self._kept)
+
+    def _closing(self) -> None:
+        invalidate()
 
     def __repr__(self) -> str:
         return f"<Graph {self._state}{' closed' if self._state == 'recorded' and self.closed else ''}>"

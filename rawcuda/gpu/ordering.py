@@ -1,20 +1,24 @@
 """Order between streams: whose work must be done before whose may begin.
 
 What it is   `make_wait`, `settle` and the like, over views and stream handles; every one of them is for device-accessible memory.
-What not     nothing here decides what a stream given from outside means: stream.py's handle_of and the protocols do.
-How          an event is recorded on the stream that has the work, and the other stream waits for it, on the device; skipped
-             where both are one. The CPU waits only for itself (`settle`).
+What not     nothing here decides what a stream given from outside means: queue.py's handle_of and the protocols do.
+How          an event is recorded on the stream that has the work, and the other stream waits for it, on the device; nothing is
+             done where both are one. The CPU waits only in `settle`.
 Source       CUDA Driver API, "Stream Management", "Event Management"; array API standard, `__dlpack__`, stream
-Read next    exporting.py
+Read next    copies/device_copy.py
 """
 
 from __future__ import annotations
 
-import ctypes
-
 from .. import driver
+from ..driver import as_argument
 from ..errors import refusal
-from ..headers import cuda_h
+from .calls import scratches, take_scratch
+from .context import PrimaryContext, context_of, held_contexts
+from .memory import Memory
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of
+from .retention import sweep
+from .stream import record_and_wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,22 +26,45 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..protocols.description import Description
-    from .device import Device
 
-__all__ = ["device_of", "forget_closed", "hold_back", "make_wait", "pending_handle", "settle", "wait_between"]
+__all__ = [
+    "device_of",
+    "forget_closed",
+    "hold_back",
+    "make_wait",
+    "pending_handle",
+    "settle",
+    "synchronize_contexts",
+    "wait_between",
+]
 
-_LEGACY, _NO_SYNC = 1, -1
+_LEGACY = 1
 
 
-def device_of(view: Description) -> Device | None:
-    """Return the device that a view's memory belongs to; None where it is host memory that is not ours."""
-    from .device import Device
-    from .memory import Memory
-
+def device_of(view: Description) -> PrimaryContext | None:
+    """Return the context of the device that a view's memory belongs to; None where it is host memory that is not ours."""
     if isinstance(view.owner, Memory):
-        return view.owner.device
+        return view.owner._primary
     kind, ordinal = view._place.device or ("cpu", 0)
-    return Device(ordinal) if kind in ("cuda", "cuda_managed") and ordinal is not None else None
+    if kind not in ("cuda", "cuda_managed") or ordinal is None:
+        return None
+    primary = context_of(ordinal)
+    primary.open()
+    return primary
+
+
+def synchronize_contexts() -> None:
+    """Wait until every device is done with all that this package gave it.
+
+    calls   cuCtxSynchronize
+    """
+    for primary in held_contexts():
+        primary.hold(user := object())
+        try:
+            primary.inside.cuCtxSynchronize()
+        finally:
+            primary.let_go(user)
+    sweep(now=True)
 
 
 def pending_handle(view: Description) -> int | None:
@@ -45,37 +72,25 @@ def pending_handle(view: Description) -> int | None:
     forget_closed(view)
     if view.stream is None:
         return _LEGACY
-    from .stream import handle_of
-
     handle = handle_of(view.stream)
-    return None if handle == _NO_SYNC else handle
+    return None if handle == NO_SYNC else handle
 
 
 def forget_closed(view: Description) -> None:
     """Wait for all work if the stream that a view was made for is closed by now, and count the view as ready."""
-    if view.stream is None:
-        return
-    from .stream import Stream
-
-    if isinstance(view.stream, Stream) and view.stream.closed:
-        from .device import synchronize
-
-        synchronize()
+    if isinstance(view.stream, StreamHandle) and view.stream.closed:
+        synchronize_contexts()
         view.stream = None
 
 
-def wait_between(waiting: int, working: int, device: Device) -> None:
+def wait_between(waiting: int, working: int, device: Any) -> None:
     """Make one stream wait for what another has now.
 
+    device  the Device or PrimaryContext in which the event is made
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    if waiting == working:
-        return
-    from .stream import Event, Stream
-
-    with Event(device) as event:
-        event.record(working)
-        Stream.from_handle(waiting).wait(event)
+    if waiting != working:
+        record_and_wait(getattr(device, "_primary", device), working, waiting)
 
 
 def make_wait(consumer: int, view: Description) -> None:
@@ -83,7 +98,7 @@ def make_wait(consumer: int, view: Description) -> None:
 
     consumer   a handle, or -1: no ordering
     """
-    if consumer == _NO_SYNC or 0 in view.shape or not driver.is_loaded():
+    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (without a driver in use nothing of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
@@ -99,14 +114,17 @@ def make_wait(consumer: int, view: Description) -> None:
         wait_between(consumer, working, device)
 
 
-def _is_capturing(stream: int, device: Device) -> bool:
-    status = ctypes.c_uint()
-    with device.current():
-        driver.current().cuStreamIsCapturing(cuda_h.CUstream(stream), ctypes.byref(status))
-    return status.value != 0
+def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
+    scratch = take_scratch()
+    calls = primary.inside if stream <= PER_THREAD else primary.direct
+    scratch.words.status = 0
+    calls.cuStreamIsCapturing(as_argument(stream), scratch.to_status)
+    captured: bool = scratch.words.status != 0
+    scratches.append(scratch)
+    return captured
 
 
-def hold_back(views: Iterable[Any], using: int, device: Device) -> None:
+def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
     """Make the streams that exporters named wait for our use of their memory, so that they do not change it meanwhile.
 
     using    the stream that the use was queued on
@@ -125,11 +143,9 @@ def settle(view: Description) -> None:
     working = pending_handle(view)
     if working is None:
         return
-    device = device_of(view)
-    if device is None:
-        from .device import synchronize
-
-        synchronize()
+    primary = device_of(view)
+    if primary is None:
+        synchronize_contexts()
     else:
-        with device.current():
-            driver.current().cuStreamSynchronize(cuda_h.CUstream(working))
+        calls = primary.inside if working <= PER_THREAD else primary.direct
+        calls.cuStreamSynchronize(as_argument(working))

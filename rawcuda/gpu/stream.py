@@ -1,125 +1,51 @@
-"""Streams, events, and the one function that reads a stream from outside.
+"""Streams and events.
 
-What it is   Stream and Event; `handle_of`; and what must outlive queued work (`retain`).
-What not     no other module makes a stream handle out of user input.
-Source       CUDA Driver API, "Stream Management", "Event Management", "Stream synchronization behavior";
-             cuda.core, "CUDA stream protocol" (__cuda_stream__)
-Read next    memory.py, transfer.py, kernel.py
+What it is   Stream and Event.
+What not     what is given for a stream from outside is read in queue.py; recording a stream's work is graph.py's.
+Source       CUDA Driver API, "Stream Management", "Event Management"
+Read next    memory.py, copies/transfer.py
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections import deque
-from operator import index
 
 from .. import driver
-from ..errors import Closed, CudaError, ForkedAfterInit, a_kind, worded
-from ..headers import cuda_h
-from ..owned import Owned, drain, dropped, outdate
-from ..protocols.cuda_stream import handle_from as _protocol_handle
-from ..tracing import careful
-from .context import EVENT, STREAM, TIMED_EVENT, AnyContext, PrimaryContext, release
-from .device import Device
+from ..errors import a_kind, worded
+from ..owned import drain, dropped
+from .context import release
+from .graph import Graph
+from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing, make
+from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
+from .retention import retain, retained, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from typing import Any, ClassVar
 
-    from .graph import Graph
+    from .context import PrimaryContext
+    from .device import Device
 
 __all__ = [
-    "Stream",
     "Event",
     "NO_SYNC",
+    "Stream",
     "Unnoticed",
-    "capture_number",
     "capturing",
-    "create",
     "finish",
     "handle_of",
+    "record_and_wait",
     "retain",
+    "retained",
     "sweep",
     "work_handle",
 ]
 
-NO_SYNC = -1
-_LEGACY, _PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_NON_BLOCKING = ctypes.c_uint(1)  # CU_STREAM_NON_BLOCKING
+_NO_FLAGS = ctypes.c_uint(0)
 
 
-def handle_of(stream: Any) -> int:
-    """Return the driver's handle for a stream given from outside; NO_SYNC stays -1.
-
-    stream  None: the legacy default stream, 1; a Stream; an object with __cuda_stream__ (its 0 is legacy, 1);
-            1 legacy; 2 per-thread; above 2 a handle; -1 NO_SYNC
-    raises  TypeError   not a stream
-            ValueError  0, below -1, above 2**64-1
-            Closed      a closed Stream
-    """
-    if stream is None:
-        return _LEGACY
-    if isinstance(stream, Stream):
-        return stream.handle
-    if isinstance(stream, bool):
-        raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
-    if hasattr(type(stream), "__index__"):
-        number = int.__index__(index(stream))
-        if number == 0:
-            raise ValueError(
-                "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"
-            )
-        if number < NO_SYNC or number >= 2**64:
-            raise ValueError(f"stream={worded(number)} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
-        return number
-    return _protocol_handle(stream)
-
-
-def work_handle(stream: Any) -> int:
-    """Return the handle of a stream that shall do work, which NO_SYNC cannot.
-
-    raises  ValueError  NO_SYNC
-    """
-    handle = handle_of(stream)
-    if handle == NO_SYNC:
-        raise ValueError(
-            "stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one"
-        )
-    return handle
-
-
-class _InContext(Owned):
-    """Be an owned thing in a device's primary context, or a borrowed one in whichever context is current."""
-
-    __slots__ = ("device", "_primary")
-
-    device: Device | None
-    _primary: PrimaryContext | None
-
-    def _create(self, device: Device, which: int, *numbers: int) -> None:
-        if not isinstance(device, Device):
-            raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
-        if dropped:
-            drain()
-        device.context
-        primary = device._primary
-        handle = 0 if numbers else primary.make(which)
-        self.device, self._primary = device, primary
-        # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
-        self._own(handle or primary.make_checked(which, *numbers), primary.releases[which])
-
-    def _driver(self) -> driver.Driver:
-        return self._primary.driver if self._primary is not None else driver.current()
-
-    def _current(self) -> AbstractContextManager[None]:
-        """Return a with block: our context when it is known, else the one that is current, or one of ours."""
-        if self._primary is not None:
-            return self._primary.current()
-        return AnyContext(for_default=self._handle in (_LEGACY, _PER_THREAD))
-
-
-class Stream(_InContext):
+class Stream(StreamHandle):
     """A queue of work that a device does in order.
 
     A new stream is non-blocking: it does not wait for the legacy default stream. Any thread may use it.
@@ -129,27 +55,24 @@ class Stream(_InContext):
     calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
-    __slots__ = ("_argument", "_owner")
+    __slots__ = ()
 
-    _argument: Any  # the handle as raw() functions take it, once something was prepared with it
-    _owner: Any
+    device: Device | None
     legacy: ClassVar[Stream]
     per_thread: ClassVar[Stream]
 
     def __init__(self, device: Device, *, priority: int = 0) -> None:
-        self._argument = None
+        # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
         if type(priority) is int and priority == 0:
             self._create(device, STREAM)
         else:
-            self._create(device, STREAM, _NON_BLOCKING, priority)
+            self._create(device, PRIORITIZED_STREAM, _NON_BLOCKING, _priority(priority))
 
     @classmethod
     def from_handle(cls, handle: Any) -> Stream:
         """Borrow a stream of somebody else's, by its handle or its __cuda_stream__; close() never destroys it."""
         borrowed = cls.__new__(cls)
-        borrowed.device = borrowed._primary = borrowed._argument = None
-        borrowed._own(work_handle(handle), None)
-        borrowed._owner = handle  # whoever uses the handle keeps the stream alive
+        borrowed._borrow(work_handle(handle), handle)
         return borrowed
 
     @property
@@ -159,8 +82,7 @@ class Stream(_InContext):
         calls   cuStreamGetPriority
         """
         value = ctypes.c_int()
-        with self._current():
-            self._driver().cuStreamGetPriority(cuda_h.CUstream(self.handle), ctypes.byref(value))
+        self._calls.cuStreamGetPriority(self._argument or self._prepare(), ctypes.byref(value))
         return value.value
 
     def synchronize(self) -> None:
@@ -168,18 +90,18 @@ class Stream(_InContext):
 
         calls   cuStreamSynchronize
         """
-        with self._current():
-            self._driver().cuStreamSynchronize(cuda_h.CUstream(self.handle))
-        sweep()
-        drain()
+        self._calls.cuStreamSynchronize(self._argument or self._prepare())
+        if retained:
+            sweep(now=True)
+        if dropped:
+            drain()
 
     def query(self) -> bool:
         """Tell whether all work given to this stream is done.
 
         calls   cuStreamQuery
         """
-        with self._current():
-            return bool(self._driver().cuStreamQuery(cuda_h.CUstream(self.handle)))
+        return not self._calls.cuStreamQuery(self._argument or self._prepare())
 
     def record(self, event: Event | None = None) -> Event:
         """Mark this point of the stream in an event, a new one if none is given, and return it.
@@ -187,27 +109,11 @@ class Stream(_InContext):
         calls   cuEventRecord
         raises  ValueError  a new event for a borrowed stream, whose device is not known
         """
-        # Done before, and both still open: they know their context, so nothing needs to be current. Any failure is left to the long way.
-        try:
-            queue, again, arguments = event._again  # type: ignore[union-attr]
-            if queue is self._argument and not careful and not again(*arguments):
-                return event  # type: ignore[return-value]
-        except AttributeError:  # None, most likely
-            pass
         if event is None:
             if self.device is None:
                 raise ValueError("this stream is borrowed and its device not known: give an event to record")
             event = Event(self.device)
-        with event._current():
-            event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(self.handle))
-        primary = self._primary
-        if primary is not None and event._primary is primary and type(event) is Event:
-            queue, point = self._prepared(), event._handle
-            if queue is not None and point is not None:
-                event._again = queue, primary.raw("cuEventRecord"), (driver.as_argument(point), queue)
-                if event._handle is None:  # closed just now
-                    event._gone()
-        return event
+        return event.record(self)
 
     def wait(self, other: Any) -> None:
         """Make work given from now on wait for an event, or for all that another stream has now.
@@ -216,43 +122,26 @@ class Stream(_InContext):
         calls   cuStreamWaitEvent
         """
         if isinstance(other, Event):
-            # A default stream is that of the current context: make it the event's.
-            with (other if self._primary is None else self)._current():
-                self._driver().cuStreamWaitEvent(cuda_h.CUstream(self.handle), cuda_h.CUevent(other.handle), 0)
+            if self._primary is None:  # a default stream is that of the current context: make it the event's
+                calls, queue = calls_on(self, other._primary)
+            else:
+                calls, queue = self._calls, self._argument or self._prepare()
+            calls.cuStreamWaitEvent(queue, other._argument or other._prepare(), _NO_FLAGS)
             return
         source = work_handle(other)
         if source == self.handle:
             return  # a stream is in order with itself
-        device = self.device or (other.device if isinstance(other, Stream) else None)
-        if device is None:
+        primary = self._primary or (other._primary if isinstance(other, Stream) else None)
+        if primary is None:
             raise ValueError("both streams are borrowed and their device not known: record an event and wait for it")
-        with Event(device) as event:
-            with event._current():
-                event._driver().cuEventRecord(cuda_h.CUevent(event.handle), cuda_h.CUstream(source))
-            self.wait(event)
+        record_and_wait(primary, source, self)
 
     def capture(self, mode: str = "thread_local") -> Graph:
         """Return a graph that records, in a with block, what this stream is given.
 
         mode  "thread_local", "global" or "relaxed": which unsafe calls, of this or any thread, break the recording
         """
-        from .graph import Graph
-
         return Graph(self, mode)
-
-    def _prepared(self) -> Any:
-        """Return the handle as an argument of raw() functions, always the same; None once this is closed."""
-        handle = self._handle
-        if self._argument is None and handle is not None:
-            self._argument = driver.as_argument(handle)
-            if self._handle is None:  # closed just now
-                self._gone()
-        return self._argument
-
-    def _gone(self) -> None:
-        if self._argument is not None:
-            self._argument = None  # what was prepared with it knows by this that it is closed
-            outdate()
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""
@@ -265,33 +154,28 @@ class Stream(_InContext):
         return id(self) if self._handle is None else hash(("stream", self._handle))
 
     def __repr__(self) -> str:
-        names: dict[int | None, str] = {_LEGACY: "legacy", _PER_THREAD: "per-thread", None: "closed"}
+        names: dict[int | None, str] = {LEGACY: "legacy", PER_THREAD: "per-thread", None: "closed"}
         return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
 
-
-def create(device: Device, priority: int, new: Any = object.__new__) -> Stream:
-    """Make a stream as Stream() does, for less."""
-    primary, made = device._held, new(Stream)
-    if primary is not None and type(priority) is int and priority == 0 and not dropped:
-        handle = primary.make(STREAM)
-        if handle:
-            made.device, made._primary, made._argument, made._handle = device, primary, None, handle
-            made._release = primary.releases[STREAM]
-            return made  # type: ignore[no-any-return]
-    made.__init__(device, priority=priority)
-    return made  # type: ignore[no-any-return]
+    _prepared = StreamHandle.queue
 
 
-def _default_stream(handle: int) -> Stream:
-    """Make a Stream of one of the two handles that exist without being created; they cannot be closed."""
-    stream = _DefaultStream.__new__(_DefaultStream)
-    stream.device = stream._primary = stream._argument = None
-    stream._own(handle, None)
-    return stream
+def _priority(given: Any) -> ctypes.c_int:
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"priority is an int, not {a_kind(given)}")
+    number = int.__index__(given.__index__())
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"priority={worded(number)}: a priority is a small number, such as -1 or 0")
+    return ctypes.c_int(number)
 
 
 class _DefaultStream(Stream):
+    """One of the two streams that exist without being created; it cannot be closed."""
+
     __slots__ = ()
+
+    def __init__(self, handle: int) -> None:
+        self._borrow(handle, None)
 
     def close(self) -> None:
         """Do nothing: a default stream belongs to its context."""
@@ -301,22 +185,22 @@ class _DefaultStream(Stream):
         return self.handle
 
 
-Stream.legacy = _default_stream(_LEGACY)
-Stream.per_thread = _default_stream(_PER_THREAD)
+Stream.legacy = _DefaultStream(LEGACY)
+Stream.per_thread = _DefaultStream(PER_THREAD)
 
 
-class Event(_InContext):
+class Event(InContext):
     """A point in a stream that others can wait for; with timing, also a clock.
 
     calls   cuEventCreate, cuEventDestroy_v2
     """
 
-    __slots__ = ("timing", "_again")
+    __slots__ = ("timing",)
 
-    _again: tuple[Any, Any, Any]  # the stream of the last record, and the call that does it again
+    device: Device
+    _primary: PrimaryContext
 
     def __init__(self, device: Device, *, timing: bool = False) -> None:
-        self._gone()
         self.timing = timing
         self._create(device, TIMED_EVENT if timing else EVENT)
 
@@ -325,8 +209,8 @@ class Event(_InContext):
 
         calls   cuEventRecord
         """
-        with self._current():
-            self._driver().cuEventRecord(cuda_h.CUevent(self.handle), cuda_h.CUstream(work_handle(stream)))
+        calls, queue = calls_on(stream, self._primary)
+        calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self
 
     def synchronize(self) -> None:
@@ -334,19 +218,14 @@ class Event(_InContext):
 
         calls   cuEventSynchronize
         """
-        with self._current():
-            self._driver().cuEventSynchronize(cuda_h.CUevent(self.handle))
+        self._calls.cuEventSynchronize(self._argument or self._prepare())
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event never recorded is.
 
         calls   cuEventQuery
         """
-        with self._current():
-            return bool(self._driver().cuEventQuery(cuda_h.CUevent(self.handle)))
-
-    def _gone(self) -> None:
-        self._again = 0, None, ()
+        return not self._calls.cuEventQuery(self._argument or self._prepare())
 
     def elapsed_ms(self, since: Event) -> float:
         """Return the milliseconds from another event's point to this one's.
@@ -362,21 +241,29 @@ class Event(_InContext):
             if not event.timing:
                 raise ValueError("an event measures time only when made with timing=True")
         elapsed = ctypes.c_float()
-        with self._current():
-            self._driver().cuEventElapsedTime(
-                ctypes.byref(elapsed), cuda_h.CUevent(since.handle), cuda_h.CUevent(self.handle)
-            )
+        ends = since._argument or since._prepare(), self._argument or self._prepare()
+        self._calls.cuEventElapsedTime(ctypes.byref(elapsed), *ends)
         return elapsed.value
 
     def __repr__(self) -> str:
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-# -- while a stream is captured
+def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None:
+    """Make one stream wait for what another has now, with an event of a context.
 
-capturing: dict[
-    int, list[Any]
-] = {}  # the number of each capture of ours that goes on: what must live as long as its graph
+    calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
+    """
+    event = Event.__new__(Event)
+    event.timing = False
+    event._create(primary, EVENT)
+    with event:
+        event.record(working)
+        calls, queue = calls_on(waiting, primary)
+        calls.cuStreamWaitEvent(queue, event._argument, _NO_FLAGS)
+
+
+# -- for Module, until it is made and released by handles.py
 
 
 def finish(loaded: driver.Driver, late: bool) -> None:
@@ -411,63 +298,3 @@ class Unnoticed:
 
     def __exit__(self, *_: object) -> None:
         self._exchange()
-
-
-# -- what queued work still uses, and nobody else may hold any more
-
-_retained: deque[tuple[Event, Any]] = deque()
-
-
-def capture_number(device: Device, stream: int) -> int | None:
-    """Return the number of the capture that a stream takes part in, None if it is not captured.
-
-    calls   cuStreamGetCaptureInfo
-    """
-    status, number = ctypes.c_uint(), ctypes.c_uint64()
-    with device._primary.current():
-        release(
-            device._primary.driver,
-            "cuStreamGetCaptureInfo",
-            cuda_h.CUstream(stream),
-            ctypes.byref(status),
-            ctypes.byref(number),
-        )
-    return number.value if status.value else None
-
-
-def retain(device: Device, stream: int, things: Any) -> None:
-    """Keep things alive until a stream has passed this point: foreign memory that queued work uses.
-
-    Where we capture the stream they live as long as the graph; where somebody else does, that is theirs to see to.
-    A host function would tell sooner, but costs more, and may not call the driver.
-    """
-    if capturing:
-        kept = capturing.get(capture_number(device, stream) or 0)
-        if kept is not None:
-            kept.append(things)
-            return
-    try:
-        event = Event(Device(device.ordinal) if device.closed else device).record(stream)
-    except BaseException:
-        with device._primary.current():  # the work is queued: its memory must outlive it all the same
-            release(device._primary.driver, "cuCtxSynchronize")
-        raise
-    _retained.append((event, things))
-
-
-def sweep() -> None:
-    """Let go of what finished work used; called where we launch, copy or wait anyway."""
-    for _ in range(len(_retained)):
-        try:
-            event, things = _retained.popleft()
-        except IndexError:
-            return
-        try:
-            with Unnoticed(event._driver()):
-                done = event.query()
-        except (CudaError, ForkedAfterInit, Closed):
-            done = True  # the context is lost: nothing runs there any more
-        if done:
-            event.close()
-        else:
-            _retained.append((event, things))

@@ -1,24 +1,24 @@
 """cuda.h as data: the functions, constants, handles and structures of the CUDA driver, in the header's own words.
 
-What it is   `PROTOTYPES`, the C text of each function that libcuda exports and we know how to call; `ENUMS`, likewise of
-             each constant; ctypes types for what passes between: integers, handles, pointers, structures; and the small
+What it is   `PROTOTYPES`, the C text of each function that libcuda exports and this package can call; `ENUMS`, the same
+             for each constant; ctypes types for what is passed: integers, handles, pointers, structures; and the small
              readers that turn the text into Python: `prototypes()` and `enum()`.
-What not     it loads no library and calls nothing: driver.py does, and looks up here how.
+What not     it loads no library and calls nothing: driver.py does, and finds here how.
 Source       cuda.h of CUDA 11.7 to 13.5, which agree wherever they declare the same symbol: the tests compare this file
-             with any cuda.h that they find. The symbols that the drivers of CUDA 11.4, 12.2 and 12.4 export. CUDA Driver
-             API, "Data types used by CUDA driver" and the chapters after it, for what is said of each function.
-Read next    the first page of PROTOTYPES, here below; then driver.py
+             with every cuda.h that they find. The symbols that the drivers of CUDA 11.4, 12.2 and 12.4 export. CUDA
+             Driver API, "Data types used by CUDA driver" and the chapters after it, for what is said of each function.
+Read next    the first page of PROTOTYPES, below; then driver.py
 
 How to read a line of PROTOTYPES:
 
     CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  uninitialised, aligned to 256 bytes or more
 
-The symbol is the one that libcuda exports. When NVIDIA changes a function it exports a second one, `_v2`, keeps the first for
-old programs, and has the header `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is part of a name, never a guess:
-cuCtxGetDevice_v2 is no newer cuCtxGetDevice but takes one argument more. After // comes the CUDA version whose driver had the
-symbol first (drivers from 11.4 on are supported), then what it does. Every function returns a CUresult, and gives whatever
-else it has to give through pointers. Sizes and pitches are bytes. In ENUMS a version is that of the first header with the
-constant, where that is later than 11.7.
+The symbol is the one that libcuda exports. When NVIDIA changes a function, libcuda exports a second one, `_v2`, keeps
+the first for programs that were built before, and cuda.h says `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is part
+of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument. After //
+comes the CUDA version whose driver first had the symbol (drivers from 11.4 on are supported), then what the function
+does. Every function returns a CUresult, and returns its other results through pointers. Sizes and pitches are bytes. In
+ENUMS a version is that of the first header that has the constant, where it is later than 11.7.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
 
 PROTOTYPES = r"""
 /* Errors, start, version */
-CUresult cuGetErrorName(CUresult error, const char **pStr);   // 6.0  the enumerator's name, such as "CUDA_ERROR_INVALID_VALUE"
+CUresult cuGetErrorName(CUresult error, const char **pStr);   // 6.0  the name, such as "CUDA_ERROR_INVALID_VALUE"
 CUresult cuGetErrorString(CUresult error, const char **pStr);   // 6.0  a sentence for people
 CUresult cuInit(unsigned int Flags);   // 2.0  must come before any other call; Flags is 0
 CUresult cuDriverGetVersion(int *driverVersion);   // 2.2  the newest CUDA that this driver supports: 12040 is 12.4
@@ -87,7 +87,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev);
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);   // 9.2  16 bytes
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);   // 11.4  16 bytes; of the MIG instance where there is one
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);   // 3.2  in bytes
-CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);   // 2.0  one fact, see CUdevice_attribute
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);   // 2.0  see CUdevice_attribute
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);   // 4.1  the device at "0000:3b:00.0"
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);   // 4.1  where the device sits
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);   // 11.2  the pool that the device came with
@@ -100,7 +100,7 @@ CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDe
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);   // 7.0  count up; the first one creates it
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);   // 11.0  count down; the last one destroys it
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);   // 11.0  how threads wait, see CUctx_flags
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);   // 7.0  whether it lives, without waking it
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);   // 7.0  without creating it
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev);   // 11.0  destroy it under everybody's feet
 
 /* Contexts, and each thread's stack of current ones */
@@ -120,7 +120,7 @@ CUresult cuCtxSynchronize(void);   // 2.0  wait until the current context has no
 CUresult cuCtxSynchronize_v2(CUcontext ctx);   // 13.0  wait until a given context has no work left
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  see CUlimit
 CUresult cuCtxSetLimit(CUlimit limit, size_t value);   // 3.1  the driver may round value
-CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  a smaller number is more urgent
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  smaller is more urgent
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
         // 4.0  let the current context use peerContext's memory
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext);   // 4.0  end that
@@ -159,7 +159,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags);   // 2.0  see CUev
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream);   // 2.0  put the mark at the stream's end
 CUresult cuEventQuery(CUevent hEvent);   // 2.0  CUDA_SUCCESS when the mark was passed, else CUDA_ERROR_NOT_READY
 CUresult cuEventSynchronize(CUevent hEvent);   // 2.0  wait until the mark was passed
-CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 2.0  milliseconds between two marks
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 2.0  between two records
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 12.8  the same
 CUresult cuEventDestroy_v2(CUevent hEvent);   // 4.0  returns at once
 
@@ -169,10 +169,10 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  uninitiali
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
         unsigned int ElementSizeBytes);   // 3.2  rows padded to a pitch that the device likes
 CUresult cuMemFree_v2(CUdeviceptr dptr);   // 3.2  waits for work that could use it
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);   // 3.2  the allocation that dptr lies in
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);   // 3.2  the allocation of dptr
 
 /* Memory in stream order, and the pools that it comes from */
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);   // 11.2  usable by work enqueued after it
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);   // 11.2  usable in stream order
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
         // 11.2  the same, from a pool of one's own
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);   // 11.2  freed when the stream gets there
@@ -223,7 +223,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 /* Copies. Where one end is pageable host memory, even the Async forms may wait */
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
         // 4.0  the driver sees from the addresses what lies where
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);   // 4.0  the same, in stream order
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);   // 4.0  in stream order
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);   // 3.2  host to device
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream);
         // 3.2  host to device, in stream order
@@ -238,7 +238,7 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
         size_t ByteCount, CUstream hStream);   // 4.0  between two contexts, in stream order
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  a rectangle with pitches
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  the same, for pitches that cuMemAllocPitch did not choose
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  the same, for any pitches
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream);   // 3.2  a rectangle, in stream order
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy);   // 3.2  a box
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream);   // 3.2  a box, in stream order
@@ -250,7 +250,7 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream);
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);   // 3.2  N bytes
 CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N);   // 3.2  N 16-bit values
 CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N);   // 3.2  N 32-bit values
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);   // 3.2  N bytes, in stream order
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);   // 3.2  in stream order
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream);
         // 3.2  N 16-bit values, in stream order
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream);
@@ -273,13 +273,14 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname);   // 2.0  from a fil
 CUresult cuModuleLoadData(CUmodule *module, const void *image);   // 2.0  PTX that ends in a zero byte, cubin or fatbin
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
         void **optionValues);   // 2.1  the same, with options for the compiler, see CUjit_option
-CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);   // 2.0  a fatbin: the best image in it for this device
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);   // 2.0  the best image for this device
 CUresult cuModuleUnload(CUmodule hmod);   // 2.0  functions and globals of it are gone
 CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);   // 2.0  a kernel by name
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
         // 3.2  a variable by name: its address and size
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);   // 12.4  how many kernels
-CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);   // 12.4  all kernels
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
+        // 12.4  all kernels
 
 /* Functions: kernels in a context */
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);   // 2.2  see CUfunction_attribute
@@ -301,7 +302,8 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfu
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags);
         // 7.0  the same, see CUoccupancy_flags
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
+        int blockSize);
         // 10.2  dynamic shared memory left for each of numBlocks
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
         // 11.8  the largest cluster
@@ -532,9 +534,9 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,   // whether kernels can use what malloc gave
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether host and device may use managed memory at the same time
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // managed memory, used by both at once
     CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // whether a registered address is the same for both
+    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // one address for both
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,   // 12.0  up to CUDA 11 without _V1
     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,   // 12.0  up to CUDA 11 without _V1
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1 = 94,   // 12.0  up to CUDA 11 without _V1
@@ -566,8 +568,8 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES = 119,   // bits, see CUmemAllocationHandleType
     CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH = 120,   // 11.8
     CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED = 121,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,   // 12.0  up to CUDA 11 this name was 93, and 122 had a _V2
-    CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR = 123,   // 12.0  up to CUDA 11 this name was 94, and 123 had a _V2
+    CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,   // 12.0  up to CUDA 11 it was 93; 122 had a _V2
+    CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR = 123,   // 12.0  up to CUDA 11 it was 94; 123 had a _V2
     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED = 125,   // 12.0
     CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT = 126,   // 12.0
@@ -946,14 +948,14 @@ enum CUgraphInstantiate_flags {
 """
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Types. ctypes calls a parameter type's from_param() on each argument: there what does not fit is refused.
+# Types. ctypes calls a parameter type's from_param() on each argument, which refuses what does not fit.
 
 
-_BOOLEANS = ("bool", "bool_")  # Python's, and what NumPy calls its own; both have an __index__
+_BOOLEANS = ("bool", "bool_")  # the names of Python's and NumPy's types; both have an __index__
 
 
 class Integer:
-    """An integer parameter: what its C type cannot hold is refused, where ctypes would silently cut it."""
+    """An integer parameter: it refuses what its C type cannot hold, which ctypes would silently truncate."""
 
     c_name = ""
     machine: Any = ctypes.c_int  # the plain ctypes type of the same width and sign
@@ -963,7 +965,7 @@ class Integer:
     def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
-        raises  TypeError   not an integer; True and False are none
+        raises  TypeError   not an integer; True and False are not integers here
                 ValueError  an integer that the C type cannot hold
         """
         if type(value) is not int:
@@ -974,7 +976,7 @@ class Integer:
 
     @classmethod
     def _number(cls, value: Any) -> int:
-        """Return the int in whatever else counts as one: __index__, or a ctypes integer of the same width."""
+        """Return the int value of anything else that is an integer: by __index__, or a ctypes integer of its width."""
         kind = type(value)
         if hasattr(kind, "__index__") and kind.__name__ not in _BOOLEANS:
             return int(kind.__index__(value))
@@ -984,16 +986,16 @@ class Integer:
             and ctypes.sizeof(value) == ctypes.sizeof(cls.machine)
         ):
             return int(value.value)
-        raise TypeError(f"{cls.c_name} wants an integer, not {_article(value)}")
+        raise TypeError(f"{cls.c_name} takes an integer, not {_article(value)}")
 
 
 def _shown(value: int) -> str:
-    """Word an integer, for an error; Python refuses to print very long ones."""
+    """Describe an integer for an error; Python refuses to print very long ones."""
     return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
 def _article(value: Any) -> str:
-    """Word what an argument is, for an error."""
+    """Describe an argument for an error."""
     if value is None or isinstance(value, (bool, float)):
         return repr(value)
     if isinstance(value, int):
@@ -1026,7 +1028,7 @@ class _UnsignedShort(Integer, ctypes.c_ushort):
 
 
 class _Enumerator(Integer, ctypes.c_uint):
-    c_name, machine, high = "an enum", ctypes.c_uint, 2**32 - 1  # a newer driver's values are welcome
+    c_name, machine, high = "an enum", ctypes.c_uint, 2**32 - 1  # values that only newer drivers know are allowed
 
 
 class CUdevice(_Int):
@@ -1036,24 +1038,24 @@ class CUdevice(_Int):
 
 
 class CUdeviceptr(_UnsignedLongLong):
-    """An address that a kernel could use. An integer, not a pointer: the host must not follow it."""
+    """An address that a kernel can use. It is an integer, not a pointer: the host must not follow it."""
 
     c_name = "CUdeviceptr"
 
 
 class Handle(ctypes.c_void_p):
-    """A pointer to something of the driver's own. Each kind is a type, and a parameter takes its own kind or None (NULL)."""
+    """A pointer to an object of the driver. Each kind is a type; a parameter takes its own kind, or None for NULL."""
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
-        raises  TypeError  anything but this kind of handle or None
+        raises  TypeError  neither this kind of handle nor None
         """
         if value is None or type(value) is cls:
             return value
-        remedy = f": if this is one, say {cls.__name__}({value:#x})" if type(value) is int else ""
-        raise TypeError(f"a {cls.__name__} or None is wanted, not {_article(value)}{remedy}")
+        remedy = f": if this is one, write {cls.__name__}({value:#x})" if type(value) is int else ""
+        raise TypeError(f"this takes a {cls.__name__} or None, not {_article(value)}{remedy}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value or 0:#x})"
@@ -1064,11 +1066,11 @@ class CUcontext(Handle):
 
 
 class CUstream(Handle):
-    """A queue of work. CUstream(CU_STREAM_LEGACY) and CUstream(CU_STREAM_PER_THREAD) always are there; NULL is the legacy one."""
+    """A queue of work. CUstream(CU_STREAM_LEGACY) and CUstream(CU_STREAM_PER_THREAD) always exist; so does NULL."""
 
 
 class CUevent(Handle):
-    """A mark in a stream."""
+    """A marker in a stream: it is reached when all work before it is done."""
 
 
 class CUmodule(Handle):
@@ -1080,7 +1082,7 @@ class CUfunction(Handle):
 
 
 class CUmemoryPool(Handle):
-    """Where stream-ordered memory comes from."""
+    """A pool from which stream-ordered memory is allocated."""
 
 
 class CUarray(Handle):
@@ -1088,7 +1090,7 @@ class CUarray(Handle):
 
 
 class CUgraph(Handle):
-    """Work and its dependencies, not yet executable."""
+    """Work and its dependencies; it must be instantiated before it can be launched."""
 
 
 class CUgraphExec(Handle):
@@ -1096,11 +1098,11 @@ class CUgraphExec(Handle):
 
 
 class CUgraphDeviceNode(Handle):
-    """A node that a kernel may change."""
+    """A graph node that a kernel may change."""
 
 
 class _VoidPointer(ctypes.c_void_p):
-    """void *: an address, None, or what ctypes can point to: arrays, pointers, byref(...)."""
+    """void *: an address, None, or a ctypes array, pointer or byref(...)."""
 
     wanted, takes_bytes = "an address, None, or a ctypes array, pointer or byref()", False
 
@@ -1109,7 +1111,7 @@ class _VoidPointer(ctypes.c_void_p):
         """Check one argument.
 
         raises  TypeError   a handle, or something that has no address
-                ValueError  an address that is none
+                ValueError  an integer that is not an address
         """
         if value is None:
             return None
@@ -1122,15 +1124,15 @@ class _VoidPointer(ctypes.c_void_p):
             address = kind.__index__(value)
             if 0 <= address < 2**64:
                 return ctypes.c_void_p(address)
-            raise ValueError(f"{_shown(address)} is no address")
+            raise ValueError(f"{_shown(address)} is not an address: it is below 0, or above 2**64 - 1")
         if isinstance(value, bytes) and not cls.takes_bytes:
-            raise TypeError("bytes cannot be written to: give a bytearray through (ctypes.c_char * n).from_buffer(...)")
+            raise TypeError("bytes cannot be written to: give a bytearray by (ctypes.c_char * n).from_buffer(...)")
         if not isinstance(value, (str, bool, Handle)):
             try:
                 return ctypes.c_void_p.from_param(value)
             except TypeError:
                 pass
-        raise TypeError(f"{cls.wanted} is wanted, not {_article(value)}")
+        raise TypeError(f"this takes {cls.wanted}, not {_article(value)}")
 
 
 class _ConstVoidPointer(_VoidPointer):
@@ -1150,9 +1152,9 @@ class _String(ctypes.c_char_p):
                 ValueError  bytes with a zero byte inside, at which C would stop reading
         """
         if type(value) is bytes and 0 in value.rstrip(b"\0"):
-            raise ValueError(f"a zero byte within {value!r}")
+            raise ValueError(f"{value!r} has a zero byte inside, at which C stops reading")
         if isinstance(value, str):
-            raise TypeError("bytes are wanted, not a str: use its .encode()")
+            raise TypeError("this takes bytes, not a str: use its .encode()")
         return ctypes.c_char_p.from_param(value)
 
 
@@ -1169,14 +1171,16 @@ class _Callback(ctypes.c_void_p):
     def from_param(cls, value: Any) -> Any:
         """Check one argument.
 
-        raises  TypeError   a function of another type, or a Python function: nobody would keep its ctypes function alive
-                ValueError  an address that is none
+        raises  TypeError   another type of function, or a Python function, whose ctypes function nothing keeps alive
+                ValueError  an integer that is not an address
         """
         if value is None or isinstance(value, cls.function):
             return ctypes.c_void_p.from_param(value)
         if type(value) is int:
             return _VoidPointer.from_param(value)
-        raise TypeError(f"a function made with {cls.c_name}(...), its address or None is wanted, not {_article(value)}")
+        raise TypeError(
+            f"this takes a function made with {cls.c_name}(...), its address or None, not {_article(value)}"
+        )
 
 
 class _OccupancyCallback(_Callback):
@@ -1184,11 +1188,11 @@ class _OccupancyCallback(_Callback):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Structures, members as in the header. Enums are unsigned int in them. Bytes are c_ubyte: ctypes cuts c_char at a zero.
+# Structures, with the header's members. Enums are unsigned int; bytes are c_ubyte, as ctypes cuts c_char at a zero.
 
 
 class CUuuid(ctypes.Structure):
-    """16 bytes that name a device."""
+    """16 bytes that identify a device."""
 
     _fields_ = [("bytes", ctypes.c_ubyte * 16)]
 
@@ -1196,8 +1200,8 @@ class CUuuid(ctypes.Structure):
 class CUmemLocation(ctypes.Structure):
     """A device, the host, or a NUMA node: a CUmemLocationType and its number.
 
-    From CUDA 13.4 on two bytes of `id` can be a device and its locality domain; ctypes passes no union by value, so it is
-    left out.
+    From CUDA 13.4 on two bytes of `id` can be a device and its locality domain; that union is left out, as ctypes
+    passes none by value.
     """
 
     _fields_ = [("type", ctypes.c_uint), ("id", ctypes.c_int)]
@@ -1210,14 +1214,14 @@ class CUmemAccessDesc(ctypes.Structure):
 
 
 class CUmemPoolProps(ctypes.Structure):
-    """How a pool is to be. What later headers named was reserved, and 0, in earlier ones."""
+    """The properties of a pool. Members that later headers added were reserved, and 0, in earlier ones."""
 
     _fields_ = [
         ("allocType", ctypes.c_uint),  # a CUmemAllocationType
         ("handleTypes", ctypes.c_uint),  # bits of CUmemAllocationHandleType
         ("location", CUmemLocation),
         ("win32SecurityAttributes", ctypes.c_void_p),
-        ("maxSize", ctypes.c_size_t),  # 12.2  bytes, 0: as the driver sees fit
+        ("maxSize", ctypes.c_size_t),  # 12.2  bytes; 0: the driver decides
         ("usage", ctypes.c_ushort),  # 12.6  CU_MEM_POOL_CREATE_USAGE_*
         ("gpuDirectRDMACapable", ctypes.c_ubyte),  # 13.4
         ("reserved", ctypes.c_ubyte * 53),
@@ -1225,7 +1229,7 @@ class CUmemPoolProps(ctypes.Structure):
 
 
 class CUDA_POINTER_ATTRIBUTE_P2P_TOKENS(ctypes.Structure):
-    """What Linux's own peer-to-peer interface knows memory by."""
+    """The names of memory in Linux's own peer-to-peer interface."""
 
     _fields_ = [("p2pToken", ctypes.c_ulonglong), ("vaSpaceToken", ctypes.c_uint)]
 
@@ -1400,9 +1404,9 @@ class CUlaunchConfig(ctypes.Structure):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The readers. Two threads may read at once: what they read is equal, and only a whole reading is published.
+# The readers. Two threads may read at once: they read the same, and a table is published only when it is complete.
 
-_TYPES: dict[str, Any] = {  # what a parameter's C type is in Python; pointers join them as met
+_TYPES: dict[str, Any] = {  # C type -> ctypes type; pointer types are added when they are first met
     "int": _Int,
     "unsigned int": _UnsignedInt,
     "size_t": _Size,
@@ -1444,7 +1448,7 @@ def _type_of(text: str) -> Any:
 
 
 class Prototype:
-    """One function of the driver, as its line in PROTOTYPES has it."""
+    """One function of the driver, as its line in PROTOTYPES declares it."""
 
     __slots__ = ("line", "name", "since", "doc", "_parameters")
 
@@ -1458,7 +1462,7 @@ class Prototype:
 
     @property
     def parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Return (name, ctypes type) of each parameter; read when first asked for."""
+        """Return (name, ctypes type) of each parameter; the line is read when this is first asked for."""
         if self._parameters is None:
             inside = self.line[self.line.index("(") + 1 : -2]
             self._parameters = () if inside == "void" else tuple(map(_parameter, inside.split(", ")))
@@ -1536,7 +1540,7 @@ def enum(name: str) -> dict[str, int]:
 
 
 def defines() -> dict[str, int]:
-    """Return the constants that the header has as #define."""
+    """Return the constants that the header defines by #define."""
     return _constants()["#define"]
 
 
@@ -1546,7 +1550,7 @@ def results() -> dict[int, str]:
 
 
 def __getattr__(name: str) -> int:
-    """Give each enumerator and #define as an attribute of this module, read when the first one is asked for."""
+    """Return an enumerator or a #define; the table is read when the first one is asked for."""
     if name.startswith("CU"):
         for members in _constants().values():
             if name in members:

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     Where = Optional[tuple[str, Optional[int]]]
 
-__all__ = ["Description", "Place", "place", "HOST", "KINDS"]
+__all__ = ["Bytes", "Description", "Place", "place", "HOST", "KINDS"]
 
 HOST = "cpu", 0
 KINDS = ("cpu", "cuda", "cuda_host", "cuda_managed")
+
+
+class Bytes:
+    """An exporter of which copies take all bytes, whatever dtype the other side has: gpu/memory.py's Memory."""
+
+    __slots__ = ()
 
 
 class Place:

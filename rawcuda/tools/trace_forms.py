@@ -1,6 +1,8 @@
-"""What a trace is written as: a log for people, JSON lines, a Chrome trace, pictures.
+"""The forms in which a trace is written: a log for people, JSON lines, a Chrome trace, pictures.
 
-What not     a GPU's clock: a row of a stream shows when work was given to it, not when it ran.
+What it is   one writer class per form; `placed`, which says what a call does in a stream; `picture` and `page` for
+             notebooks.
+What not     a GPU's clock: the row of a stream shows when work was submitted to it, not when it ran.
 Source       "Trace Event Format" (Chromium), which ui.perfetto.dev and chrome://tracing open; no-color.org
 Read next    pictures/traces.py
 """
@@ -24,7 +26,10 @@ __all__ = ["FORMS", "Placed", "form_of", "is_colourful", "page", "picture", "pla
 
 
 def form_of(to: Any, form: str | None) -> str:
-    """Return the form to write: the one that is given, else what the path's suffix says, else "log"; raises ValueError."""
+    """Return the form to write: the one that is given, else what the path's suffix says, else "log".
+
+    raises  ValueError  there is no such form
+    """
     if form is None:
         path = os.fspath(to) if isinstance(to, str) or hasattr(to, "__fspath__") else ""
         return {".jsonl": "jsonl", ".json": "chrome", ".svg": "svg"}.get(os.path.splitext(path)[1].lower(), "log")
@@ -34,7 +39,7 @@ def form_of(to: Any, form: str | None) -> str:
 
 
 def writer(to: Any, form: str) -> _Writer:
-    """Return what writes events to a text file, to a path, or to standard error; its end() closes a file that it opened."""
+    """Return a writer to a text file, to a path, or to standard error; its end() closes a file that it opened."""
     is_path = isinstance(to, str) or hasattr(to, "__fspath__")
     made: _Writer = FORMS[form](open(to, "w", encoding="utf-8") if is_path else sys.stderr if to is None else to)
     made.closes = is_path
@@ -42,7 +47,7 @@ def writer(to: Any, form: str) -> _Writer:
 
 
 class _Writer:
-    """Write events to a text file, and number the threads in the order in which they turn up."""
+    """A writer of events to a text file, which numbers the threads in the order of their first events."""
 
     closes = False
 
@@ -71,7 +76,7 @@ class _Writer:
 
 
 def is_colourful(file: Any) -> bool:
-    """Tell whether colours may be written to a file: a terminal that has them, and nobody has set NO_COLOR."""
+    """Tell whether colours may be written to a file: a terminal that shows them, where NO_COLOR is not set."""
     has = getattr(file, "isatty", None)
     if has is None or not has() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
@@ -79,7 +84,7 @@ def is_colourful(file: Any) -> bool:
 
 
 class _Log(_Writer):
-    """Write aligned lines: when it began, how long it took, what it was, and its result where that is an error."""
+    """A writer of aligned lines: when a call began, how long it took, what it was, and its result if it failed."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(file)
@@ -114,7 +119,7 @@ class _Log(_Writer):
 
 
 class _JsonLines(_Writer):
-    """Write one JSON object a line."""
+    """A writer of one JSON object per line."""
 
     def event(self, event: Event) -> None:
         import json
@@ -126,9 +131,9 @@ class _JsonLines(_Writer):
 
 
 class _Chrome(_Writer):
-    """Write the Trace Event Format: a row for each thread, one for each stream, arrows from records to waits.
+    """A writer of the Trace Event Format: a row for each thread, one for each stream, arrows from records to waits.
 
-    It is the array form, in which a file that was cut short is still read.
+    It writes the array form, in which a file that was cut short can still be read.
     """
 
     def __init__(self, file: Any) -> None:
@@ -176,11 +181,13 @@ class _Chrome(_Writer):
         if work is None or not work.stream:
             return
         lane = self._row(2, work.stream, stream_name(work.stream))
-        begin = max(at, self._ends.get(lane, 0))  # two threads may be at it at once, but slices in a row may not cross
+        begin = max(
+            at, self._ends.get(lane, 0)
+        )  # two threads may use a stream at once, but slices in a row may not cross
         took = max(at + took - begin, 0)
         at, self._ends[lane] = begin, begin + took
         self._put("X", work.label, 2, lane, ts=at, dur=took, cat=work.kind, args=dict(event.arguments))
-        if work.kind == "record":  # an arrow is tied to the slice that it lies in
+        if work.kind == "record":  # an arrow belongs to the slice that it lies in
             self._arrows += 1
             self._recorded[work.event] = self._arrows
             self._put("s", "event", 2, lane, ts=at + took / 2, id=self._arrows, cat="event")
@@ -193,7 +200,7 @@ class _Chrome(_Writer):
 
 
 class _Pictures(_Writer):
-    """Keep the events, and draw them at the end."""
+    """A writer that keeps the events, and draws them at the end."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(file)
@@ -211,7 +218,7 @@ FORMS: dict[str, Any] = {"log": _Log, "jsonl": _JsonLines, "chrome": _Chrome, "s
 
 
 def picture(events: Sequence[Event]) -> str | None:
-    """Draw events as SVG; None in a copy of this package that has no pictures."""
+    """Draw events as SVG; None in a vendored part, which has no pictures."""
     try:
         from .pictures import trace_picture
     except (ImportError, NotImplementedError):
@@ -220,10 +227,11 @@ def picture(events: Sequence[Event]) -> str | None:
 
 
 def page(events: Sequence[Event]) -> str:
-    """Show events in a notebook: the pictures, and the calls and steps to unfold."""
+    """Return HTML that shows events in a notebook: the pictures, and a list of the calls and steps to unfold."""
     from html import escape
 
-    return f"{picture(events) or ''}<details><summary>{len(events)} events</summary><pre>{escape(chr(10).join(map(str, events)))}</pre></details>"
+    listed = escape("\n".join(map(str, events)))
+    return f"{picture(events) or ''}<details><summary>{len(events)} events</summary><pre>{listed}</pre></details>"
 
 
 # -- streams
@@ -261,7 +269,10 @@ _KINDS = {
 
 
 def placed(call: Call) -> Placed | None:
-    """Say what a call does in a stream, or None where it does nothing there; copies without a stream are in the legacy one."""
+    """Return what a call does in a stream, or None where it does nothing in one.
+
+    A copy without a stream works in the legacy default stream.
+    """
     kind = next((kind for start, kind in _KINDS.items() if call.name.startswith(start)), None)
     if kind is None or call.result != "CUDA_SUCCESS":
         return None
@@ -271,7 +282,8 @@ def placed(call: Call) -> Placed | None:
         stream = "0x1"
     label = call.name[2:].partition("_")[0]
     if kind in ("copy", "fill"):
-        label = f"{''.join(re.findall('[HDA]to[HDA]', label)) or kind} {said.get('ByteCount') or said.get('N') or ''}".rstrip()
+        direction = "".join(re.findall("[HDA]to[HDA]", label))
+        label = f"{direction or kind} {said.get('ByteCount') or said.get('N') or ''}".rstrip()
     elif kind == "kernel":
         label = said.get("f", "kernel").replace("<Kernel ", "").rstrip(">")
     elif kind == "sync":
@@ -280,7 +292,7 @@ def placed(call: Call) -> Placed | None:
 
 
 def stream_name(handle: str) -> str:
-    """Name a stream by its handle as text, "" being the host."""
+    """Return a name for a stream, given its handle as text; "" is the host."""
     return {"": "this program", "0x1": "legacy default stream", "0x2": "per-thread default stream"}.get(
         handle, f"stream {handle}"
     )

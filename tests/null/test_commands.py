@@ -1,4 +1,4 @@
-"""The command line as far as it works without a driver: usage, refusals, listings, messages where there is no GPU."""
+"""The command line without a driver: usage, refusals, listings, and what is said where there is no GPU."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_version(cli, words):
 
 ARGUMENTS = ("3", "2.0", "x.npy", "y.npy", "--grid", "1", "--block", "32")
 WRONG = {
-    "no command": (("frobnicate",), "'frobnicate' is no command: there are demo, run, "),
+    "no command": (("frobnicate",), "'frobnicate' is not a command: the commands are demo, run, "),
     "no file": (("run",), "FILE"),
     "unknown option": (("demo", "--fast"), "--fast"),
     "abbreviated option": (("demo", "--tr"), "--tr"),

@@ -295,7 +295,7 @@ def test_constants_have_the_compilers_values(header, tmp_path):
         ("cuMemAlloc_v2(", "cuMemAlloc_v3("),
         ("cuCtxGetLimit(", "cuCtxGetLimits("),
         ("cuCtxSynchronize(void)", "cuCtxSynchronize(CUcontext ctx)"),
-        ("// 11.2  usable by", "// 11.3  usable by"),
+        ("// 11.2  usable in", "// 11.3  usable in"),
         ("// 11.3  look a", "// 99.0  look a"),
     ],
 )

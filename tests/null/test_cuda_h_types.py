@@ -114,7 +114,7 @@ def test_an_integer_of_its_range_only(c_name):
 )
 def test_what_is_no_integer_is_refused(c_name, value, shown):
     symbol, arguments, _, _ = INTEGERS[c_name]
-    with pytest.raises(ctypes.ArgumentError, match=f"TypeError.*{c_name} wants an integer, not {shown}"):
+    with pytest.raises(ctypes.ArgumentError, match=f"TypeError.*{c_name} takes an integer, not {shown}"):
         through(symbol, *arguments(value))
 
 
@@ -161,16 +161,18 @@ def test_a_handle_takes_its_own_kind_only(name):
         ctypes.byref(own),
         type(name, (kind,), {})(1),
     ):
-        with pytest.raises(TypeError, match=f"a {name} or None is wanted, not"):
+        with pytest.raises(TypeError, match=f"this takes a {name} or None, not"):
             kind.from_param(value)
-    with pytest.raises(TypeError, match=rf"a {name} or None is wanted, not 4096: if this is one, say {name}\(0x1000\)"):
+    with pytest.raises(
+        TypeError, match=rf"this takes a {name} or None, not 4096: if this is one, write {name}\(0x1000\)"
+    ):
         kind.from_param(4096)
 
 
 def test_a_handle_in_a_call():
     assert through("cuStreamQuery", cuda_h.CUstream(cuda_h.CU_STREAM_LEGACY)) == [1]
     for value in (cuda_h.CUevent(1), 1, 0, "1"):
-        with pytest.raises(ctypes.ArgumentError, match="a CUstream or None is wanted"):
+        with pytest.raises(ctypes.ArgumentError, match="this takes a CUstream or None"):
             through("cuStreamQuery", value)
 
 
@@ -229,13 +231,13 @@ def test_bytes_are_read_only():
 @pytest.mark.parametrize("value", ["text", True, 1.5, [1], bytearray(4), cuda_h.CUstream(1), ctypes.c_int(5)], ids=repr)
 def test_what_has_no_address_is_refused(value):
     for arguments in [("cuMemcpyDtoH_v2", value, 1, 2), ("cuMemcpyHtoD_v2", 1, value, 2)]:
-        with pytest.raises(ctypes.ArgumentError, match="TypeError.*an address, None.* is wanted, not "):
+        with pytest.raises(ctypes.ArgumentError, match="TypeError.*this takes an address, None.*, not "):
             through(*arguments)
 
 
 @pytest.mark.parametrize("value", [-1, 2**64, -(2**20000)], ids=["negative", "65 bits", "long"])
 def test_an_impossible_address_is_refused(value):
-    with pytest.raises(ctypes.ArgumentError, match="ValueError.*is no address"):
+    with pytest.raises(ctypes.ArgumentError, match="ValueError.*is not an address"):
         through("cuMemcpyDtoH_v2", value, 1, 2)
 
 
@@ -251,7 +253,7 @@ def test_a_string_is_bytes():
     [_, _, address] = through("cuModuleGetFunction", None, None, b"kernel")
     assert address and through("cuModuleGetFunction", None, None, None) == [None, None, None]
     assert through("cuModuleGetFunction", None, None, b"kernel\0")[2]
-    with pytest.raises(ctypes.ArgumentError, match="ValueError.*a zero byte within"):
+    with pytest.raises(ctypes.ArgumentError, match="ValueError.*has a zero byte inside"):
         through("cuModuleGetFunction", None, None, b"ker\0nel")
     with pytest.raises(ctypes.ArgumentError, match=r"TypeError.*use its \.encode\(\)"):
         through("cuModuleGetFunction", None, None, "kernel")
@@ -272,6 +274,6 @@ def test_a_callback():
             ctypes.ArgumentError, match=r"TypeError.*a function made with CUhostFn\(\.\.\.\), its address or"
         ):
             through("cuLaunchHostFunc", None, value, None)
-    with pytest.raises(ctypes.ArgumentError, match="ValueError.*-1 is no address"):
+    with pytest.raises(ctypes.ArgumentError, match="ValueError.*-1 is not an address"):
         through("cuLaunchHostFunc", None, -1, None)
     assert through("cuOccupancyMaxPotentialBlockSize", None, None, None, None, 0, 0)[3] is None

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import Python
 from tests.null.test_layers import PATHS, TREES, is_type_checking
-from tests.subject import module, rawcuda
+from tests.subject import CHECKOUT, FOLDER, module, rawcuda
 
 LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source"}
 LABEL = re.compile(r"(\w[\w ]*?) {2,}(?=\S)")
@@ -109,6 +109,43 @@ def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     )
 
 
+A_PATH = re.compile(r"(?<![\w/.<])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
+ELSEWHERE = ("numpy/", "numba/")  # other people's files, cited
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the files and folders that a text names: driver.py, protocols/dlpack.py, ../locate.py, ptx/."""
+    return [path for path in A_PATH.findall(text) if not path.startswith(ELSEWHERE)]
+
+
+def test_paths_are_found_in_a_text() -> None:
+    text = "x.py, then a/b.py; ../c.py (d/): 1.py e.pyc http://f/ and/or g/h __init__.py."
+    assert paths_in(text) == ["x.py", "a/b.py", "../c.py", "d/", "__init__.py"]
+
+
+def test_files_that_a_module_header_names_exist() -> None:
+    """As seen from the module's own folder, from the package's, or from the checkout."""
+    wrong = []
+    for name, tree in TREES.items():
+        text = ast.get_docstring(tree) or ""
+        for path in paths_in(text):
+            if not any((folder / path).exists() for folder in (PATHS[name].parent, FOLDER, CHECKOUT)):
+                wrong.append(f"{PATHS[name]}: there is no {path}")
+    fail_with(wrong)
+
+
+def test_read_next_names_something() -> None:
+    """A file or a folder, or a table of the module itself."""
+    wrong = []
+    for name, tree in TREES.items():
+        text = ast.get_docstring(tree) or ""
+        for said in re.findall(r"^Read next +(.*(?:\n +.*)*)", text, re.M):
+            tables = [word for word in re.findall(r"\b[A-Z][A-Z_]+\b", said) if hasattr(module(name), word)]
+            if not paths_in(said) and not tables and "README" not in said:
+                wrong.append(f"{PATHS[name]}: Read next names neither a file nor a table: {said}")
+    fail_with(wrong)
+
+
 def test_every_public_definition_has_a_first_line() -> None:
     fail_with(
         [
@@ -157,7 +194,7 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
 
 
 def is_exception(name: str) -> bool:
-    """Tell whether a name is an exception of this package, a built-in one, or (with a dot) of the standard library."""
+    """Tell whether a name is an exception of this package, built in, or, with a dot, of the standard library."""
     ours = (getattr(module(room) if room else rawcuda, name, None) for room in PATHS)
     return any(isinstance(found, type) and issubclass(found, BaseException) for found in (pydoc.locate(name), *ours))
 
@@ -184,7 +221,7 @@ def test_examples_run(python: Python) -> None:
     result = python(
         """
         import doctest, sys
-        from tests.subject import module, rawcuda
+        from tests.subject import CHECKOUT, FOLDER, module, rawcuda
         failed = 0
         for name in sys.argv[1:]:
             each = module(name) if name else rawcuda

@@ -1,4 +1,4 @@
-"""Importing has no effect: no library, no NumPy, no environment read, nothing changed or registered. It is quick."""
+"""Importing has no effect: no library, no NumPy, no environment read, nothing changed or registered; and it is fast."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ WATCH = """
     os.environ.__class__ = Watched
 
     def hook(event, arguments):
-        if event == "ctypes.dlopen" and arguments[0] is not None \\
-                or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork",
-                     "subprocess.Popen", "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
+        if event == "ctypes.dlopen" and arguments[0] is not None \
+                or event in ("os.putenv", "os.unsetenv", "os.system", "os.fork", "subprocess.Popen",
+                             "socket.__new__", "sys.addaudithook", "mmap.__new__") \\
                 or event == "open" and not str(arguments[0]).endswith((".py", ".pyc", ".so", ".pyd")):
             events.append((event, arguments))
     sys.addaudithook(hook)
@@ -113,7 +113,7 @@ def test_importing_every_module_loads_no_library(python: Python) -> None:
 
 
 def is_of_the_standard_library(path: str) -> bool:
-    """Tell whether a library may be one that a module of the standard library needs (libcrypto for hashlib, say)."""
+    """Tell whether a compiled module of the standard library needs this library, such as libcrypto for hashlib."""
     return not any(word in path for word in ("cuda", "nvidia", "numpy", str(ROOT)))
 
 
@@ -160,15 +160,13 @@ def test_how_long_an_import_takes(python: Python, record_property: Callable[[str
         import subprocess, sys, time
         from tests.subject import NAME, ROOT
         def best(statement):
-            clock = "time.perf_counter()"
-            before = f"import sys, time; sys.path.insert(0, {str(ROOT)!r}); start = {clock}"
-            code = f"{before}; {statement}; print({clock} - start)"
-            command = [sys.executable, "-S", "-c", code]
+            code = f"import sys, time; sys.path.insert(0, {str(ROOT)!r}); start = time.perf_counter(); {statement}"
+            command = [sys.executable, "-S", "-c", code + "; print(time.perf_counter() - start)"]
             run = lambda: float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
             return min(run() for _ in range(7))
         alone, both = best("import ctypes"), best(f"import ctypes, {NAME}")
-        more = (both - alone) * 1e3
-        print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {more:.1f} ms more, {both / alone:.2f} times")
+        more = f"{(both - alone) * 1e3:.1f} ms more, {both / alone:.2f} times"
+        print(f"import ctypes {alone * 1e3:.1f} ms, and {NAME} {more}")
     """,
         check=True,
     )

@@ -1,4 +1,4 @@
-"""explain() and the command `inspect`: they tell every field and take nothing, and no broken exporter harms them."""
+"""explain() and the command `inspect`: every field is shown, nothing is taken, and no broken exporter does harm."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def test_memory_of_a_device_is_explained_without_a_driver(python):
         from tests.subject import NAME, module, rawcuda
         from tests.null.producers import Exporter, Shows, Tensor
         host = str(rawcuda.explain(bytearray(5)))
-        labelled = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (0x7F0000000000, True), "version": 2})
-        device = str(rawcuda.explain(labelled))
+        said = {"shape": (2,), "typestr": "<f4", "data": (0x7F0000000000, True), "version": 2}
+        device = str(rawcuda.explain(Shows(cuda=said)))
         assert "on a device that the driver must be asked for, at 0x7f0000000000, read-only" in device
         assert "(missing)" in device
         assert "the driver" in str(rawcuda.explain(Exporter(Tensor(device=(2, 0)))))
@@ -340,8 +340,8 @@ def test_pointers_that_lead_nowhere_are_not_followed(python):
             for text in said:
                 assert "where no memory can be read: the exporter is at fault" in " ".join(text.split()), text
             assert all("it would follow the bad pointer" in text for text in said[2:])
-            shows = Shows(host={"shape": (2,), "typestr": "<f4", "data": (bad, False), "version": 3})
-            for obj in (Exporter(Tensor(data=bad)), shows):
+            said = {"shape": (2,), "typestr": "<f4", "data": (bad, False), "version": 3}
+            for obj in (Exporter(Tensor(data=bad)), Shows(host=said)):
                 text = str(rawcuda.explain(obj))
                 assert f"NO MEMORY CAN BE READ at {bad:#x}" in text, text
 
@@ -427,7 +427,7 @@ def test_every_quirk_has_a_test():
     marks = [mark for mark in test_a_quirk_shows.pytestmark if mark.name == "parametrize"]
     tried = [words for _, words in marks[0].args[1]]
     untried = [
-        text for _, text in module("tools.explaining.offers")._QUIRKS if not any(words in text for words in tried)
+        text for _, text in module("tools.explaining.quirks")._QUIRKS if not any(words in text for words in tried)
     ]
     assert not untried
 

@@ -1,4 +1,4 @@
-"""Pictures: well-formed, safe, true to the layout or trace that they show; and a browser, if any, shows them."""
+"""Pictures: well-formed, safe, true to the layout or trace that they show; and rendered by a browser if there is one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LAYOUTS = {
 
 
 def parsed(text):
-    """Parse a picture, and check that it is whole: it has a title, it needs no other file, all lies inside the card."""
+    """Parse a picture, and check that it is complete: a title, no references, nothing drawn outside of the card."""
     root = ElementTree.fromstring(text)
     assert root.tag == SVG + "svg" and root.find(SVG + "title").text and text.count("<svg") == 1
     assert "nan" not in text.lower().replace("lanes", "") and "inf" not in re.sub("[a-z]{4,}", "", text.lower())
@@ -405,8 +405,8 @@ def test_a_browser_shows_every_picture_whole(tmp_path, background):
         f'<div id="{name}">{text}<img src="data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"></div>'
         for name, text in drawn.items()
     )
-    style = f"background:{background};color:#0f0;font:40px serif"
-    page = f'<!doctype html><meta charset="utf-8"><body style="{style}">{parts}{LOOK}'
+    body = f'<body style="background:{background};color:#0f0;font:40px serif">'
+    page = f'<!doctype html><meta charset="utf-8">{body}{parts}{LOOK}'
     dom = browser(tmp_path, page, "--dump-dom", "--virtual-time-budget=20000").stdout.decode()
     found = re.search("<title>looked (.*?)</title>", dom)
     assert found and json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")) == []

@@ -137,7 +137,7 @@ def test_registered_memory_belongs_to_somebody_else(memory: space.Space) -> None
     made = memory.register_host(address, 10)
     memory.window(address + 3, 2)[:] = b"xy"
     assert theirs.raw[:10] == b"012xy56789" and made.kind == "pinned"
-    with pytest.raises(Fault, match="registered already"):
+    with pytest.raises(Fault, match="registered or allocated already"):
         memory.register_host(address + 5, 10)
     memory.free(address)
     memory.register_host(address + 5, 5)

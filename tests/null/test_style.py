@@ -1,4 +1,4 @@
-"""The code's form and types: `ruff check`, `ruff format` and `mypy --strict`, for the whole and for each vendored part."""
+"""The code's form and types: `ruff check`, `ruff format`, `mypy --strict`, for the whole and for each vendored part."""
 
 from __future__ import annotations
 

@@ -356,7 +356,8 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
         import sys
         from tests.subject import NAME, rawcuda
         rawcuda.view(bytearray(8))
-        rooms = {f"{NAME}.{room}" for room in ("tools.traces", "tools.trace_forms", "tools.pictures", "tools.explaining")}
+        tools = "traces", "trace_forms", "pictures", "explaining"
+        rooms = {f"{NAME}.tools.{room}" for room in tools}
         assert not rooms & set(sys.modules) and "json" not in sys.modules, rooms & set(sys.modules)
         with rawcuda.trace([]):
             rawcuda.view(bytearray(8))

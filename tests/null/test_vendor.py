@@ -1,4 +1,4 @@
-"""`vendor`: the whole and each part, copied, checked, replaced, refused; and each part at work in a bare interpreter."""
+"""`vendor`: the whole and each part, copied, checked, replaced, refused; and each part used in a bare interpreter."""
 
 from __future__ import annotations
 
@@ -266,7 +266,8 @@ def test_parts_exchange_arrays_and_catch_each_others_errors(told: Told, python: 
             try:
                 refusing(capsule)
             except BufferError as error:
-                assert "consumed already" in str(error) and type(error).__module__.partition(".")[0] == refusing.__module__.partition(".")[0]
+                assert "consumed already" in str(error)
+                assert type(error).__module__.partition(".")[0] == refusing.__module__.partition(".")[0]
             else:
                 raise AssertionError(refusing)
         assert len(whole.dlpack.outstanding) == 1

@@ -1,7 +1,7 @@
 """Entry points: primary contexts, contexts, the stack of current contexts, peers.
 
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
-Read next    streams.py
+Read next    entries/streams.py
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _FLAGS = 0xFF
 
 
 def _context(machine: Machine, handle: int) -> Context:
-    """Return the context for a handle, destroyed ones refused; a bad one is 201, unlike other handles."""
+    """Return the context of a handle, or refuse the handle with 201, unlike other handles."""
     context = machine.handles.get(handle)
     if type(context) is not Context:
-        raise Refused(201, f"{handle:#x} is no context handle")
+        raise Refused(201, f"{handle:#x} is not the handle of a context")
     if context.state == 709:
         raise Refused(709)
     return context
 
 
 def _given(machine: Machine, handle: int) -> Context:
-    """Return the context for a handle, or the current one for NULL."""
+    """Return the context of a handle, or the current one for NULL."""
     if not handle:
         return machine.context()
     context = _context(machine, handle)
@@ -39,7 +39,7 @@ def _given(machine: Machine, handle: int) -> Context:
 
 @entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
 def primary_retain(machine: Machine, address: int, device: int) -> None:
-    """Hold a device's primary context, making it ready if it is not."""
+    """Retain a device's primary context, and initialise it if it is not active."""
     out(address)
     held = machine.device(device)
     primary = held.primary
@@ -52,7 +52,7 @@ def primary_retain(machine: Machine, address: int, device: int) -> None:
 
 @entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
 def primary_release(machine: Machine, device: int) -> None:
-    """Let go of a primary context; with the last hold, everything in it is given back."""
+    """Release a primary context; the last release destroys everything in it."""
     held = machine.device(device)
     if not held.retained:
         raise Refused(201)
@@ -63,7 +63,7 @@ def primary_release(machine: Machine, device: int) -> None:
 
 @entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)
 def primary_reset(machine: Machine, device: int) -> None:
-    """Give back everything in a primary context, whoever holds it; they must still release it."""
+    """Destroy everything in a primary context; the retains of it stay."""
     held = machine.device(device)
     if held.primary.state != 709:
         held.primary.close()
@@ -79,19 +79,19 @@ def primary_set_flags(machine: Machine, device: int, flags: int) -> None:
 
 @entry("cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)", since=7000)
 def primary_state(machine: Machine, device: int, flags: int, active: int) -> None:
-    """Say whether a primary context is in use, and with which flags."""
+    """Write whether a primary context is active, and its flags."""
     out(flags, active)
     primary = machine.device(device).primary
     put_uint(flags, primary.flags)
     put_int(active, int(primary.state != 709))
 
 
-# -- contexts that a program makes itself
+# -- contexts that a program creates
 
 
 @entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
 def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
-    """Make a context and push it."""
+    """Create a context and push it."""
     out(address)
     if flags & ~_FLAGS:
         raise Refused(1)
@@ -104,15 +104,15 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     "cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050
 )
 def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
-    """Make a context and push it; affinity and graphics parameters are not supported."""
+    """Create a context and push it; affinity and graphics parameters are not supported."""
     if parameters:
-        raise Refused(801, "cuCtxCreate_v4: the emulator takes no CUctxCreateParams")
+        raise Refused(801, "cuCtxCreate_v4: CUctxCreateParams are not emulated: pass NULL")
     create_v2(machine, address, flags, device)
 
 
 @entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
 def destroy(machine: Machine, handle: int) -> None:
-    """Destroy a context with all that is in it; popped if it is current here."""
+    """Destroy a context and everything in it, and pop it if it is current."""
     context = _context(machine, handle)
     if context.primary:
         raise Refused(201)
@@ -122,18 +122,18 @@ def destroy(machine: Machine, handle: int) -> None:
         stack.pop()
 
 
-# -- which is current
+# -- the current context
 
 
 @entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000)
 def push(machine: Machine, handle: int) -> None:
-    """Make a context current, on top of what was."""
+    """Push a context, which becomes the current one."""
     machine.thread().stack.append(_context(machine, handle))
 
 
 @entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000)
 def pop(machine: Machine, address: int) -> None:
-    """Take the current context off; the one below is current again."""
+    """Pop the current context; the one below becomes current."""
     stack = machine.thread().stack
     if not stack:
         raise Refused(201)
@@ -155,25 +155,25 @@ def set_current(machine: Machine, handle: int) -> None:
 
 @entry("cuCtxGetCurrent(CUcontext *pctx)", since=4000)
 def get_current(machine: Machine, address: int) -> None:
-    """Give the current context, or NULL."""
+    """Write the current context, or NULL."""
     stack = machine.thread().stack
     put_u64(address, stack[-1].handle if stack else 0)
 
 
-# -- facts of a context
+# -- properties of a context
 
 
 @entry("cuCtxGetDevice(CUdevice *device)", since=2000)
 @entry("cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)", since=13000)
 def get_device(machine: Machine, address: int, handle: int = 0) -> None:
-    """Give a context's device."""
+    """Write a context's device."""
     out(address)
     put_int(address, _given(machine, handle).device.ordinal)
 
 
 @entry("cuCtxGetFlags(unsigned int *flags)", since=7000)
 def get_flags(machine: Machine, address: int) -> None:
-    """Give the current context's flags."""
+    """Write the current context's flags."""
     out(address)
     put_uint(address, machine.context().flags)
 
@@ -188,7 +188,7 @@ def set_flags(machine: Machine, flags: int) -> None:
 
 @entry("cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)", since=12000)
 def get_id(machine: Machine, handle: int, address: int) -> None:
-    """Give a number that no other context has or will have."""
+    """Write a number that no other context ever has."""
     out(address)
     put_u64(address, _given(machine, handle).ident)
 
@@ -212,7 +212,7 @@ _LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit; it is kept, and limits nothing."""
+    """Set a limit, which is stored and has no effect."""
     context = machine.context()
     if limit not in _LIMITS:
         raise Refused(215)
@@ -221,7 +221,7 @@ def set_limit(machine: Machine, limit: int, value: int) -> None:
 
 @entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)", since=3010)
 def get_limit(machine: Machine, address: int, limit: int) -> None:
-    """Give a limit."""
+    """Write a limit."""
     out(address)
     context = machine.context()
     if limit not in _LIMITS:
@@ -231,7 +231,7 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
 
 @entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
 def priority_range(machine: Machine, least: int, greatest: int) -> None:
-    """Give the range of priorities; either pointer may be NULL."""
+    """Write the range of stream priorities; either pointer may be NULL."""
     machine.context()
     if least:
         put_int(least, 0)
@@ -244,7 +244,7 @@ def priority_range(machine: Machine, least: int, greatest: int) -> None:
 
 @entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
 def enable_peer(machine: Machine, handle: int, flags: int) -> None:
-    """Let the current context reach another device's memory."""
+    """Enable access of the current context to another device's memory."""
     context, peer = machine.context(), _context(machine, handle)
     if flags:
         raise Refused(1)
@@ -257,7 +257,7 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
 
 @entry("cuCtxDisablePeerAccess(CUcontext peerContext)", since=4000)
 def disable_peer(machine: Machine, handle: int) -> None:
-    """End that."""
+    """Disable access to another device's memory."""
     context, peer = machine.context(), _context(machine, handle)
     if peer not in context.peers:
         raise Refused(705)

@@ -1,13 +1,14 @@
-"""Entry points: copies, from one row of bytes to boxes; fills, of 1, 2 or 4 bytes an element.
+"""Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
-What it is   every cuMemcpy* and cuMemset* but those of arrays (textures), which the emulator does not have.
-How          each form is brought to one: a box of rows from one place to another. It is checked at the call, to the byte; the
-             copy itself runs when its stream gets there. Between a stream and pageable host memory, what is read is staged at
-             the call, as the driver does, and what is written is written in stream order, which is as late as is allowed.
-             Pinned memory is never staged: overwriting it before the copy has run is a mistake that shows here.
-             The forms without a stream (here None) work in the legacy default one, and wait, unless both sides are on a device.
+What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
+How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in stream
+             order. Pageable host memory that is read is staged in the call, as in the driver; pageable memory that is
+             written is written in stream order. Pinned memory is never staged, so a program that overwrites it too early
+             gets wrong results here.
+             The forms without a stream (here None) use the legacy default stream, and wait unless both sides are on a
+             device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
-Read next    modules.py
+Read next    entries/modules.py
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
 
 class Box:
-    """Rows of bytes in memory: where the first begins, how far apart rows and planes are, and whose memory it is."""
+    """A box of rows of bytes in memory: where it begins, the pitch of rows and planes, and the allocation."""
 
     __slots__ = ("start", "pitch", "plane", "allocation", "image")
 
     def __init__(self, start: int, pitch: int, plane: int, allocation: Allocation | None) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
         self.allocation = allocation  # None: pageable host memory
-        self.image: memoryview | None = None  # what was staged
+        self.image: memoryview | None = None  # the staged content
 
     @property
     def is_host(self) -> bool:
@@ -47,11 +48,11 @@ class Box:
 
     @property
     def is_device(self) -> bool:
-        """Tell whether the host cannot look at this memory."""
+        """Tell whether the host cannot access this memory."""
         return self.allocation is not None and self.allocation.kind in ("device", "variable")
 
     def rows(self, span: int) -> tuple[memoryview, int]:
-        """Return memory that holds this box, and where the box begins in it."""
+        """Return memory that contains this box, and the offset of the box in it."""
         if self.image is not None:
             return self.image, 0
         if self.allocation is None:
@@ -62,7 +63,7 @@ class Box:
 
 
 def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe host memory, pinned if the driver knows it."""
+    """Describe host memory, which is pinned if an allocation contains it."""
     if not address:
         raise Refused(1, "the host pointer is NULL")
     allocation = machine.space.find(address)
@@ -70,7 +71,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
         if address >= FIRST_ADDRESS:
             raise Refused(
                 1,
-                f"a host pointer was expected, and {address:#x} cannot be one: {machine.space.explain(address, span)}",
+                f"{address:#x} cannot be a host pointer: {machine.space.explain(address, span)}",
             )
         return Box(address, pitch, plane, None)
     machine.space.window(address, span)
@@ -78,7 +79,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
 
 
 def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe memory that a device can reach, refusing a range that is not wholly inside one allocation."""
+    """Describe memory that a device can access, refusing a range that is not inside one allocation."""
     allocation = machine.space.find(address)
     if allocation is None or address - allocation.base + span > allocation.size:
         raise Refused(1, machine.space.explain(address, span))
@@ -96,7 +97,7 @@ _BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
 
 
 def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
-    """Copy the rows of one box to another, here and now."""
+    """Copy the rows of one box to another."""
     to, at = target.rows(_span(target, width, height, depth))
     taken, whence = source.rows(_span(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
@@ -114,7 +115,7 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
 
 
 def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
-    """Note what was written; a copy of memory that nobody wrote makes more of it, which is no mistake yet."""
+    """Record what was written; a copy of uninitialised memory is uninitialised, which is not an error yet."""
     if target.allocation is None or target.allocation.written is None:
         return
     known = source.allocation.written if source.allocation is not None and source.image is None else None
@@ -139,11 +140,11 @@ def _copy(
     *,
     waits: bool,
 ) -> None:
-    """Queue a copy, and wait for it where the driver would."""
+    """Queue a copy, and wait for it if the driver would."""
     queues = machine.queues
     if waits:
         machine.refuse_unsafe()
-    if source.allocation is None and stream.capture is None:  # a graph reads its host memory each time it is launched
+    if source.allocation is None and stream.capture is None:  # a graph reads its host memory in each launch
         if waits:
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
@@ -163,7 +164,7 @@ def _copy(
 
 
 def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: int | None) -> None:
-    """Copy bytes; without a stream in the legacy one, waiting."""
+    """Copy bytes; without a stream, in the legacy stream, and wait."""
     stream = machine.stream(handle or 0)
     if not nbytes:
         return
@@ -210,12 +211,12 @@ def device_to_device(machine: Machine, target: int, source: int, nbytes: int, st
 
 
 def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[int, ...]:
-    """Finish all work of the contexts that a copy between two of them concerns, unless it has its place in a stream."""
+    """Finish all work of the contexts that a copy between contexts involves, unless it is in stream order."""
     current = machine.context()
     for end in ends:
         context = machine.handles.get(end)
         if type(context) is not Context:
-            raise Refused(201, f"{end:#x} is no context handle")
+            raise Refused(201, f"{end:#x} is not the handle of a context")
         if handle is None and context is not current:
             machine.queues.complete_context(context)
     if handle is None:
@@ -251,7 +252,7 @@ def copy_peer(
 
 
 class _Side:
-    """One side of a 2-D or 3-D copy, as its structure has it."""
+    """One side of a 2-D or 3-D copy, as its structure describes it."""
 
     def __init__(
         self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
@@ -259,7 +260,7 @@ class _Side:
         if kind == _ARRAY:
             raise Refused(801, "arrays (texture memory) are not emulated")
         if kind not in _BOXES:
-            raise Refused(1, f"{kind} is no CUmemorytype")
+            raise Refused(1, f"{kind} is not a CUmemorytype")
         self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
         self.address = host if kind == _HOST else device
 
@@ -372,7 +373,7 @@ def _fill(
 
 
 def _declare_fills(bits: int, kind: str, name: str) -> None:
-    """Declare the four fills with elements of so many bits: of a run and of rows, each at once and in stream order."""
+    """Declare the four fills with elements of some width: of a range and of rows, synchronous and in stream order."""
     run = f"(CUdeviceptr dstDevice, {kind} {name}, size_t N"
     rows = f"(CUdeviceptr dstDevice, size_t dstPitch, {kind} {name}, size_t Width, size_t Height"
 

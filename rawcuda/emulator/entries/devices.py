@@ -1,14 +1,14 @@
-"""Entry points: start, version, error texts, devices, addresses of entry points.
+"""Entry points: initialisation, version, error texts, devices, addresses of entry points.
 
-What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, cuDevice* without contexts and pools; and the attributes of
-             a plausible device of compute capability 9.0, one row each that is not 0: number, value, name. Limits are those of that
-             architecture; what the emulator lacks says 0, so that a program which asks goes another way. Numbers that would
-             only describe speed are made up.
-What not     a model of any product: it has four multiprocessors, so that a grid sized by the device stays small.
+What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, and cuDevice* without contexts and pools. A table has
+             the attributes of a plausible device of compute capability 9.0, a row for each that is not 0: number, value,
+             name. The limits are those of that architecture. Features that are not emulated are 0, so that a program that
+             asks for them avoids them. Numbers that only describe speed are invented.
+What not     a model of a product: it has four multiprocessors, so that a grid sized by the device stays small.
 Source       cuda.h, enum CUdevice_attribute; CUDA Programming Guide, "Technical specifications per compute capability";
              CUDA Driver API, "Initialization", "Version Management", "Error Handling", "Device Management", "Driver Entry
              Point Access"
-Read next    contexts.py
+Read next    entries/contexts.py
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _TABLE = """
 131 -1          NUMA_ID
 134 -1          HOST_NUMA_ID
 """
-_LAST = 147  # what this release's header knows and the table does not list is 0
+_LAST = 147  # the last attribute in the header; those that the table does not list are 0
 
 ATTRIBUTES: dict[int, int] = dict.fromkeys(range(1, _LAST + 1), 0)
 ATTRIBUTE_NAMES: dict[int, str] = {}
@@ -87,7 +87,7 @@ FUNCTION = range(16)  # CUfunction_attribute
 
 @entry("cuInit(unsigned int Flags)", free=True, since=2000)
 def init(machine: Machine, flags: int) -> None:
-    """Start the driver; in a child that was forked after that, refuse."""
+    """Initialise the driver; refuse in a child that was forked after the initialisation."""
     if flags:
         raise Refused(1)
     pid = os.getpid()
@@ -98,7 +98,7 @@ def init(machine: Machine, flags: int) -> None:
 
 @entry("cuDriverGetVersion(int *driverVersion)", free=True, since=2020)
 def version(machine: Machine, address: int) -> None:
-    """Say which CUDA this driver is of."""
+    """Write the CUDA version of this driver."""
     put_int(address, DRIVER_VERSION)
 
 
@@ -113,20 +113,20 @@ def _put_text(address: int, texts: dict[int, bytes], code: int) -> None:
 
 @entry("cuGetErrorName(CUresult error, const char **pStr)", free=True, since=6000)
 def error_name(machine: Machine, code: int, address: int) -> None:
-    """Give the name of a code; an unknown one is 1, and NULL is written."""
+    """Write the name of a code; an unknown code is refused with 1, and NULL is written."""
     _put_text(address, NAMES, code)
 
 
 @entry("cuGetErrorString(CUresult error, const char **pStr)", free=True, since=6000)
 def error_text(machine: Machine, code: int, address: int) -> None:
-    """Give the text of a code."""
+    """Write the text of a code."""
     _put_text(address, TEXTS, code)
 
 
 def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
-    """Find the newest entry for a base name that a CUDA version has: (address, query result).
+    """Return the address of the newest ABI that a CUDA version has of a base name, and the query result.
 
-    A client asks for cuMemAlloc and gets cuMemAlloc_v2; the ABI of an older CUDA is not served.
+    A client asks for cuMemAlloc and gets cuMemAlloc_v2. ABIs before CUDA 11 are not emulated.
     """
     candidates = [
         ENTRIES[name] for name in (symbol, *(f"{symbol}_v{number}" for number in range(2, 6))) if name in ENTRIES
@@ -147,7 +147,7 @@ def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
     since=12000,
 )
 def get_proc_address(machine: Machine, symbol: int, function: int, version: int, flags: int, status: int = 0) -> None:
-    """Find an entry point by base name and version."""
+    """Write the address of an entry point by base name and version."""
     out(function)
     name = text(symbol)
     if flags > 2:
@@ -162,20 +162,20 @@ def get_proc_address(machine: Machine, symbol: int, function: int, version: int,
 
 @entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)
 def device_get(machine: Machine, address: int, ordinal: int) -> None:
-    """Give a device's handle, which is its ordinal."""
+    """Write a device's handle, which is its ordinal."""
     out(address)
     put_int(address, machine.device(ordinal).ordinal)
 
 
 @entry("cuDeviceGetCount(int *count)", since=2000)
 def device_count(machine: Machine, address: int) -> None:
-    """Count the devices."""
+    """Write the number of devices."""
     put_int(address, len(machine.devices))
 
 
 @entry("cuDeviceGetName(char *name, int len, CUdevice dev)", since=2000)
 def device_name(machine: Machine, address: int, length: int, device: int) -> None:
-    """Write a device's name, cut to what fits."""
+    """Write a device's name, truncated to the buffer."""
     machine.device(device)
     if length <= 0:
         raise Refused(1)
@@ -186,7 +186,7 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
 @entry("cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)", since=11040)
 @entry("cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)", since=9020)
 def device_uuid(machine: Machine, address: int, device: int) -> None:
-    """Write a device's UUID: always the same one for an ordinal."""
+    """Write a device's UUID, which depends only on the ordinal."""
     import uuid
 
     put_bytes(address, uuid.uuid5(uuid.NAMESPACE_OID, f"emulated device {machine.device(device).ordinal}").bytes)
@@ -194,14 +194,14 @@ def device_uuid(machine: Machine, address: int, device: int) -> None:
 
 @entry("cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)", since=3020)
 def total_memory(machine: Machine, address: int, device: int) -> None:
-    """Say how much memory a device has."""
+    """Write the size of a device's memory."""
     machine.device(device)
     put_u64(address, TOTAL_MEMORY)
 
 
 @entry("cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)", since=2000)
 def attribute(machine: Machine, address: int, number: int, device: int) -> None:
-    """Give an attribute."""
+    """Write an attribute."""
     out(address)
     if number not in ATTRIBUTES:
         raise Refused(1)
@@ -215,7 +215,7 @@ def _bus_id(ordinal: int) -> bytes:
 
 @entry("cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)", since=4010)
 def bus_id(machine: Machine, address: int, length: int, device: int) -> None:
-    """Write a made-up PCI address."""
+    """Write an invented PCI address."""
     ordinal = machine.device(device).ordinal
     if length < 13:
         raise Refused(1)
@@ -237,6 +237,6 @@ def by_bus_id(machine: Machine, address: int, name: int) -> None:
 
 @entry("cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)", since=4000)
 def can_access_peer(machine: Machine, address: int, device: int, peer: int) -> None:
-    """Say that every other device's memory can be reached; a device is not its own peer."""
+    """Write whether a device can access another's memory: all can, but a device is not its own peer."""
     out(address)
     put_int(address, int(machine.device(device) is not machine.device(peer)))

@@ -1,10 +1,10 @@
-"""Entry points: capturing streams, and the graphs that come of it.
+"""Entry points: stream capture, and the graphs that it creates.
 
-What it is   Capture, which takes work that streams are given and makes nodes of it; Graph and GraphExec, which keep them.
-What not     it makes no nodes one by one: see gaps.py.
-How          a graph is a list of nodes, each with the nodes that it waits for; a node comes after those it waits for, so the list
-             is an order in which they can run. Launching gives the nodes to a stream, one after another; in random mode in any
-             order that they allow. A node does again what the captured call did: it reads host memory anew.
+What it is   Capture, which turns the work submitted to streams into nodes; Graph and GraphExec, which hold the nodes.
+What not     the creation of single nodes: see gaps.py.
+How          a graph is a list of nodes, each with the numbers of the earlier nodes that it waits for, so the list is an order
+             in which the nodes can run. A launch submits the nodes to a stream one after another, in random mode in any
+             permitted order. A node repeats what the captured call did: it reads host memory in each launch.
 Source       CUDA Driver API, "Stream Management" (capture), "Graph Management"; Programming Guide, "CUDA Graphs"
 Read next    gaps.py
 """
@@ -29,7 +29,7 @@ _NONE, _ACTIVE, _INVALIDATED = range(3)
 
 
 class Node:
-    """One piece of work in a graph, and the numbers of the nodes that it waits for."""
+    """A piece of work in a graph, and the numbers of the nodes that it waits for."""
 
     __slots__ = ("run", "name", "kind", "after")
 
@@ -38,7 +38,7 @@ class Node:
 
 
 class Graph:
-    """Nodes, each after those it waits for."""
+    """A list of nodes, each after those that it waits for."""
 
     __slots__ = ("handle", "nodes")
 
@@ -48,7 +48,7 @@ class Graph:
 
 
 class GraphExec:
-    """A graph ready to launch: its nodes as they were when it was instantiated."""
+    """An executable graph: the nodes of a graph at the time of its instantiation."""
 
     __slots__ = ("handle", "nodes")
 
@@ -57,7 +57,7 @@ class GraphExec:
         self.nodes = tuple(graph.nodes)
 
     def order(self, chance: random.Random | None) -> list[Node]:
-        """Return the nodes in an order in which they can run: as captured, or by chance."""
+        """Return the nodes in an order in which they can run: as captured, or a random one."""
         if chance is None:
             return list(self.nodes)
         waiting, ordered = set(range(len(self.nodes))), []
@@ -71,7 +71,7 @@ class GraphExec:
 
 
 class Capture:
-    """A capture that is going on: the graph so far, the streams in it, and the nodes that each stream's next one waits for."""
+    """A capture in progress: its graph, its streams, and the nodes that the next node of each stream waits for."""
 
     def __init__(self, machine: Machine, origin: Stream, mode: int) -> None:
         self.machine, self.origin, self.mode = machine, origin, mode
@@ -84,13 +84,13 @@ class Capture:
         self.enter(origin, ())
 
     def enter(self, stream: Stream, after: tuple[int, ...]) -> None:
-        """Take a stream into this capture."""
+        """Add a stream to this capture."""
         stream.capture = self
         stream.context.captures += stream.blocking
         self.frontier[stream] = after
 
     def leave(self, stream: Stream) -> None:
-        """Let a stream go."""
+        """Remove a stream from this capture."""
         if stream.capture is self:
             stream.capture = None
             stream.context.captures -= stream.blocking
@@ -100,22 +100,22 @@ class Capture:
             self.machine.captures.discard(self)
 
     def add(self, stream: Stream, run: Callable[[], None], name: str, kind: int) -> None:
-        """Make a node of work that a stream is given."""
+        """Add a node for work that is submitted to a stream."""
         if not self.valid:
             raise Refused(901)
         self.graph.nodes.append(Node(run, name, kind, self.frontier[stream]))
         self.frontier[stream] = (len(self.graph.nodes) - 1,)
 
     def mark(self, stream: Stream) -> tuple[int, ...]:
-        """Return the nodes that an event recorded now stands for."""
+        """Return the nodes that an event waits for if it is recorded now."""
         if not self.valid:
             raise Refused(901)
         return self.frontier[stream]
 
     def wait(self, stream: Stream, nodes: tuple[int, ...]) -> None:
-        """Make a stream wait for nodes; if it does not capture yet, it does from now on."""
+        """Make a stream wait for nodes, and add it to the capture if it does not capture yet."""
         if self.over:
-            raise Refused(907, "this event was last recorded in a capture that has ended: record it anew")
+            raise Refused(907, "this event was last recorded in a capture that has ended: record it again")
         if not self.valid:
             raise Refused(901)
         if stream.capture is None:
@@ -150,11 +150,11 @@ class Capture:
         raise Refused(905)
 
     def invalidate(self) -> None:
-        """Spoil this capture: it can only be ended now."""
+        """Invalidate this capture: it can only be ended now."""
         self.valid = False
 
     def refuse_unsafe(self, thread: Thread) -> None:
-        """Refuse a call that could disturb a capture, unless the modes allow it."""
+        """Refuse a call that could disturb a capture, unless the modes permit it."""
         if _RELAXED in (self.mode, thread.capture_mode) or (
             _THREAD_LOCAL in (self.mode, thread.capture_mode) and self.thread is not thread
         ):
@@ -165,7 +165,7 @@ class Capture:
         )
 
     def end(self) -> Graph | None:
-        """End the capture; its graph, or None if it was spoilt."""
+        """End the capture; return its graph, or None if it was invalidated."""
         unjoined = {index for stream, nodes in self.frontier.items() if stream is not self.origin for index in nodes}
         joined = self._reaching(self.frontier[self.origin])
         for stream in list(self.frontier):
@@ -181,7 +181,7 @@ class Capture:
         return self.graph
 
     def _reaching(self, nodes: tuple[int, ...]) -> set[int]:
-        """Return these nodes and all that they wait for."""
+        """Return these nodes and all nodes that they wait for."""
         found: set[int] = set()
         todo = list(nodes)
         while todo:
@@ -197,20 +197,20 @@ class Capture:
 
 @entry("cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)", since=10010)
 def begin(machine: Machine, handle: int, mode: int) -> None:
-    """Begin to make a graph of what a stream is given."""
+    """Begin a capture of the work that is submitted to a stream."""
     stream = machine.stream(handle)
     if not 0 <= mode <= 2:
         raise Refused(1)
     if stream is stream.context.legacy:
         raise Refused(900, "the legacy default stream cannot be captured")
     if stream.capture is not None:
-        raise Refused(401, "this stream is capturing already")
+        raise Refused(401, "this stream already captures")
     stream.capture = Capture(machine, stream, mode)
 
 
 @entry("cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)", since=10000)
 def end(machine: Machine, handle: int, address: int) -> None:
-    """End a capture, and give its graph."""
+    """End a capture, and write its graph."""
     out(address)
     stream = machine.stream(handle)
     capture = stream.capture
@@ -234,7 +234,7 @@ def _status(stream: Stream) -> int:
 
 @entry("cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)", since=10000)
 def is_capturing(machine: Machine, handle: int, address: int) -> None:
-    """Say whether a stream is capturing."""
+    """Write whether a stream captures."""
     out(address)
     stream = machine.stream(handle)
     if stream is stream.context.legacy and stream.context.captures:
@@ -247,7 +247,7 @@ def is_capturing(machine: Machine, handle: int, address: int) -> None:
     since=10010,
 )
 def capture_info(machine: Machine, handle: int, status: int, ident: int) -> None:
-    """Give a capture's status and number."""
+    """Write a capture's status and number."""
     out(status)
     stream = machine.stream(handle)
     put_int(status, _status(stream))
@@ -257,7 +257,7 @@ def capture_info(machine: Machine, handle: int, status: int, ident: int) -> None
 
 @entry("cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)", since=10010)
 def exchange_mode(machine: Machine, address: int) -> None:
-    """Set the calling thread's capture mode, and give what it was."""
+    """Set the calling thread's capture mode, and write the previous one."""
     wanted = get_int(address)
     if not 0 <= wanted <= 2:
         raise Refused(1)
@@ -271,14 +271,14 @@ def exchange_mode(machine: Machine, address: int) -> None:
 
 @entry("cuGraphDestroy(CUgraph hGraph)", since=10000)
 def destroy(machine: Machine, handle: int) -> None:
-    """Forget a graph; what was instantiated from it stays."""
+    """Destroy a graph; what was instantiated from it stays."""
     machine.get(Graph, handle)
     del machine.handles[handle]
 
 
 @entry("cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)", since=11040)
 def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None:
-    """Make a graph ready to launch."""
+    """Create an executable graph."""
     out(address)
     machine.context()
     if flags & ~15:
@@ -288,7 +288,7 @@ def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None
 
 @entry("cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)", since=10000)
 def launch(machine: Machine, handle: int, stream_handle: int) -> None:
-    """Give a graph's nodes to a stream."""
+    """Submit a graph's nodes to a stream."""
     stream = machine.stream(stream_handle)
     graph = machine.get(GraphExec, handle)
     if stream.capture is not None:
@@ -300,6 +300,6 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
 
 @entry("cuGraphExecDestroy(CUgraphExec hGraphExec)", since=10000)
 def exec_destroy(machine: Machine, handle: int) -> None:
-    """Forget an instantiated graph."""
+    """Destroy an executable graph."""
     machine.get(GraphExec, handle)
     del machine.handles[handle]

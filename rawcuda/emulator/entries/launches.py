@@ -7,7 +7,7 @@ How          everything is checked, and the arguments are copied, at the call; t
              1 KiB more.
 Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h), for compute
              capability 9.0
-Read next    graphs.py
+Read next    entries/graphs.py
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ def _from_buffer(extra: int, need: int) -> bytes:
     if need and not buffer:
         raise Refused(1)
     if size < need:
-        raise Refused(1, f"the argument buffer has {size} bytes, and this kernel's parameters take {need}")
+        raise Refused(1, f"the argument buffer has {size} bytes, but the parameters of this kernel need {need}")
     return ctypes.string_at(buffer, need)
 
 
 def _arguments(function: Function, parameters: int, extra: int) -> bytes:
-    """Copy a launch's arguments into one block, laid out as the kernel's parameters."""
+    """Copy a launch's arguments into one block with the layout of the kernel's parameters."""
     code = function.entry
     need = code.parameter_bytes
     if parameters and extra:
-        raise Refused(1, "arguments are given twice, by kernelParams and by extra")
+        raise Refused(1, "both kernelParams and extra contain arguments: pass only one of them")
     if not need:
         return b""
     if extra:
         return _from_buffer(extra, need)
     if not parameters:
-        raise Refused(1, f"kernel {code.name!r} takes {len(code.parameters)} arguments, and none were given")
+        raise Refused(1, f"kernel {code.name!r} takes {len(code.parameters)} arguments, but none were passed")
     block = bytearray(need)
     pointers = (ctypes.c_uint64 * len(code.parameters)).from_address(parameters)
     for (offset, size), pointer in zip(code.parameters, pointers):
@@ -81,19 +81,19 @@ def _arguments(function: Function, parameters: int, extra: int) -> bytes:
 
 
 def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
-    """Refuse a launch that no device of this kind could start."""
+    """Refuse a launch that exceeds the limits of the device or the kernel."""
     if 0 in grid or 0 in block:
-        raise Refused(1, f"a grid {grid} of blocks {block} has a zero in it")
+        raise Refused(1, f"a grid of {grid} blocks of {block} threads: every size must be at least 1")
     for what, sizes, first in (("grid", grid, 5), ("block", block, 2)):
         for axis, size in enumerate(sizes):
             if size > ATTRIBUTES[first + axis]:
-                raise Refused(1, f"{what} {sizes}: its {'xyz'[axis]} is at most {ATTRIBUTES[first + axis]}")
+                raise Refused(1, f"{what} {sizes}: {'xyz'[axis]} must be at most {ATTRIBUTES[first + axis]}")
     threads = block[0] * block[1] * block[2]
     if threads > ATTRIBUTES[1]:
-        raise Refused(1, f"a block of {block} has {threads} threads: at most {ATTRIBUTES[1]} are allowed")
+        raise Refused(1, f"a block of {block} has {threads} threads: at most {ATTRIBUTES[1]} are permitted")
     code = function.entry
     if code.required_block is not None and tuple(code.required_block) != block:
-        raise Refused(1, f"kernel {code.name!r} requires blocks of {tuple(code.required_block)}, not {block}")
+        raise Refused(1, f"kernel {code.name!r} requires a block of {tuple(code.required_block)}, not {block}")
     if threads > function.max_threads:
         raise Refused(
             701, f"kernel {code.name!r} was compiled for at most {function.max_threads} threads a block, not {threads}"
@@ -108,20 +108,20 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
 
 def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
     if 0 in cluster:
-        raise Refused(1, f"a cluster {cluster} has a zero in it")
+        raise Refused(1, f"a cluster of {cluster}: every size must be at least 1")
     size = cluster[0] * cluster[1] * cluster[2]
     if size > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
         raise Refused(
             912,
             f"a cluster of {size} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} for a kernel that allows "
-            "clusters that are not portable",
+            "non-portable cluster sizes",
         )
     if any(blocks % side for blocks, side in zip(grid, cluster)):
         raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
 
 
 def _reachable(context: Context) -> Callable[[Allocation], bool]:
-    """Make what tells whether a kernel in a context may reach an allocation: its own device's, the host's, or a peer's."""
+    """Return a function that tells whether a kernel in a context may access an allocation: of its device, the host or a peer."""
 
     def allowed(allocation: Allocation) -> bool:
         holding = allocation.context
@@ -154,14 +154,14 @@ def _launch(
     function = machine.get(Function, handle)
     context = function.module.context
     if context is not stream.context:
-        raise Refused(400, f"the kernel was loaded in {context!r}, and the stream is of {stream.context!r}")
+        raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
     _check(function, grid, block, shared)
     if cluster != (1, 1, 1):
         _check_cluster(function, grid, cluster)
     if cooperative:
         most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
         if grid[0] * grid[1] * grid[2] > most:
-            raise Refused(720, f"a cooperative grid of {grid}: all blocks must be resident at once, and {most} can be")
+            raise Refused(720, f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit")
     arguments = _arguments(function, parameters, extra)
     run = function.entry.run
     progress = machine.progress
@@ -222,7 +222,7 @@ def launch_cooperative(
 
 
 def attributes_at(address: int, count: int) -> dict[int, bytes]:
-    """Read the attributes of a launch: number -> the 64 bytes of its value."""
+    """Read the attributes of a launch: number -> the 64 bytes of the value."""
     if count:
         out(address)
     found = {}
@@ -237,7 +237,7 @@ def attributes_at(address: int, count: int) -> dict[int, bytes]:
 
 
 def cluster_of(attributes: dict[int, bytes]) -> Size:
-    """Return the cluster that attributes ask for."""
+    """Return the cluster size in the attributes of a launch."""
     value = attributes.get(_CLUSTER)
     if value is None:
         return 1, 1, 1
@@ -247,7 +247,7 @@ def cluster_of(attributes: dict[int, bytes]) -> Size:
 
 @entry("cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)", since=11060)
 def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
-    """Launch a kernel with attributes: a cluster and cooperation are heeded, a priority and hints are taken."""
+    """Launch a kernel with attributes: cluster and cooperation have an effect; priority and hints do not."""
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
     attributes = attributes_at(address, count)
     cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
@@ -301,7 +301,7 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
     since=6050,
 )
 def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int = 0) -> None:
-    """Say how many blocks fit on one multiprocessor."""
+    """Write how many blocks fit on one multiprocessor."""
     out(address)
     function = function_at(machine, handle)
     if threads <= 0 or flags & ~1:
@@ -310,7 +310,7 @@ def max_active_blocks(machine: Machine, address: int, handle: int, threads: int,
 
 
 def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
-    """Return the shared memory that a block of some size takes: told by the caller's function, if there is one."""
+    """Return a function from block size to shared memory, which calls the caller's function if there is one."""
     if not callback:
         return lambda threads: shared
     function = _BlockToShared(callback)
@@ -330,7 +330,7 @@ def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
 def max_potential_block(
     machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int, flags: int = 0
 ) -> None:
-    """Find the block size of the highest occupancy, the largest of several."""
+    """Write the block size of the highest occupancy; of several, the largest."""
     out(grid, block)
     function = function_at(machine, handle)
     if limit < 0 or flags & ~1:
@@ -351,7 +351,7 @@ def max_potential_block(
     since=10020,
 )
 def available_shared(machine: Machine, address: int, handle: int, blocks: int, threads: int) -> None:
-    """Say how much dynamic shared memory each block may have if so many are to fit on one multiprocessor."""
+    """Write how much dynamic shared memory each block may have if a number of blocks must fit on a multiprocessor."""
     out(address)
     function = function_at(machine, handle)
     if blocks <= 0 or threads <= 0 or blocks > blocks_per_multiprocessor(function, threads, 0):
@@ -374,7 +374,7 @@ def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, 
     "cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070
 )
 def max_cluster(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Say how large a cluster may be."""
+    """Write the largest cluster size."""
     out(address)
     function, threads, shared, _ = _config(machine, handle, config)
     fits = blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16]
@@ -386,7 +386,7 @@ def max_cluster(machine: Machine, address: int, handle: int, config: int) -> Non
 
 @entry("cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)", since=11070)
 def max_active_clusters(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Say how many clusters fit on the device at once."""
+    """Write how many clusters fit on the device at the same time."""
     out(address)
     function, threads, shared, size = _config(machine, handle, config)
     put_int(address, blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16] // size)

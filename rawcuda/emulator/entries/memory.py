@@ -1,9 +1,9 @@
-"""Entry points: device, pinned and managed memory, and what a pointer points to.
+"""Entry points: device, pinned and managed memory, and the attributes of pointers.
 
-How          device memory has addresses that no host has; pinned and managed memory have their host address. Freeing finishes
-             the context's work first, as the driver does. Freeing in stream order is in pools.py.
+How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing memory first
+             finishes the context's work, as in the driver. pools.py has memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
-Read next    pools.py, copies.py
+Read next    entries/pools.py, entries/copies.py
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _PITCH = 512
 
 
 def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 256) -> Allocation:
-    """Make device memory if the device has room for it."""
+    """Allocate device memory if enough is free."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
     machine.refuse_unsafe()
     free = TOTAL_MEMORY - context.device.used
     if nbytes > free:
-        raise Refused(2, f"{nbytes} bytes wanted, {free} of {TOTAL_MEMORY} free")
+        raise Refused(2, f"{nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
     return machine.space.allocate(nbytes, alignment=alignment)
 
 
 def holding_at(machine: Machine, address: int) -> Holding:
-    """Return what is known of the allocation that contains an address."""
+    """Return the holding of the allocation that contains an address."""
     allocation = machine.space.find(address)
     if allocation is None or allocation.context is None:
         raise Refused(1, machine.space.explain(address, 1))
@@ -43,18 +43,18 @@ def holding_at(machine: Machine, address: int) -> Holding:
 
 
 def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
-    """Return the holding that starts at an address and was made in one of some ways."""
+    """Return the holding that starts at an address, refusing other flavours than those given."""
     holding = holding_at(machine, address)
     if holding.allocation.base != address:
         raise Refused(
             1,
             f"{address:#x} lies {address - holding.allocation.base} bytes inside a {holding.allocation.describe()}: "
-            "only its start can be given back",
+            "only its start can be freed",
         )
     if holding.released:
-        raise Refused(1, f"{address:#x} was given back already, in stream order")
+        raise Refused(1, f"{address:#x} was already freed, in stream order")
     if holding.flavour not in flavours:
-        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which this call does not give back")
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which this call does not free")
     return holding
 
 
@@ -63,7 +63,7 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
     machine.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
-    if machine.queues.inside_kernel():  # a __del__ that a collection ran: the thread cannot wait for itself
+    if machine.queues.inside_kernel():  # a __del__ that a garbage collection ran: the thread cannot wait for itself
         holding.released = True
         machine.queues.after_kernel(lambda: _free_late(machine, holding))
         return
@@ -82,7 +82,7 @@ def _free_late(machine: Machine, holding: Holding) -> None:
 
 @entry("cuMemGetInfo_v2(size_t *free, size_t *total)", since=3020)
 def get_info(machine: Machine, free: int, total: int) -> None:
-    """Say how much of the device's memory is free."""
+    """Write how much of the device's memory is free."""
     out(free, total)
     put_u64(free, TOTAL_MEMORY - machine.context().device.used)
     put_u64(total, TOTAL_MEMORY)
@@ -103,7 +103,7 @@ def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
     since=3020,
 )
 def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: int, element: int) -> None:
-    """Allocate rows that each begin at an alignment which the device likes."""
+    """Allocate rows with a pitch that is a multiple of the preferred alignment."""
     out(address, pitch)
     context = machine.context()
     if element not in (4, 8, 16) or not width or not height:
@@ -117,13 +117,13 @@ def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: 
 
 @entry("cuMemFree_v2(CUdeviceptr dptr)", since=3020)
 def mem_free(machine: Machine, address: int) -> None:
-    """Free device or managed memory, when the context's work is done."""
+    """Free device or managed memory after the context's work."""
     _free(machine, address, "device", "pool", "managed")
 
 
 @entry("cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)", since=3020)
 def address_range(machine: Machine, base: int, size: int, address: int) -> None:
-    """Give start and size of the allocation around an address."""
+    """Write start and size of the allocation that contains an address."""
     machine.context()
     allocation = machine.space.find(address)
     if allocation is None:
@@ -136,7 +136,7 @@ def address_range(machine: Machine, base: int, size: int, address: int) -> None:
 
 @entry("cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)", since=6000)
 def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> None:
-    """Allocate memory that host and device both use, at one address."""
+    """Allocate memory that host and device use at the same address."""
     out(address)
     context = machine.context()
     if not nbytes or flags not in (1, 2):
@@ -153,7 +153,7 @@ def alloc_managed(machine: Machine, address: int, nbytes: int, flags: int) -> No
 @entry("cuMemAllocHost_v2(void **pp, size_t bytesize)", since=3020)
 @entry("cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)", since=2020)
 def host_alloc(machine: Machine, address: int, nbytes: int, flags: int = 0) -> None:
-    """Allocate pinned host memory, which devices see at the same address."""
+    """Allocate pinned host memory, which devices access at the same address."""
     out(address)
     context = machine.context()
     if not nbytes or flags & ~7:
@@ -166,13 +166,13 @@ def host_alloc(machine: Machine, address: int, nbytes: int, flags: int = 0) -> N
 
 @entry("cuMemFreeHost(void *p)", since=2000)
 def free_host(machine: Machine, address: int) -> None:
-    """Free pinned host memory, when the context's work is done."""
+    """Free pinned host memory after the context's work."""
     _free(machine, address, "pinned")
 
 
 @entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)", since=6050)
 def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> None:
-    """Pin memory that is the caller's."""
+    """Register memory of the caller as pinned."""
     context = machine.context()
     if not address or not nbytes or flags & ~15:
         raise Refused(1)
@@ -187,7 +187,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
 
 @entry("cuMemHostUnregister(void *p)", since=4000)
 def host_unregister(machine: Machine, address: int) -> None:
-    """Let go of the caller's memory, when the context's work is done."""
+    """Unregister memory of the caller after the context's work."""
     machine.context()
     allocation = machine.space.find(address)
     if allocation is None or allocation.context.flavour != "registered" or allocation.base != address:
@@ -197,7 +197,7 @@ def host_unregister(machine: Machine, address: int) -> None:
 
 @entry("cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)", since=3020)
 def host_device_pointer(machine: Machine, address: int, pointer: int, flags: int) -> None:
-    """Give the device's address of pinned memory: its own."""
+    """Write the device address of pinned memory, which is its host address."""
     out(address)
     machine.context()
     if flags or holding_at(machine, pointer).flavour not in ("pinned", "registered"):
@@ -207,7 +207,7 @@ def host_device_pointer(machine: Machine, address: int, pointer: int, flags: int
 
 @entry("cuMemHostGetFlags(unsigned int *pFlags, void *p)", since=2030)
 def host_flags(machine: Machine, address: int, pointer: int) -> None:
-    """Give the flags with which pinned memory was made."""
+    """Write the flags with which pinned memory was allocated."""
     out(address)
     machine.context()
     holding = holding_at(machine, pointer)
@@ -216,7 +216,7 @@ def host_flags(machine: Machine, address: int, pointer: int) -> None:
     put_uint(address, holding.flags)
 
 
-# -- managed memory: where it should be is kept, and changes nothing
+# -- managed memory: its location is stored, and has no effect
 
 
 def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
@@ -235,7 +235,7 @@ def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
     since=12020,
 )
 def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
-    """Note where managed memory should go next."""
+    """Record the next location of managed memory."""
     holding = _managed(machine, address, nbytes)
     machine.stream(stream)
     holding.attributes[4] = location.id if location.type == 1 else -1
@@ -243,7 +243,7 @@ def prefetch(machine: Machine, address: int, nbytes: int, location: Location, fl
 
 @entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)", since=8000)
 def prefetch_v1(machine: Machine, address: int, nbytes: int, device: int, stream: int) -> None:
-    """Note where managed memory should go next; -1 is the host."""
+    """Record the next location of managed memory; -1 is the host."""
     holding = _managed(machine, address, nbytes)
     machine.stream(stream)
     if device != -1:
@@ -262,13 +262,13 @@ def _advise(machine: Machine, address: int, nbytes: int, advice: int, device: in
 
 @entry("cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)", since=12020)
 def advise(machine: Machine, address: int, nbytes: int, advice: int, location: Location) -> None:
-    """Keep advice about managed memory."""
+    """Store advice about managed memory."""
     _advise(machine, address, nbytes, advice, location.id if location.type == 1 else -1)
 
 
 @entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)", since=8000)
 def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
-    """Keep advice about managed memory."""
+    """Store advice about managed memory."""
     _advise(machine, address, nbytes, advice, device)
 
 
@@ -277,7 +277,7 @@ def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: 
     since=8000,
 )
 def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
-    """Give what was advised about managed memory."""
+    """Write what was advised about managed memory."""
     out(data)
     holding = _managed(machine, address, nbytes)
     if not 1 <= number <= 4 or size < 4:
@@ -287,23 +287,23 @@ def range_attribute(machine: Machine, data: int, size: int, number: int, address
 
 @entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
 def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
-    """Note who uses managed memory, which changes nothing; all of an allocation is attached, or none."""
+    """Accept the attachment of a whole managed allocation to a stream, which has no effect."""
     machine.stream(stream)
     holding = _managed(machine, address, nbytes or 1)
     if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
         raise Refused(1)
 
 
-# -- what a pointer points to
+# -- attributes of pointers
 
 
 def _host_pointer(holding: Holding, address: int) -> int:
     if holding.flavour in ("device", "pool", "variable"):
-        raise Refused(1, f"{address:#x} is {holding.flavour} memory: it has no host address")
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which has no host address")
     return address
 
 
-# CUpointer_attribute -> (bytes of its value, what it is); what the emulator lacks is 0
+# CUpointer_attribute -> (size of its value in bytes, function); features that are not emulated are 0
 _POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int], int]]] = {
     1: (8, lambda holding, address: 0 if holding.pool is not None else holding.context.handle),
     2: (4, lambda holding, address: 1 if holding.flavour in ("pinned", "registered") else 2),
@@ -334,7 +334,7 @@ def _put_attribute(data: int, width: int, value: int) -> None:
 
 @entry("cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)", since=4000)
 def pointer_attribute(machine: Machine, data: int, number: int, address: int) -> None:
-    """Give one attribute of a pointer; plain host memory is refused with 1."""
+    """Write one attribute of a pointer; plain host memory is refused with 1."""
     out(data)
     machine.context()
     if number not in _POINTER_ATTRIBUTES:
@@ -348,7 +348,7 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
     since=7000,
 )
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
-    """Give several attributes of a pointer; plain host memory is no error here, and all are 0 (the device -2)."""
+    """Write several attributes of a pointer; for plain host memory all are 0 (the device -2)."""
     machine.context()
     if not count:
         raise Refused(1)
@@ -367,7 +367,7 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
 
 @entry("cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)", since=6000)
 def set_pointer_attribute(machine: Machine, value: int, number: int, address: int) -> None:
-    """Keep CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, the one that can be set."""
+    """Store CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, the only attribute that can be set."""
     out(value)
     machine.context()
     if number != 6:

@@ -1,12 +1,12 @@
-"""Entry points: modules, functions and what is known of them.
+"""Entry points: modules, functions and their attributes.
 
-How          an image is brought to PTX and compiled to Python when it is loaded, all of it, so that a mistake anywhere shows at
-             once; what the compiler says goes to the JIT's log buffers.
-             An image has no length in the driver's interface: PTX ends at a NUL, a fatbin says it in its header. A fatbin is
-             searched for PTX; no machine code is run.
+How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The messages
+             of the compiler go to the JIT's log buffers.
+             The driver's interface does not pass the length of an image: PTX ends at a NUL, and the header of a fatbin
+             contains it. A fatbin is searched for PTX; machine code cannot run.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); fatbins as nvcc 11 to 13 write them
-             (undocumented: a header of 16 bytes, then members, each with a header of its own)
-Read next    ptx/, launches.py
+             (undocumented: a header of 16 bytes, then members, each with its own header)
+Read next    ptx/, entries/launches.py
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Function:
     def __init__(self, module: Module, code: Entry) -> None:
         self.handle = 0
         self.module, self.entry = module, code
-        self.name = code.name.encode()  # cuFuncGetName hands out its address
+        self.name = code.name.encode()  # cuFuncGetName returns its address
         self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
 
     @property
@@ -64,7 +64,7 @@ class Function:
     def attributes(self) -> dict[int, int]:
         """Return every CUfunction_attribute.
 
-        PTX_VERSION is the architecture that the PTX is for, as drivers answer it, whatever the header says.
+        PTX_VERSION is the architecture of the PTX, as drivers answer, which differs from the header.
         """
         code = self.entry
         return {
@@ -81,7 +81,7 @@ class Function:
 
 
 class Module:
-    """A loaded module: its code, and a Function for each of its kernels, made when it is asked for."""
+    """A loaded module: its code, and a Function for each of its kernels, created on first use."""
 
     __slots__ = ("handle", "context", "code", "functions", "machine")
 
@@ -93,18 +93,18 @@ class Module:
             machine.name_variable(variable, context)
 
     def function(self, name: str) -> Function:
-        """Return the function of a name, refusing one that is not there."""
+        """Return the function of a name, or refuse the name."""
         found = self.functions.get(name)
         if found is None:
             if name not in self.code.entries:
                 raise Refused(
-                    500, f"no kernel {name!r} in this module; it has {', '.join(sorted(self.code.entries)) or 'none'}"
+                    500, f"no kernel {name!r} in this module; the kernels are: {', '.join(sorted(self.code.entries)) or 'none'}"
                 )
             found = self.functions[name] = self.machine.add(Function(self, self.code.entries[name]))
         return found
 
     def close(self) -> None:
-        """Free the variables and forget the functions."""
+        """Free the variables and destroy the functions."""
         for function in self.functions.values():
             self.machine.handles.pop(function.handle, None)
         self.code.unload()
@@ -114,7 +114,7 @@ class Module:
 
 
 class Options:
-    """JIT options: where the logs go, and what is written back."""
+    """The JIT options of a load: where the logs go, and which values are written back."""
 
     def __init__(self, count: int, options: int, values: int) -> None:
         if count and not (options and values):
@@ -125,7 +125,7 @@ class Options:
         self._places = {number: values + 8 * index for index, number in enumerate(numbers)}
 
     def log(self, buffer: int, size: int, said: str) -> None:
-        """Write a log as far as it fits, and how long it is."""
+        """Write as much of a log as fits, and its length."""
         if size not in self._places:
             return
         room = get_u64(self._places[size]) & 0xFFFFFFFF
@@ -138,14 +138,14 @@ class Options:
         put_u64(self._places[size], written)
 
     def time(self, milliseconds: float) -> None:
-        """Write how long it took, into the value itself."""
+        """Write the wall time into the value itself."""
         if _WALL_TIME in self._places:
             put_float(self._places[_WALL_TIME], milliseconds)
 
 
 def _translated(machine: Machine, image: bytes, options: Options) -> Module:
-    """Compile an image into a module of the current context, and write the logs; the module has no handle yet."""
-    from ..ptx import Rejected, load  # only here: programs that load no kernel need no compiler
+    """Compile an image into a module without a handle, in the current context, and write the logs."""
+    from ..ptx import Rejected, load  # here, because programs that load no kernel need no compiler
 
     context = machine.context()
     begun = time.perf_counter()
@@ -168,12 +168,12 @@ def _translated(machine: Machine, image: bytes, options: Options) -> Module:
 
 
 def _dump(source: str) -> str:
-    """Write generated source where a person can read it, and say where."""
+    """Write generated source to a file, print the name of the file and return it."""
     import tempfile
 
     with tempfile.NamedTemporaryFile("w", prefix="ptx-", suffix=".py", delete=False, encoding="utf-8") as file:
         file.write(source)
-    sys.stderr.write(f"emulator: the source that was made of a module is in {file.name}\n")
+    sys.stderr.write(f"emulator: the source generated from a module is in {file.name}\n")
     return file.name
 
 
@@ -223,7 +223,7 @@ def _module(machine: Machine, handle: int) -> Module:
 
 @entry("cuModuleUnload(CUmodule hmod)", since=2000)
 def unload(machine: Machine, handle: int) -> None:
-    """Unload a module, when the context's work is done."""
+    """Unload a module after the context's work."""
     module = _module(machine, handle)
     machine.queues.complete_context(module.context)
     module.context.check()
@@ -231,26 +231,26 @@ def unload(machine: Machine, handle: int) -> None:
     module.close()
 
 
-# -- what is in a module
+# -- the content of a module
 
 
 @entry("cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)", since=2000)
 def get_function(machine: Machine, address: int, handle: int, name: int) -> None:
-    """Find a kernel by name."""
+    """Write the handle of a kernel."""
     out(address, name)
     put_u64(address, _module(machine, handle).function(text(name)).handle)
 
 
 @entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
 def get_global(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
-    """Find a variable by name; either of address and size may be left out."""
+    """Write address and size of a variable; either pointer may be NULL."""
     variables = _module(machine, handle).code.variables
     if not address and not size:
         raise Refused(1)
     variable = variables.get(text(name))
     if variable is None:
         raise Refused(
-            500, f"no variable {text(name)!r} in this module; it has {', '.join(sorted(variables)) or 'none'}"
+            500, f"no variable {text(name)!r} in this module; the variables are: {', '.join(sorted(variables)) or 'none'}"
         )
     if address:
         put_u64(address, variable.base)
@@ -260,14 +260,14 @@ def get_global(machine: Machine, address: int, size: int, handle: int, name: int
 
 @entry("cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)", since=12040)
 def function_count(machine: Machine, address: int, handle: int) -> None:
-    """Count a module's kernels."""
+    """Write the number of a module's kernels."""
     out(address)
     put_uint(address, len(_module(machine, handle).code.entries))
 
 
 @entry("cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)", since=12040)
 def enumerate_functions(machine: Machine, address: int, count: int, handle: int) -> None:
-    """List a module's kernels, as many as fit."""
+    """Write the handles of a module's kernels, as many as fit."""
     if count:
         out(address)
     module = _module(machine, handle)
@@ -279,7 +279,7 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
 
 
 def function_at(machine: Machine, handle: int) -> Function:
-    """Return the function for a handle."""
+    """Return the function of a handle."""
     machine.context()
     function = machine.get(Function, handle)
     function.module.context.check()
@@ -288,7 +288,7 @@ def function_at(machine: Machine, handle: int) -> Function:
 
 @entry("cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)", since=2020)
 def function_attribute(machine: Machine, address: int, number: int, handle: int) -> None:
-    """Give an attribute of a kernel."""
+    """Write an attribute of a kernel."""
     out(address)
     attributes = function_at(machine, handle).attributes()
     if number not in attributes:
@@ -298,15 +298,15 @@ def function_attribute(machine: Machine, address: int, number: int, handle: int)
 
 @entry("cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)", since=9000)
 def set_function_attribute(machine: Machine, handle: int, number: int, value: int) -> None:
-    """Set one of the attributes that can be set."""
+    """Set an attribute that can be set."""
     function = function_at(machine, handle)
     if number not in (8, 9, 11, 12, 13, 14, 15):
         raise Refused(1)
     if number == _MAX_DYNAMIC and not 0 <= value <= ATTRIBUTES[97] - function.entry.static_shared:
         raise Refused(
             1,
-            f"{value} bytes of dynamic shared memory: a block has at most {ATTRIBUTES[97]}, and this kernel's own "
-            f"take {function.entry.static_shared}",
+            f"{value} bytes of dynamic shared memory: a block has at most {ATTRIBUTES[97]}, of which the kernel's own "
+            f"variables take {function.entry.static_shared}",
         )
     if number == 9 and not -1 <= value <= 100:
         raise Refused(1)
@@ -315,21 +315,21 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
 
 @entry("cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)", since=11000)
 def function_module(machine: Machine, address: int, handle: int) -> None:
-    """Give the module that a kernel is of."""
+    """Write a kernel's module."""
     out(address)
     put_u64(address, function_at(machine, handle).module.handle)
 
 
 @entry("cuFuncGetName(const char **name, CUfunction hfunc)", since=12030)
 def function_name(machine: Machine, address: int, handle: int) -> None:
-    """Give a kernel's name, which lasts as long as its module."""
+    """Write the address of a kernel's name, which is valid as long as its module."""
     out(address)
     put_address_of(address, function_at(machine, handle).name)
 
 
 @entry("cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)", since=12040)
 def parameter_info(machine: Machine, handle: int, index: int, offset: int, size: int) -> None:
-    """Give offset and size of a kernel's parameter; beyond the last one is 1, and the size may be left out."""
+    """Write offset and size of a kernel's parameter, or refuse a number beyond the last; the size pointer may be NULL."""
     parameters = function_at(machine, handle).entry.parameters
     if not 0 <= index < len(parameters):
         raise Refused(1)
@@ -344,27 +344,27 @@ _WRAPPER, _FATBIN = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"
 
 
 def _image_at(address: int) -> bytes:
-    """Read a code image, and return the PTX in it; of a cubin only how it begins."""
+    """Read a code image and return its PTX; of a cubin, return only the first bytes."""
     if not address:
         raise Refused(1)
     magic = ctypes.string_at(address, 4)
-    if magic == _WRAPPER:  # what nvcc links into programs: magic, version, pointer to the fatbin
+    if magic == _WRAPPER:  # the structure that nvcc links into programs: magic, version, pointer to the fatbin
         return _image_at(ctypes.c_uint64.from_address(address + 8).value)
     if magic == _FATBIN:
         header, size = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
         return _choose(ctypes.string_at(address, header + size))
-    if magic == b"\x7fELF":  # a cubin: this much says that it is one, which is refused
+    if magic == b"\x7fELF":  # a cubin, which the compiler refuses by these bytes
         return magic
     return ctypes.string_at(address)
 
 
 def _image_of_file(content: bytes) -> bytes:
-    """Return the PTX in a file's content; a cubin comes back as it is."""
+    """Return the PTX in a file's content, or a cubin unchanged."""
     return _choose(content) if content[:4] == _FATBIN else content.rstrip(b"\0")
 
 
 def _choose(fatbin: bytes) -> bytes:
-    """Choose the newest PTX among a fatbin's members."""
+    """Return the newest PTX among the members of a fatbin."""
     best, chosen = -1, None
     for kind, architecture, content in _members(fatbin):
         if kind == 1 and architecture > best:
@@ -372,14 +372,14 @@ def _choose(fatbin: bytes) -> bytes:
     if chosen is None:
         raise Refused(
             209,
-            "this fatbin holds no PTX that the emulator can read (machine code it cannot run; PTX that is "
-            "compressed with zstd it cannot unpack: nvcc --no-compress leaves it plain)",
+            "this fatbin contains no PTX that the emulator can read (it cannot run machine code, and cannot unpack PTX "
+            "compressed with zstd: use nvcc --no-compress)",
         )
     return chosen.rstrip(b"\0")
 
 
 def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
-    """List the members of a fatbin that can be read: kind (1 PTX, 2 machine code), architecture, content."""
+    """List the readable members of a fatbin: kind (1 PTX, 2 machine code), architecture, content."""
     at, size = struct.unpack_from("<HQ", fatbin, 6)
     end = at + size
     found = []
@@ -397,7 +397,7 @@ def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def _unpack_zstd(packed: bytes) -> list[bytes]:
-    """Unpack a zstd frame where Python can, which is from 3.14 on."""
+    """Unpack a zstd frame, which needs Python 3.14, or return None."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -406,7 +406,7 @@ def _unpack_zstd(packed: bytes) -> list[bytes]:
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes:
-    """Unpack one LZ4 block: literals, then a copy of what was written before, again and again."""
+    """Unpack an LZ4 block, a sequence of literals and copies of earlier output."""
     made = bytearray()
     at = 0
     while at < len(packed) and len(made) < size:
@@ -421,13 +421,13 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
         length, at = _length(packed, at + 2, token & 15)
         if not 0 < distance <= len(made):
             raise Refused(200, "this fatbin's compressed PTX is damaged")
-        for _ in range(length + 4):  # it may overlap what it makes
+        for _ in range(length + 4):  # the copy may overlap its own output
             made.append(made[-distance])
     return bytes(made)
 
 
 def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
-    """Read an LZ4 length: 15 means that more bytes follow, as long as they are 255."""
+    """Read an LZ4 length: after 15, bytes are added until one is not 255."""
     more = 255 if start == 15 else 0
     while more == 255:
         more = packed[at]

@@ -1,9 +1,9 @@
-"""Entry points: memory in stream order, and the pools that it comes from.
+"""Entry points: memory in stream order, and its pools.
 
-How          an address is given out at the call; the memory goes when the stream reaches the free. Nothing is kept for reuse, so
-             a pool reserves what it uses.
+How          the call that allocates returns the address; the memory is freed when the stream reaches the free. Nothing is kept
+             for reuse, so a pool reserves as much as it uses.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
-Read next    copies.py
+Read next    entries/copies.py
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
         stream.capture.invalidate()
         raise Refused(801, "allocations in a graph are not emulated")
     if pool.maximum and pool.used + nbytes > pool.maximum:
-        raise Refused(2, f"the pool holds at most {pool.maximum} bytes, and {pool.used} are in use")
+        raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
     context = stream.context
     if pool.device is not context.device:
         context = pool.device.primary
@@ -65,13 +65,13 @@ def alloc_from_pool(machine: Machine, address: int, nbytes: int, pool: int, hand
 
 @entry("cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)", since=11020)
 def free_async(machine: Machine, address: int, handle: int) -> None:
-    """Free memory when the stream gets there."""
+    """Free memory in stream order."""
     stream = machine.stream(handle)
     holding = holding_at(machine, address)
     if holding.pool is None or holding.allocation.base != address:
         raise Refused(1, f"{address:#x} is not the start of memory that was allocated in stream order")
     if holding.released:
-        raise Refused(1, f"{address:#x} was given back already, in stream order")
+        raise Refused(1, f"{address:#x} was already freed, in stream order")
     if stream.capture is not None:
         stream.capture.invalidate()
         raise Refused(801, "frees in a graph are not emulated")
@@ -86,20 +86,20 @@ def _pool(machine: Machine, handle: int) -> Pool:
     machine.context()
     pool = machine.handles.get(handle)
     if type(pool) is not Pool:
-        raise Refused(1, f"{handle:#x} is no memory pool")
+        raise Refused(1, f"{handle:#x} is not the handle of a memory pool")
     return pool
 
 
 @entry("cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)", since=11020)
 def default_pool(machine: Machine, address: int, device: int) -> None:
-    """Give a device's default pool."""
+    """Write a device's default pool."""
     out(address)
     put_u64(address, machine.device(device).default_pool.handle)
 
 
 @entry("cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)", since=11020)
 def device_pool(machine: Machine, address: int, device: int) -> None:
-    """Give a device's current pool."""
+    """Write a device's current pool."""
     out(address)
     put_u64(address, machine.device(device).pool.handle)
 
@@ -124,20 +124,20 @@ def _located(machine: Machine, address: int) -> int:
 
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
 def create(machine: Machine, address: int, properties: int) -> None:
-    """Make a pool on a device; handles for other processes are not supported."""
+    """Create a pool on a device; handles for other processes are not supported."""
     out(address)
     machine.context()
     kind, handles, where, ordinal, _, maximum, _ = read(POOL_PROPS, properties)
     if kind != 1:
         raise Refused(1)
     if handles or where != _DEVICE:
-        raise Refused(801, "the emulator makes only pools on devices, without handles for other processes")
+        raise Refused(801, "only pools on devices, without handles for other processes, are emulated")
     put_u64(address, machine.add(Pool(machine.device(ordinal), maximum=maximum)).handle)
 
 
 @entry("cuMemPoolDestroy(CUmemoryPool pool)", since=11020)
 def destroy(machine: Machine, handle: int) -> None:
-    """Forget a pool; what was allocated from it stays until it is freed."""
+    """Destroy a pool; memory allocated from it stays until it is freed."""
     pool = _pool(machine, handle)
     if pool.default:
         raise Refused(1, "a default pool cannot be destroyed")
@@ -169,7 +169,7 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
 
 @entry("cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)", since=11020)
 def get_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
-    """Give an attribute of a pool."""
+    """Write an attribute of a pool."""
     out(address)
     pool = _pool(machine, handle)
     if number in (1, 2, 3):
@@ -186,7 +186,7 @@ def get_attribute(machine: Machine, handle: int, number: int, address: int) -> N
 
 @entry("cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)", since=11020)
 def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
-    """Keep which devices may use a pool's memory; a pool's own device always may."""
+    """Store which devices may access a pool's memory; the pool's own device always may."""
     pool = _pool(machine, handle)
     for index in range(count):
         kind, ordinal, flags = read(ACCESS_DESC, address + index * ACCESS_DESC.size)
@@ -197,7 +197,7 @@ def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
 
 @entry("cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)", since=11020)
 def get_access(machine: Machine, address: int, handle: int, location: int) -> None:
-    """Say what a device may do with a pool's memory."""
+    """Write the access of a device to a pool's memory."""
     out(address)
     pool = _pool(machine, handle)
     put_int(address, pool.access.get(_located(machine, location), 0))

@@ -1,7 +1,7 @@
 """Entry points: streams, events, host functions.
 
 Source       CUDA Driver API, "Stream Management", "Event Management", "Execution Control" (cuLaunchHostFunc)
-Read next    queues.py, memory.py
+Read next    queues.py, entries/memory.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DISABLE_TIMING = 2
 @entry("cuStreamCreate(CUstream *phStream, unsigned int Flags)", since=2000)
 @entry("cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)", since=5050)
 def create(machine: Machine, address: int, flags: int, priority: int = 0) -> None:
-    """Make a stream; a priority out of range is clamped."""
+    """Create a stream; a priority out of range is clamped."""
     out(address)
     if flags & ~1:
         raise Refused(1)
@@ -33,7 +33,7 @@ def create(machine: Machine, address: int, flags: int, priority: int = 0) -> Non
 
 @entry("cuStreamDestroy_v2(CUstream hStream)", since=4000)
 def destroy(machine: Machine, handle: int) -> None:
-    """Forget a stream; work that is pending is still done."""
+    """Destroy a stream; pending work is still done."""
     machine.context()
     stream = machine.get(Stream, handle)
     stream.context.check()
@@ -48,45 +48,45 @@ def destroy(machine: Machine, handle: int) -> None:
 
 @entry("cuStreamGetPriority(CUstream hStream, int *priority)", since=5050)
 def get_priority(machine: Machine, handle: int, address: int) -> None:
-    """Give a stream's priority."""
+    """Write a stream's priority."""
     out(address)
     put_int(address, machine.stream(handle).priority)
 
 
 @entry("cuStreamGetFlags(CUstream hStream, unsigned int *flags)", since=5050)
 def get_flags(machine: Machine, handle: int, address: int) -> None:
-    """Give a stream's flags."""
+    """Write a stream's flags."""
     out(address)
     put_uint(address, machine.stream(handle).flags)
 
 
 @entry("cuStreamGetId(CUstream hStream, unsigned long long *streamId)", since=12000)
 def get_id(machine: Machine, handle: int, address: int) -> None:
-    """Give a number that no other stream has or will have."""
+    """Write a number that no other stream ever has."""
     out(address)
     put_u64(address, machine.stream(handle).ident)
 
 
 @entry("cuStreamGetCtx(CUstream hStream, CUcontext *pctx)", since=9020)
 def get_context(machine: Machine, handle: int, address: int) -> None:
-    """Give the context that a stream is of."""
+    """Write a stream's context."""
     out(address)
     put_u64(address, machine.stream(handle).context.handle)
 
 
 @entry("cuStreamGetDevice(CUstream hStream, CUdevice *device)", since=12080)
 def get_device(machine: Machine, handle: int, address: int) -> None:
-    """Give the device that a stream is of."""
+    """Write a stream's device."""
     out(address)
     put_int(address, machine.stream(handle).context.device.ordinal)
 
 
 def _settled(machine: Machine, handle: int) -> Stream:
-    """Return a stream to ask or wait for, which is forbidden while it captures."""
+    """Return a stream to query or wait for, which is refused while it captures."""
     stream = machine.stream(handle)
     if stream.capture is not None:
         stream.capture.invalidate()
-        raise Refused(900, "a stream that is capturing cannot be asked or waited for")
+        raise Refused(900, "a capturing stream cannot be queried or waited for: end the capture first")
     if stream is stream.context.legacy and stream.context.captures:
         stream.context.refuse_implicit()
     return stream
@@ -94,7 +94,7 @@ def _settled(machine: Machine, handle: int) -> Stream:
 
 @entry("cuStreamQuery(CUstream hStream)", since=2000)
 def query(machine: Machine, handle: int) -> int:
-    """Say whether all work of a stream is done, and let some be done if not."""
+    """Return whether all work of a stream is done, and run some of it otherwise."""
     stream = _settled(machine, handle)
     pending = machine.queues.pending(stream)
     if not pending:
@@ -106,7 +106,7 @@ def query(machine: Machine, handle: int) -> int:
 
 @entry("cuStreamSynchronize(CUstream hStream)", since=2000)
 def synchronize(machine: Machine, handle: int) -> None:
-    """Finish all work of a stream; for the legacy default stream, that of every stream which it joins."""
+    """Finish all work of a stream; for the legacy stream, also that of all blocking streams."""
     stream = _settled(machine, handle)
     for work in machine.queues.pending(stream):
         machine.queues.complete(work)
@@ -115,7 +115,7 @@ def synchronize(machine: Machine, handle: int) -> None:
 
 @entry("cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)", since=3020)
 def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> None:
-    """Make work given from now on wait for an event; one that was never recorded holds up nothing."""
+    """Make later work of a stream wait for an event; an event that was never recorded has no effect."""
     stream, event = machine.stream(handle), machine.event(event_handle)
     if flags & ~1:
         raise Refused(1)
@@ -129,7 +129,7 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
 
 
 def _pass() -> None:
-    """Do nothing: to wait for the work before it is all that a wait does."""
+    """Do nothing: a wait and a mark only have a place in the queue."""
 
 
 # -- host functions
@@ -137,7 +137,7 @@ def _pass() -> None:
 
 @entry("cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)", since=10000)
 def launch_host_function(machine: Machine, handle: int, function: int, data: int) -> None:
-    """Queue a call of the host's; in it, every driver call is refused."""
+    """Queue a call of a host function, in which every driver call is refused."""
     stream = machine.stream(handle)
     if not function:
         raise Refused(1)
@@ -149,7 +149,7 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
 
 @entry("cuEventCreate(CUevent *phEvent, unsigned int Flags)", since=2000)
 def event_create(machine: Machine, address: int, flags: int) -> None:
-    """Make an event; those for other processes are not supported."""
+    """Create an event; events for other processes are not supported."""
     out(address)
     context = machine.context()
     if flags & ~7 or (flags & 4 and not flags & _DISABLE_TIMING):
@@ -163,14 +163,14 @@ def event_create(machine: Machine, address: int, flags: int) -> None:
 
 @entry("cuEventDestroy_v2(CUevent hEvent)", since=4000)
 def event_destroy(machine: Machine, handle: int) -> None:
-    """Forget an event; who waits for its mark still does."""
+    """Destroy an event; work that waits for its mark still waits."""
     event = machine.event(handle)
     del machine.handles[handle], event.context.owned[handle]
 
 
 @entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)
 def event_record(machine: Machine, handle: int, stream_handle: int) -> None:
-    """Mark the point that a stream has now."""
+    """Record an event after the work that a stream has now."""
     event, stream = machine.event(handle), machine.stream(stream_handle)
     if event.context is not stream.context:
         raise Refused(400, "an event can be recorded only in a stream of its own context")
@@ -191,7 +191,7 @@ def _recorded(machine: Machine, handle: int) -> Event:
 
 @entry("cuEventQuery(CUevent hEvent)", since=2000)
 def event_query(machine: Machine, handle: int) -> int:
-    """Say whether an event's mark is reached, and let some work be done if not."""
+    """Return whether an event's mark is reached, and run some work otherwise."""
     event = _recorded(machine, handle)
     if event.reached:
         return 0
@@ -211,13 +211,13 @@ def event_synchronize(machine: Machine, handle: int) -> None:
 @entry("cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=12080)
 @entry("cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=2000)
 def elapsed_time(machine: Machine, address: int, start_handle: int, end_handle: int) -> int:
-    """Give the milliseconds between two marks, by this machine's clock."""
+    """Write the milliseconds between two marks by the host's clock."""
     out(address)
     start, end = _recorded(machine, start_handle), _recorded(machine, end_handle)
     if start.work is None or end.work is None or (start.flags | end.flags) & _DISABLE_TIMING:
         raise Refused(400, "elapsed time needs two recorded events that were made without CU_EVENT_DISABLE_TIMING")
     if start.context.device is not end.context.device:
-        raise Refused(400, "elapsed time needs two events of one device")
+        raise Refused(400, "elapsed time needs two events of the same device")
     if not (start.work.done and end.work.done):
         machine.queues.nudge(end.work if start.work.done else start.work)
         return _NOT_READY

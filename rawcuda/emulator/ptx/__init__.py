@@ -1,15 +1,17 @@
-"""PTX, executed: text to Python source, compiled, and run thread by thread.
+"""The execution of PTX: the text is translated to Python source, compiled, and run thread by thread.
 
-The way through, each step a room of its own:
+The steps, each with its own module:
 
-    lexer -> parser (declare, syntax) -> forms, opcodes (what is legal, what it means)
-          -> flow, registers (what can be known) -> translate (emit, access, data, control)
-          -> program (compiled, loaded) -> machine, scheduler, warps (running) -> report (what went wrong)
+    reading/      lexer -> parser (header, declare, operands) -> syntax
+    translating/  forms, opcodes (which instructions are legal, and what they do) -> flow, registers (analysis)
+                  -> unit, translate (emit, access, data, convert, control): Python source
+    program.py    compiles and loads the source, and runs kernels
+    running/      machine, scheduler, races, builtins (called by the source) -> report (errors)
 
-Arithmetic is in integers, rounding and half. A new opcode is a row in opcodes.py.
+The exact arithmetic is in running/: integers.py, rounding.py and half.py. A new opcode is a row in translating/opcodes.py.
 
-source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
-Read next    parser.py, and along the arrows
+Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
+Read next    reading/parser.py, then along the arrows
 """
 
 from __future__ import annotations

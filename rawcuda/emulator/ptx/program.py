@@ -1,7 +1,7 @@
-"""A loaded module: its variables in memory, its functions compiled, its kernels ready to run.
+"""A loaded module: its variables in memory, its compiled functions, its kernels.
 
-source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
-Read next    scheduler.py
+Source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
+Read next    running/scheduler.py
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Code", "Entry", "load"]
 
-# what the PTX compiler of each driver knows: driver version -> newest .version; driver 13.x knows 9.x
+# driver version -> the newest .version that its PTX compiler accepts; driver 13.x accepts 9.x
 _VERSIONS = (
     (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)), (12020, (8, 2)),
     (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)), (11040, (7, 4)),
     (0, (7, 3)),
 )  # fmt: skip
 _SECONDS_BETWEEN_PROGRESS = 0.1
-MOST_SHARED = 48 << 10  # bytes that a kernel may declare; what is given at launch may be more
+MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 _serial = itertools.count(1)
 
 
 class Entry:
-    """One kernel: what the driver tells about it, and how it is run."""
+    """A kernel: its properties, and the function that runs it."""
 
     def __init__(self, code: Code, function: Function, translated: Translated) -> None:
         self._code = code
@@ -106,14 +106,14 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,  # all blocks always get to run in turn, so there is nothing more to do
+        cooperative: bool = False,  # without an effect, because all blocks run in turn anyway
         limits: Limits | None = None,
         allowed: Callable[[Allocation], bool] | None = None,
     ) -> None:
-        """Run the kernel over a grid, to its end.
+        """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, as PTX lays them out; allowed: tells which allocations may be reached
-        raises  Fault   whatever the kernel did that memory or the machine forbids
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells which allocations may be accessed
+        raises  Fault   an error of the kernel
         """
         code = self._code
         launch = Launch(
@@ -152,7 +152,7 @@ class Entry:
 
 
 def _print(text: str, launch: Launch) -> None:
-    """Write what a kernel printed to Python's stdout; report what cannot be written, as the kernel is not at fault."""
+    """Write the output of a kernel to Python's stdout; report an error of stdout, for which the kernel is not to blame."""
     stdout = sys.stdout
     try:
         if stdout is None:
@@ -170,7 +170,7 @@ def _print(text: str, launch: Launch) -> None:
 
 
 class _Clock:
-    """Tells progress, now and then."""
+    """A clock that reports progress at intervals."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress = progress
@@ -205,7 +205,7 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> Non
 
 
 def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
-    """Run blocks in order; one that waits for another is put aside, and those after it get their turn."""
+    """Run blocks in order; a block that waits for another is set aside, and the later blocks run first."""
     aside: list[Team] = []
     for block in _blocks(launch):
         launch.block = block
@@ -244,7 +244,7 @@ class Code:
         self.ptx_version = module.version[0] * 10 + module.version[1]
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
-        self._memory: dict[int, Allocation] = {}  # by id of the variable
+        self._memory: dict[int, Allocation] = {}  # by the id of the variable
         self.info = ""
         try:
             self._allocate()
@@ -264,7 +264,7 @@ class Code:
         )
 
     def _variables(self) -> list[Variable]:
-        """List the variables that live as long as the module: those at its top, and those that functions keep."""
+        """Return the variables that live as long as the module: those at its top level, and static ones of functions."""
         inner = [v for function in self.module.functions.values() for v in function.variables]
         kept = [*self.module.variables.values(), *inner]
         return [v for v in kept if v.space in ("global", "const") and v.linkage != "extern"]
@@ -343,7 +343,7 @@ class Code:
         return address
 
     def prepare(self, launch: Launch, kernel: Translated) -> None:
-        """Give a launch the device functions that its kernel can reach, and the places of their shared variables."""
+        """Add to a launch the device functions that its kernel can call, and the offsets of their shared variables."""
         called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
         wanted = [function for function in called if not function.entry]
         if wanted:
@@ -354,7 +354,7 @@ class Code:
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 
     def unload(self) -> None:
-        """Free the module's variables, and forget its source."""
+        """Free the module's variables and its source."""
         for made in self._memory.values():
             if self.space.find(made.base) is made:
                 self.space.free(made.base)
@@ -400,10 +400,10 @@ def load(
     driver_version: int = 13000,
     dump: Callable[[str], str] | None = None,
 ) -> Code:
-    """Load a module: parse, judge and compile all of it.
+    """Load a module: parse, check and compile all of it.
 
-    shape   dump: is given the source that was made, and says in which file it lies, so that break points there work
-    raises  Rejected   with the log that the JIT compiler would give
+    shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    raises  Rejected   with the log that the JIT compiler would write
     """
     text = _text(image)
     if driver_version >= 13000:
@@ -418,9 +418,9 @@ def load(
 
 
 def _text(image: bytes) -> str:
-    """Tell PTX from the rest: binaries cannot run here, and what is neither is no image."""
+    """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
-        raise Rejected(NO_BINARY_FOR_GPU, "A cubin holds machine code, which is not emulated: load the PTX instead")
+        raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")
     if image[:4] == b"\x50\xed\x55\xba":
         raise Rejected(NO_BINARY_FOR_GPU, "A fatbin is not unpacked here: load the PTX instead")
     raw = bytes(image).split(b"\0", 1)[0]

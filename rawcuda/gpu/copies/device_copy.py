@@ -1,11 +1,11 @@
 """Copies and fills in which a device takes part: by the driver's pitched copies where they fit, else by a kernel.
 
-What it is   the device half of copying.py, imported when device-accessible memory is first copied.
+What it is   the device half of arrays/copying.py, imported when device-accessible memory is first copied.
 How          a walk of no, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its strides are
-             pitches. Any other walk is a kernel's (strided_kernel.py) where the device reaches both sides; pageable memory
-             is gathered or scattered by the CPU, and crosses in one piece.
-Order        done on return where pageable memory takes part; else in the order of the stream, and foreign memory is retained
-             until the stream has passed.
+             pitches. Any other walk is copied by a kernel (strided_kernel.py) where the device reaches both sides; pageable
+             memory is gathered or scattered by the CPU, and crosses in one piece.
+Order        done on return where pageable memory takes part; else in the order of the stream, and memory of others is retained
+             until the stream has completed the copy.
 Read next    transfer.py, strided_kernel.py
 """
 
@@ -16,16 +16,16 @@ import sys
 
 from ...arrays import host_copy
 from ...arrays.host_copy import Walk
-from ...driver import as_argument
 from ...elements import layout
 from ...headers import cuda_h
-from ...protocols.description import HOST
-from ...tracing import careful
-from ..device import Device
-from ..memory import Memory
+from ..context import PrimaryContext, context_of
+from ..memory import Memory, allocate
 from ..ordering import device_of, forget_closed, hold_back, settle, wait_between
-from ..stream import Stream, handle_of, retain, work_handle
+from ..queue import calls_on, handle_of, work_handle
+from ..retention import retain
+from ..stream import Stream
 from . import transfer
+from .strided_kernel import run as run_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_again", "copy_on_device", "fill_on_device", "remember"]
+__all__ = ["copy_on_device", "fill_on_device"]
 
 _KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH, on every device so far
@@ -59,7 +59,7 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         _wait(device, handle)  # what the device still does to pinned memory comes first
         host_copy.copy(walk)
     elif _on_two_devices(target, source):
-        _copy_across(walk, device, Device(source.device[1] or 0), handle)
+        _copy_across(walk, device, context_of(source.device[1] or 0), handle)
     elif walk.overlaps() and (walk.shape or walk.target != walk.source):
         _copy_aside(target, source, walk, device, handle)
     else:
@@ -71,99 +71,7 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
             target.stream = stream  # where its elements will be ready
 
 
-# Copies between arrays of our own memory, without gaps, that were done before: (target's place, source's place, shape, strides,
-# itemsize) -> the driver's function and the number of bytes. `shortcuts = False` does every copy the long way.
-shortcuts = True
-_plans: dict[Any, Any] = {}
-_CALLS = {
-    ("cuda", "cuda_host"): "cuMemcpyHtoDAsync_v2",
-    ("cuda_host", "cuda"): "cuMemcpyDtoHAsync_v2",
-    ("cuda", "cuda"): "cuMemcpyDtoDAsync_v2",
-}
-
-
-def copy_again(target: StridedView, source: StridedView, stream: Any) -> bool:
-    """Copy the short way what remember() has seen, on a stream of ours, and tell whether it was done.
-
-    Both sides are views of Memory with the stream's device, open, and ordered by no other stream: nothing waits and nothing is
-    retained. Any failure is left to the long way, which does it all once more.
-    calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2
-    """
-    shape, strides = target.shape, target.strides
-    plan = _plans.get((target._place, source._place, shape, strides, target.dtype.itemsize))
-    if (
-        plan is None
-        or source.shape != shape
-        or source.strides != strides
-        or source.dtype is not target.dtype
-        or type(stream) is not Stream
-        or careful
-    ):
-        return False
-    queue = stream._prepared()
-    primary, to, from_ = stream._primary, target.owner, source.owner
-    if (
-        primary is None
-        or queue is None
-        or primary is not plan[2]
-        or to.device._primary is not primary
-        or from_.device._primary is not primary
-        or target.stream is not None
-        and target.stream is not stream
-        or source.stream is not None
-        and source.stream is not stream
-    ):
-        return False
-    call, nbytes = plan[:2]
-    at, begin = target.ptr, source.ptr  # (Closed, if it is)
-    if -nbytes < at - begin < nbytes or call(at, begin, nbytes, queue):
-        return False
-    if _last[:] == [id(target), id(source)]:  # twice the same: likely once more
-        _prepare(target, source, stream, plan)
-    _last[:] = id(target), id(source)
-    target.stream = stream
-    return True
-
-
-_last: list[int] = []
-
-
-def _prepare(target: Any, source: Any, stream: Stream, plan: Any) -> None:
-    """Bind a whole copy between two arrays, so that doing it again is one call of strided.copy(); closing any of the three ends that."""
-    queue = stream._prepared()
-    if queue is not None and all(hasattr(view, "_ready") or view.owner.trust(view) for view in (target, source)):
-        arguments = as_argument(target.start), as_argument(source.start), ctypes.c_size_t.from_param(plan[1]), queue
-        if not hasattr(source, "_token"):  # (no other array ever has the same, as it might have the same id)
-            source._token = object()
-        target._again = source._token, queue, plan[2].raw(plan[3]), arguments
-
-
-def remember(target: StridedView, source: StridedView) -> None:
-    """Note a copy that was done, if the next one like it may go the short way."""
-    places = target._place, source._place
-    kinds = (places[0].device or HOST)[0], (places[1].device or HOST)[0]
-    if (
-        not shortcuts
-        or kinds not in _CALLS
-        or not isinstance(target.owner, Memory)
-        or not isinstance(source.owner, Memory)
-        or not target.is_c_contiguous
-        or not target.nbytes
-        or places[0].readonly
-        or target.strides != source.strides
-    ):
-        return
-    if len(_plans) > 300:
-        _plans.clear()
-    primary = (target if kinds[0] == "cuda" else source).owner.device._primary
-    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-        primary.driver.address(_CALLS[kinds])
-    )
-    key = (*places, target.shape, target.strides, target.dtype.itemsize)
-    _plans[key] = call, target.nbytes, primary, _CALLS[kinds]
-
-
-def _ordered(device: Device, stream: Any, *views: StridedView) -> int:
+def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
     """Return the stream to work on, having made it wait for the streams that the views were made for."""
     handle = work_handle(stream)
     for view in views:
@@ -175,20 +83,18 @@ def _ordered(device: Device, stream: Any, *views: StridedView) -> int:
     return handle
 
 
-def _retain(device: Device, handle: int, *views: StridedView) -> None:
-    """Keep what is not ours until the stream has passed; our own memory waits for its work when it is closed."""
+def _retain(device: PrimaryContext, handle: int, *views: StridedView) -> None:
+    """Keep memory of others until the stream has completed its work; our own memory waits for that when it is closed."""
     foreign = [view.owner for view in views if not isinstance(view.owner, Memory)]
     if foreign:
         retain(device, handle, foreign)
 
 
-def _copy_walk(walk: Walk, kinds: tuple[str, str], device: Device, handle: int) -> None:
+def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
     if _copy_pitched(walk, kinds, device, handle):
         return
     if "host" not in kinds:
-        from .strided_kernel import run
-
-        run(walk, device, handle)
+        run_kernel(walk, device, handle)
     elif kinds == ("host", "host"):
         host_copy.copy(walk)
     elif kinds[1] == "host":
@@ -201,7 +107,7 @@ def _on_two_devices(target: StridedView, source: StridedView) -> bool:
     return target.device[0] == source.device[0] == "cuda" and target.device[1] != source.device[1]
 
 
-def _copy_across(walk: Walk, device: Device, there: Device, handle: int) -> None:
+def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, handle: int) -> None:
     """Copy between two devices: packed on the one, over in one piece, spread out on the other.
 
     A kernel of either could reach the other's memory only where that was switched on.
@@ -209,23 +115,23 @@ def _copy_across(walk: Walk, device: Device, there: Device, handle: int) -> None
     """
     size = layout.size(walk.shape) * walk.nbytes
     packed = layout.c_strides(walk.shape, walk.nbytes)
-    with there.allocate(size) as first, device.allocate(size) as second:
-        with there.stream() as sending:
-            device.synchronize()  # streams of two devices: the plain way, for it is rare
-            there.synchronize()
-            _copy_walk(
-                Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides),
-                ("device", "device"),
-                there,
-                sending.handle,
-            )
-            sending.synchronize()
+    there.open()
+    with allocate(there, size) as first, allocate(device, size) as second, Stream(there) as sending:  # type: ignore[arg-type]
+        device.inside.cuCtxSynchronize()  # streams of two devices: the plain way, for it is rare
+        there.inside.cuCtxSynchronize()
+        _copy_walk(
+            Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides),
+            ("device", "device"),
+            there,
+            sending.handle,
+        )
+        sending.synchronize()
         with device.current():
-            device._primary.driver.cuMemcpyPeerAsync(
+            device.driver.cuMemcpyPeerAsync(
                 second.ptr,
-                cuda_h.CUcontext(device.context),
+                cuda_h.CUcontext(device.handle),
                 first.ptr,
-                cuda_h.CUcontext(there.context),
+                cuda_h.CUcontext(there.handle),
                 size,
                 cuda_h.CUstream(handle),
             )
@@ -238,7 +144,7 @@ def _copy_across(walk: Walk, device: Device, there: Device, handle: int) -> None
         _wait(device, handle)
 
 
-def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: Device, handle: int) -> bool:
+def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:
     """Copy by one call of the driver if the walk's strides are pitches; tell whether they were."""
     sides: dict[str, Any] = {"target_kind": kinds[0], "source_kind": kinds[1], "device": device, "stream": handle}
     if not walk.shape:
@@ -269,7 +175,7 @@ def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: Device, handle: in
     return True
 
 
-def _from_host(walk: Walk, kind: str, device: Device, handle: int) -> None:
+def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
     """Gather on the CPU, cross in one piece, scatter on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
@@ -286,7 +192,7 @@ def _from_host(walk: Walk, kind: str, device: Device, handle: int) -> None:
             stream=handle,
         )
         return
-    with device.allocate(size) as there:
+    with allocate(device, size) as there:
         transfer.copy_bytes(
             there.ptr,
             ctypes.addressof(aside),
@@ -305,14 +211,14 @@ def _from_host(walk: Walk, kind: str, device: Device, handle: int) -> None:
         _wait(device, handle)
 
 
-def _to_host(walk: Walk, kind: str, device: Device, handle: int) -> None:
+def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
     """Gather on the device, cross in one piece, scatter on the CPU."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
     direct = packed == walk.target_strides
     aside: Any = None if direct else (ctypes.c_char * size)()
     landing = walk.target if direct else ctypes.addressof(aside)
-    with device.allocate(size) as there:
+    with allocate(device, size) as there:
         _copy_walk(
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
             ("device", kind),
@@ -326,11 +232,11 @@ def _to_host(walk: Walk, kind: str, device: Device, handle: int) -> None:
         host_copy.copy(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, landing, packed))
 
 
-def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: Device, handle: int) -> None:
+def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: PrimaryContext, handle: int) -> None:
     """Copy between sides that may share bytes: through memory of the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     kinds = _kind(target), _kind(source)
-    with device.allocate(layout.size(walk.shape) * walk.nbytes) as there:
+    with allocate(device, layout.size(walk.shape) * walk.nbytes) as there:
         _copy_walk(
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
             ("device", kinds[1]),
@@ -346,9 +252,9 @@ def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: De
         _wait(device, handle)
 
 
-def _wait(device: Device, handle: int) -> None:
-    with device.current():
-        device._primary.driver.cuStreamSynchronize(cuda_h.CUstream(handle))
+def _wait(device: PrimaryContext, handle: int) -> None:
+    calls, queue = calls_on(handle, device)
+    calls.cuStreamSynchronize(queue)
 
 
 def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
@@ -371,7 +277,7 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
     _retain(device, handle, target)
 
 
-def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: Device, handle: int) -> None:
+def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: PrimaryContext, handle: int) -> None:
     """Fill by the driver's own fills where the layout is rows of elements they know, else by a copy of one element."""
     if shape and strides[-1] == len(pattern):
         run, shape, strides = shape[-1], shape[:-1], strides[:-1]
@@ -403,11 +309,9 @@ def _shortest(pattern: bytes) -> bytes:
     return pattern
 
 
-def _fill_by_copy(walk: Walk, pattern: bytes, device: Device, handle: int) -> None:
-    from .strided_kernel import run
-
+def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: int) -> None:
     source = ctypes.create_string_buffer(pattern, len(pattern))
-    with device.allocate(len(pattern)) as one:
+    with allocate(device, len(pattern)) as one:
         transfer.copy_bytes(
             one.ptr,
             ctypes.addressof(source),
@@ -418,5 +322,5 @@ def _fill_by_copy(walk: Walk, pattern: bytes, device: Device, handle: int) -> No
             stream=handle,
         )
         walk.source = one.ptr
-        run(walk, device, handle)
+        run_kernel(walk, device, handle)
         _wait(device, handle)

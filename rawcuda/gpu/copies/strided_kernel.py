@@ -1,13 +1,13 @@
 """The kernel for copies of any layout: its PTX, and its launch.
 
-What it is   for each number of dimensions and element size one kernel, written when it is first needed. A thread takes every
-             so-manyth element; it takes the element's number apart into one index a dimension, last dimension fastest, and
-             adds up strides. The grid may be smaller than the array, so no array is too large for it.
+What it is   one kernel for each number of dimensions and each element size, written when it is first needed. A thread moves the
+             elements whose numbers are its own plus multiples of the number of threads. It divides an element's number into one
+             index for each dimension, the last dimension fastest, and adds up strides. So no array is too large for the grid.
 What not     overlap is the caller's concern. Both sides must be reachable by the device.
 Why so       dimensions are unrolled, since a loop over them would read parameters by a computed address; indices are 32 bits
              where there are fewer elements, since 64-bit division costs a hundred instructions.
 Source       PTX ISA 6.3: ld, st, div, mad
-Read next    kernel.py
+Read next    device_copy.py
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..context import PrimaryContext
     from ..kernels.module import Module
 
     Ints = tuple[int, ...]
@@ -109,21 +110,22 @@ def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
     return size, (*walk.shape, walk.nbytes // size), (*walk.target_strides, size), (*walk.source_strides, size)
 
 
-def _module(device: Device, ndim: int, size: int, wide: bool) -> Module:
+def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module:
     """Return the module with a kernel, loaded once in the device's context, with which it goes."""
-    key, kept = (__name__, ndim, size, wide), device._primary.kept
+    key, kept = (__name__, ndim, size, wide), primary.kept
     found: Any = kept.get(key)
     if found is None:
-        loaded = device.load(ptx(ndim, size, wide))
+        loaded = Device(primary.ordinal).load(ptx(ndim, size, wide))
         found = kept.setdefault(key, loaded)
         if found is not loaded:  # another thread was faster
             loaded.close()
     return found  # type: ignore[no-any-return]
 
 
-def run(walk: Walk, device: Device, handle: int) -> None:
+def run(walk: Walk, device: Any, handle: int) -> None:
     """Copy by the kernel, on a stream.
 
+    device  a Device or its context
     order   returns at once; done when the stream reaches it
     """
     size, shape, to, of = units(walk)
@@ -131,6 +133,6 @@ def run(walk: Walk, device: Device, handle: int) -> None:
         shape, to, of = (1,), (size,), (size,)
     count = layout.size(shape)
     wide = count > _NARROW
-    kernel = _module(device, len(shape), size, wide)["strided_copy"]
+    kernel = _module(getattr(device, "_primary", device), len(shape), size, wide)["strided_copy"]
     blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
     kernel.launch(walk.target, walk.source, count, *shape[1:], *to, *of, grid=blocks, block=_BLOCK, stream=handle)

@@ -1,10 +1,10 @@
 """Copies and fills of memory by address: 1-D, 2-D and 3-D, between host and device.
 
-What it is   one function a shape of copy. Which cu* call fits is decided by the kinds of the two memories.
-What not     no bounds are known here, nor objects: strided.py and memory.py check, then call.
+What it is   one function for each shape of copy. The kinds of the two memories decide which cu* call fits.
+What not     no bounds are known here, nor objects: device_copy.py checks, then calls. `device` is a Device or its context.
 Order        a copy that touches pageable host memory returns when it is done; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
-Read next    kernel.py
+Read next    strided_kernel.py
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import ctypes
 
 from ...headers import cuda_h
 from ...owned import drain
-from ..device import Device
-from ..stream import sweep
+from ..queue import calls_on
+from ..retention import sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ..context import PrimaryContext
 
 __all__ = ["copy_bytes", "copy_2d", "copy_3d", "fill_bytes", "fill_2d"]
 
@@ -27,16 +29,22 @@ _HOST_KINDS = ("host", "pinned")
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 
 
-def _finish(device: Device, stream: int, kinds: tuple[str, str]) -> None:
+def _finish(kinds: tuple[str, str], calls: Any, queue: Any) -> None:
     """Wait if either side is pageable: nobody keeps that alive for us, and its owner may read or write it at once."""
     if "host" in kinds:
-        device._primary.driver.cuStreamSynchronize(cuda_h.CUstream(stream))
+        calls.cuStreamSynchronize(queue)
     sweep()
     drain()
 
 
+def _calls_on(device: Any, stream: int) -> tuple[Any, Any]:
+    primary: PrimaryContext = getattr(device, "_primary", device)
+    primary.open()
+    return calls_on(stream, primary)
+
+
 def copy_bytes(
-    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Device, stream: int
+    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Any, stream: int
 ) -> None:
     """Copy a run of bytes between any two memories.
 
@@ -48,19 +56,17 @@ def copy_bytes(
     if nbytes == 0:
         return
     kinds = target_kind, source_kind
-    with device.current():
-        loaded, queue = device._primary.driver, cuda_h.CUstream(stream)
-        if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
-            # What the device still does to pinned memory comes first.
-            loaded.cuStreamSynchronize(queue)
-            ctypes.memmove(target, source, nbytes)
-        elif source_kind in _HOST_KINDS:
-            loaded.cuMemcpyHtoDAsync_v2(target, source, nbytes, queue)
-        elif target_kind in _HOST_KINDS:
-            loaded.cuMemcpyDtoHAsync_v2(target, source, nbytes, queue)
-        else:
-            loaded.cuMemcpyDtoDAsync_v2(target, source, nbytes, queue)
-        _finish(device, stream, kinds)
+    calls, queue = _calls_on(device, stream)
+    if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
+        calls.cuStreamSynchronize(queue)  # what the device still does to pinned memory comes first
+        ctypes.memmove(target, source, nbytes)
+    elif source_kind in _HOST_KINDS:
+        calls.cuMemcpyHtoDAsync_v2(target, source, nbytes, queue)
+    elif target_kind in _HOST_KINDS:
+        calls.cuMemcpyDtoHAsync_v2(target, source, nbytes, queue)
+    else:
+        calls.cuMemcpyDtoDAsync_v2(target, source, nbytes, queue)
+    _finish(kinds, calls, queue)
 
 
 def _set_side(description: Any, side: str, address: int, kind: str, pitch: int) -> None:
@@ -80,7 +86,7 @@ def copy_2d(
     *,
     target_kind: str,
     source_kind: str,
-    device: Device,
+    device: Any,
     stream: int,
 ) -> None:
     """Copy a pitched rectangle between any two memories.
@@ -101,9 +107,9 @@ def copy_2d(
     _set_side(what, "src", source, source_kind, source_pitch)
     _set_side(what, "dst", target, target_kind, target_pitch)
     what.WidthInBytes, what.Height = width_bytes, height
-    with device.current():
-        device._primary.driver.cuMemcpy2DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
-        _finish(device, stream, (target_kind, source_kind))
+    calls, queue = _calls_on(device, stream)
+    calls.cuMemcpy2DAsync_v2(ctypes.byref(what), queue)
+    _finish((target_kind, source_kind), calls, queue)
 
 
 def copy_3d(
@@ -119,7 +125,7 @@ def copy_3d(
     *,
     target_kind: str,
     source_kind: str,
-    device: Device,
+    device: Any,
     stream: int,
 ) -> None:
     """Copy a pitched box between any two memories.
@@ -142,9 +148,9 @@ def copy_3d(
     _set_side(what, "dst", target, target_kind, target_pitch)
     what.srcHeight, what.dstHeight = source_rows, target_rows
     what.WidthInBytes, what.Height, what.Depth = width_bytes, height, depth
-    with device.current():
-        device._primary.driver.cuMemcpy3DAsync_v2(ctypes.byref(what), cuda_h.CUstream(stream))
-        _finish(device, stream, (target_kind, source_kind))
+    calls, queue = _calls_on(device, stream)
+    calls.cuMemcpy3DAsync_v2(ctypes.byref(what), queue)
+    _finish((target_kind, source_kind), calls, queue)
 
 
 _FILLS = {
@@ -154,7 +160,7 @@ _FILLS = {
 }
 
 
-def fill_bytes(target: int, value: int, width: int, count: int, *, device: Device, stream: int) -> None:
+def fill_bytes(target: int, value: int, width: int, count: int, *, device: Any, stream: int) -> None:
     """Set elements of 1, 2 or 4 bytes to a bit pattern, in memory with a device address.
 
     units   width is bytes, count elements
@@ -163,12 +169,12 @@ def fill_bytes(target: int, value: int, width: int, count: int, *, device: Devic
     """
     if count == 0:
         return
-    with device.current():
-        getattr(device._primary.driver, _FILLS[width][0])(target, value, count, cuda_h.CUstream(stream))
+    calls, queue = _calls_on(device, stream)
+    getattr(calls, _FILLS[width][0])(target, value, count, queue)
 
 
 def fill_2d(
-    target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Device, stream: int
+    target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Any, stream: int
 ) -> None:
     """Set the elements of a pitched rectangle to a bit pattern, in memory with a device address.
 
@@ -181,5 +187,5 @@ def fill_2d(
         raise ValueError(f"a pitch of {pitch} bytes is smaller than a row of {columns} elements of {width}")
     if columns == 0 or rows == 0:
         return
-    with device.current():
-        getattr(device._primary.driver, _FILLS[width][1])(target, pitch, value, columns, rows, cuda_h.CUstream(stream))
+    calls, queue = _calls_on(device, stream)
+    getattr(calls, _FILLS[width][1])(target, pitch, value, columns, rows, queue)

@@ -1,11 +1,12 @@
-"""What a kernel's parameter accepts: declarations, `In`, and the refusals that name kernel, parameter, value and remedy.
+"""What a kernel's parameter accepts, and how it refuses the rest.
 
-What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and what it refuses. `declared`
-             reads what a user says of a parameter, and `In` marks an array that the kernel only reads.
+What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and errors that name kernel,
+             parameter, value and remedy. `declared` reads what a user says of a parameter, and `In` marks an array that
+             the kernel only reads.
 What not     it packs nothing: packing.py has a function for each type of argument.
-The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32). A
-             float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None. A
-             parameter of which only the size is known takes bytes, ctypes values and NumPy values of exactly that size.
+The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32).
+             A float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None.
+             A parameter of which only the size is known takes bytes, ctypes and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
 Read next    packing.py
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import ctypes
 
 from ...errors import a_kind, worded
-from ..device import reaches
+from ..context import reaches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class In:
 
 
 class Declared:
-    """What a user declared of a parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
+    """What a user declared: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
 
     __slots__ = ("type", "size", "alignment", "reads", "ctype")
 
@@ -69,7 +70,7 @@ _NAMES = {
     "complex128": "c128",
 }
 _FLOATS = {"f16": "e", "f32": "f", "f64": "d"}  # and their struct formats
-_INTEGERS = {1: "B", 2: "H", 4: "I"}
+_INTEGERS = {1: "b", 2: "h", 4: "i"}
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
 
@@ -112,7 +113,7 @@ class Slot:
     type      what the user declared, else what the code says: a PTX type, "pointer", or "" where only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
     reads     whether the kernel only reads the memory behind an address
-    low high  the integers that it holds, signed or unsigned
+    low high  the integers that it holds, signed or unsigned; those above `top` are packed less `span`
     limit     the least magnitude that a float slot cannot hold
     places    Places of memory that the kernel may always use; packing.py adds them
     table     the type of an argument -> the function that packs it; from packing.py
@@ -131,6 +132,8 @@ class Slot:
         "reads",
         "low",
         "high",
+        "top",
+        "span",
         "limit",
         "places",
         "table",
@@ -148,11 +151,12 @@ class Slot:
         self.reads = reads or wanted is not None and wanted.reads
         bits = size * 8
         self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
+        self.top, self.span = self.high >> 1, 1 << bits
         self.limit = _TOO_LARGE.get(kind, 0.0)
         self.places: set[Place] = set()
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format = "address", "P"  # (P takes signed and unsigned, and is the cheapest that struct has)
+            self.form, self.format = "address", "P"  # (which takes signed integers, too, and is the cheapest)
         elif kind[:1] in ("u", "s") and size in _INTEGERS:
             self.form, self.format = "integer", _INTEGERS[size]
         elif kind in _FLOATS:

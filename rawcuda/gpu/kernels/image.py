@@ -86,7 +86,8 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
     )  # e_phentsize ...
     if programs + program_size * programs_count > len(data):
         raise ValueError(
-            f"a truncated cubin: its segment table ends at byte {programs + program_size * programs_count} of {len(data)}"
+            "a truncated cubin: its segment table ends at byte "
+            f"{programs + program_size * programs_count} of {len(data)}"
         )
     if table + entry_size * count > len(data):
         raise ValueError(

@@ -12,11 +12,14 @@ import ctypes
 
 from ...errors import InvalidUse
 from ...headers import cuda_h
-from ..device import Device
-from ..stream import Stream
-from .arguments import Declared
-from .configuration import Limits, extents, grant_shared, whole
-from .launch import Launch, Packing, prepare, stream_handle
+from ...owned import Once, Owned, drain, invalidate
+from ..context import release
+from ..memory import Memory
+from ..stream import Stream, Unnoticed, finish
+from . import image, signature
+from .arguments import Declared, declared
+from .compiled_launch import compiled
+from .launch import Launch, Plan, as_launch, extents
 from .signature import Parameter
 
 TYPE_CHECKING = False
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from ..device import Device
     from .module import Module
 
 __all__ = ["Kernel"]
@@ -42,7 +46,204 @@ _ATTRIBUTES = {
     "max_dynamic_shared_bytes": 8,
     "preferred_shared_carveout": 9,
 }
-_MOST_KEPT = 256  # launches that a kernel keeps prepared
+
+
+class Module(Owned):
+    """Code loaded on a device; `module[name]` is a kernel, iteration gives the kernels' names.
+
+    code    PTX as str or bytes, a cubin or fatbin as bytes, a file only as os.PathLike
+    calls   cuModuleLoadDataEx, cuModuleUnload
+    raises  CompileFailed  PTX that does not compile: .log and .source
+            Unsupported    PTX newer than the driver, a cubin for another architecture
+            ValueError     truncated, or no code at all
+    """
+
+    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
+
+    def __init__(self, device: Device, code: Any) -> None:
+        if isinstance(code, os.PathLike):
+            with open(code, "rb") as file:
+                code = file.read()
+        self._kind, data = image.prepare(code)
+        self.device = device
+        drain()
+        device.context
+        primary, user = device._primary, object()
+        primary.hold(user)
+        try:
+            with primary.current():
+                handle, self.info_log = _load(primary.driver, self._kind, data)
+        except BaseException:
+            primary.let_go(user)
+            raise
+
+        def unload(handle: int, late: bool) -> None:
+            try:
+                with primary.current(), Unnoticed(primary.driver):
+                    finish(primary.driver, late)  # its kernels may still run
+                    release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
+            except (CudaError, ForkedAfterInit):
+                pass
+            primary.let_go(user)
+
+        self._own(handle, Once(unload))
+        self._signatures = _signatures(self._kind, data)
+        self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
+        if self._kind == "cubin":
+            self._names = image.cubin_kernels(data)
+        self._functions: dict[str, int] = {}
+
+    # -- kernels
+
+    def __getitem__(self, name: str) -> Kernel:
+        """Return a kernel by its name.
+
+        raises  NotFound  there is none; the message lists those there are
+        """
+        # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
+        return Kernel(self, name, self._function(name), None)
+
+    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
+        """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
+
+        raises  ValueError  another number or size of parameters than the code has
+                TypeError   what declares nothing
+                NotFound    no such kernel
+        """
+        if parameters is None:
+            return self[name]
+        return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
+
+    def _function(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(f"a kernel's name is a str, not {a_kind(name)}")
+        self.handle
+        if name not in self._functions:
+            function = cuda_h.CUfunction()
+            self._get("kernel", "cuModuleGetFunction", name, ctypes.byref(function))
+            self._functions[name] = function.value or 0
+        return self._functions[name]
+
+    def _get(self, what: str, call: str, name: str, *arguments: Any) -> None:
+        encoded = name.encode("utf-8", "surrogatepass")
+        module = cuda_h.CUmodule(self.handle)
+        try:
+            if b"\0" in encoded:
+                raise NotFound(f"{name!r} is no name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
+            with self.device.current():
+                getattr(self.device._primary.driver, call)(*arguments, module, encoded)
+        except NotFound as error:
+            there = (
+                f"it has {_listed(self.names, name)}"
+                if what == "kernel"
+                else "extern or visible variables have their PTX name"
+            )
+            raise NotFound(
+                f"no {what} {name!r} in this module: {there}",
+                code=error.code,
+                name=error.name,
+                call=call,
+                arguments=error.arguments,
+            ) from None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the kernels, as far as the code or the driver tells.
+
+        calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
+        """
+        if self._names is None:
+            self._names = self._enumerate()
+        return list(self._names)
+
+    def _enumerate(self) -> list[str]:
+        loaded, module, count = self.device._primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
+        if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
+            return []
+        with self.device.current():
+            loaded.cuModuleGetFunctionCount(ctypes.byref(count), module)
+            functions = (cuda_h.CUfunction * count.value)()
+            if count.value:
+                loaded.cuModuleEnumerateFunctions(functions, count.value, module)
+            names, text = [], ctypes.c_char_p()
+            for function in functions:
+                loaded.cuFuncGetName(ctypes.byref(text), function)
+                names.append((text.value or b"").decode("utf-8", "replace"))
+        return names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        try:  # not all drivers can list a fatbin's names
+            return bool(self._function(name))
+        except NotFound:
+            return False
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # -- variables
+
+    def global_(self, name: str) -> Memory:
+        """Return a module's variable as memory; it lives as long as the module.
+
+        calls   cuModuleGetGlobal_v2
+        raises  NotFound  there is none
+        """
+        address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
+        self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
+        return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
+
+    def _closing(self) -> None:
+        invalidate()
+
+    def __repr__(self) -> str:
+        return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
+
+
+def _load(loaded: driver.Driver, kind: str, data: bytes) -> tuple[int, str]:
+    """Load an image in the current context; return the handle and the compiler's info log."""
+    module = cuda_h.CUmodule()
+    info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
+    options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
+    # A size goes in as the pointer itself; the driver writes the log's length over it.
+    values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
+    try:
+        loaded.cuModuleLoadDataEx(ctypes.byref(module), data, 4, options, values)
+    except CudaError as error:
+        log = errors.value.decode("utf-8", "replace").strip("\n")
+        if error.code not in _JIT_CODES or not log:
+            raise
+        name, text = loaded.describe(error.code)
+        told = from_code(error.code, name, text, error.call, error.arguments, log)
+        if isinstance(told, CompileFailed):
+            told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
+        try:
+            raise told from None
+        finally:
+            del told  # else its traceback holds this frame, and this frame the error
+    return module.value or 0, info.value.decode("utf-8", "replace")
+
+
+def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
+    if kind != "ptx":
+        return {}
+    try:
+        return signature.kernels(data[:-1].decode("utf-8", "replace"))
+    except PtxError:  # the driver took it: then it is we who cannot read it
+        return {}
+
+
+def _listed(names: list[str], wanted: str) -> str:
+    if not names:
+        return "none that can be listed"
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
+        shown += '; C++ names are mangled, unless the kernel is declared extern "C"'
+    return shown
 
 
 class Kernel:

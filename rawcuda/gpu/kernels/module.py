@@ -14,9 +14,8 @@ import os
 from ... import driver
 from ...errors import CompileFailed, CudaError, ForkedAfterInit, NotFound, PtxError, a_kind, from_code
 from ...headers import cuda_h
-from ...owned import Owned, drain, outdate
+from ...owned import Owned, drain, invalidate
 from ..context import release
-from ..device import Device
 from ..memory import Memory
 from ..stream import Unnoticed, finish
 from . import image, signature
@@ -28,6 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
+
+    from ..device import Device
 
 __all__ = ["Module"]
 
@@ -56,13 +57,13 @@ class Module(Owned):
         self.device = device
         drain()
         device.context
-        primary = device._primary
-        primary.hold()
+        primary, user = device._primary, object()
+        primary.hold(user)
         try:
             with primary.current():
                 handle, self.info_log = _load(primary.driver, self._kind, data)
         except BaseException:
-            primary.let_go()
+            primary.let_go(user)
             raise
 
         def unload(handle: int, late: bool) -> None:
@@ -72,7 +73,7 @@ class Module(Owned):
                     release(primary.driver, "cuModuleUnload", cuda_h.CUmodule(handle))
             except (CudaError, ForkedAfterInit):
                 pass
-            primary.let_go()
+            primary.let_go(user)
 
         self._own(handle, unload)
         self._signatures = _signatures(self._kind, data)
@@ -185,8 +186,8 @@ class Module(Owned):
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
         return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
 
-    def _gone(self) -> None:
-        outdate()
+    def _closing(self) -> None:
+        invalidate()
 
     def __repr__(self) -> str:
         return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"

@@ -1,11 +1,11 @@
 """Which function packs an argument: one table for each sort of parameter, from the type of the argument.
 
-What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types, and the
-             four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into which slot. So
-             each sort of argument costs its own packing, and no sort is tried before another.
-How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct format. The
-             table is chosen by types alone; each packer checks the value at each call (range, size, read-only, reachable,
-             open), and refuses with an error that names kernel, parameter, value and remedy.
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types,
+             and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into
+             which slot. So each sort of argument costs its own packing, and no sort is tried before another.
+How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
+             format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
+             reachable, open), and refuses it with an error that names kernel, parameter, value and remedy.
 What not     No attribute of an argument makes it an array of ours: only its type does.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
 Read next    source.py
@@ -50,7 +50,7 @@ _EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__
 
 
 def kind_of(kind: type) -> str:
-    """Return the sort of a type: a key of the dictionaries at the end of this file; "other" where each value must be asked."""
+    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be asked."""
     if kind in _EXACT:
         return _EXACT[kind]
     for bases, sort in _BASES:
@@ -95,13 +95,13 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
     return "numpy other"
 
 
-def _numpy_size(kind: type) -> int:
-    """Return the bytes of a NumPy scalar type, a large number for a subclass, which may say anything."""
+def _always_fits(kind: type, size: int) -> bool:
+    """Tell whether a signed integer of this size holds each value of a NumPy type; subclasses may have any value."""
     try:
         dtype = sys.modules["numpy"].dtype(kind)
-        return int(dtype.itemsize) if dtype.type is kind else 1 << 30
     except TypeError:
-        return 1 << 30
+        return False
+    return dtype.type is kind and (dtype.itemsize < size or dtype.itemsize == size and dtype.kind == "i")
 
 
 def _is_exporter(value: Any) -> bool:
@@ -119,18 +119,26 @@ def _is_exporter(value: Any) -> bool:
 
 
 class Packers(dict):  # type: ignore[type-arg]
-    """The packers for one sort of slot, by the type of the argument; filled when a type is first seen."""
+    """The packers for one sort of slot, by the type of the argument; filled when a type is first seen.
 
-    __slots__ = ("_form", "_type", "_size", "_converts")
+    fitting  the types whose every value struct converts into the slot's format by itself. The written calls pass these
+             as they are, which saves 45 ns for each such argument: 260 of 1,280 for a kernel with six NumPy integers.
+    """
+
+    __slots__ = ("fitting", "_form", "_type", "_size", "_converts")
 
     def __init__(self, form: str, type: str, size: int, converts: bool) -> None:
         self._form, self._type, self._size, self._converts = form, type, size, converts
+        self.fitting: set[type] = set()  # type: ignore[valid-type]
 
     def __missing__(self, kind: type) -> Packer:
         packer = self._choose(kind)
         if len(self) >= 256:  # types can be made without end
             self.clear()
+            self.fitting.clear()
         self[kind] = packer
+        if packer is _pack_fitting or kind is bool and self._form != "bytes":
+            self.fitting.add(kind)
         return packer
 
     def _choose(self, kind: type) -> Packer:
@@ -141,7 +149,9 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _pack_address_bytes  # not by value, then: an array in host memory
             if self._converts and sort in _CONVERTED:
                 return _pack_bfloat16 if self._type == "bf16" else _pack_complex
-            if size != 8 and sort in _ARRAYS:
+            if self._converts and sort == "numpy other":
+                return _refuse_numpy
+            if (size != 8 or self._converts) and sort in _ARRAYS and sort != "ctypes array":
                 return _refuse_bytes
             return _BYTES.get(sort, _refuse_bytes)
         if sort in ("ctypes value", "ctypes structure"):
@@ -150,7 +160,7 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_size
             if not letter or (letter == "f") != (form == "real"):
                 return _refuse_kind
-        if sort == "numpy integer" and _numpy_size(kind) <= size and form != "real":
+        if sort == "numpy integer" and form != "real" and _always_fits(kind, size):
             return _pack_fitting
         if form == "address":
             return _ADDRESS.get(sort, _refuse_address)
@@ -174,10 +184,13 @@ def table_for(slot: Slot) -> Packers:
 
 # -- numbers
 
+_value: Any = vars(ctypes._SimpleCData)["value"].__get__  # whatever a subclass makes of .value
+
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
+    """Pack a plain int. Slots are packed as signed integers, so what only an unsigned one holds is wrapped."""
     if slot.low <= argument <= slot.high:
-        return argument & slot.high
+        return argument if argument <= slot.top else argument - slot.span
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
 
 
@@ -186,22 +199,25 @@ def _pack_bool(slot: Slot, argument: Any, kept: Kept) -> int:
 
 
 def _pack_fitting(slot: Slot, argument: Any, kept: Kept) -> int:
-    return index(argument) & slot.high
+    return index(argument)
 
 
 def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
-    number = int.__index__(index(argument))  # a plain int, whatever a subclass makes of its operators
+    number = index(argument)
+    if type(number) is not int:  # a subclass, which may make anything of its operators
+        number = int.__index__(number)
     if slot.low <= number <= slot.high:
-        return number & slot.high
+        return number if number <= slot.top else number - slot.span
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
 
 
 def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
-    return int.from_bytes(_pack_bytes(slot, argument, kept), "little")
+    return int.from_bytes(_pack_bytes(slot, argument, kept), "little", signed=True)
 
 
-def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> int:
-    return (value(argument) or 0) & slot.high  # (a null c_void_p is None)
+def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept) -> int:
+    number: int = _value(argument) or 0  # (a null c_void_p is None)
+    return number if number <= slot.top else number - slot.span
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
@@ -225,8 +241,8 @@ def _pack_bytes_as_real(slot: Slot, argument: bytes, kept: Kept) -> float:
     return number
 
 
-def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept, value: Any = ctypes._SimpleCData.value.__get__) -> float:
-    return value(argument)  # type: ignore[no-any-return]
+def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept) -> float:
+    return _value(argument)  # type: ignore[no-any-return]
 
 
 # -- addresses
@@ -237,10 +253,13 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
 
 
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.kind == "device" and argument.device.ordinal != slot.ordinal:
+    if argument.device.ordinal != slot.ordinal and argument.kind == "device":
         where = "cuda", argument.device.ordinal
         if not slot.can_reach(where):
             slot.refuse_place(argument, where)
+    address = argument._handle
+    if address is not None and argument._keeps is None:  # (what has an owner is asked, too)
+        return address
     try:
         return argument.ptr
     except Closed as error:

@@ -26,7 +26,7 @@ class Parameter:
     name     as the PTX has it, or "" when only the driver was asked (a cubin)
     offset   bytes from the start of the parameters
     size     bytes
-    type     a PTX fundamental type such as "u32" or "f32"; "" when nothing is known but the size (an array of .b8, a cubin)
+    type     a PTX fundamental type such as "u32" or "f32"; "" where only the size is known (an array of .b8, a cubin)
     pointer  whether it was declared with .ptr
     """
 
@@ -53,7 +53,7 @@ def kernels(text: str) -> dict[str, list[Parameter]]:
     """
     import re  # only who loads PTX pays for it
 
-    # Comments and the inside of strings could hold anything, also ".entry"; newlines stay, so that lines can be counted.
+    # Comments and strings may hold anything, also ".entry". Newlines stay, so that lines can be counted.
     def blank(match: re.Match[str]) -> str:
         return (
             '""' + "\n" * match.group().count("\n")
@@ -82,7 +82,7 @@ def _parameters(text: str, line: int, kernel: str) -> Iterator[Parameter]:
 def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
     """Read one `.param` declaration; return it, its offset still 0, and its alignment.
 
-    ".param .u64 .ptr .global .align 8 name": an .align behind .ptr is that of the memory pointed to, not the parameter's.
+    In ".param .u64 .ptr .global .align 8 name" the .align after .ptr is that of the memory pointed to.
     """
     words = text.replace("[", " [ ").replace("]", " ] ").replace(".", " .").split()
     kind, pointer, alignment, lanes, index = "", False, 0, 1, 0

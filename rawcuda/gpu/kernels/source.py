@@ -1,13 +1,13 @@
 """The call of a launch, written out for one signature: Launch.__call__ without its loop over the arguments.
 
-What it is   `call_for`, which writes, compiles and keeps one function for each signature. Its text is that of Launch.__call__
-             in launch.py, but for the lines that pack: an argument of the type that its parameter is made for is tested where
-             it stands, and any other goes through the table of packing.py, as in the loop.
-Why so       The loop takes 1,500 ns for four arguments and the written function 650, of which 210 are the foreign call
-             (CPython 3.11, a driver that does nothing; 1,580 and 860 on 3.13). This is the only generated code outside the
-             emulator.
-Safety       The text holds the numbers of the slots, the forms and formats, and names that match [A-Za-z_]\\w*; nothing else of
-             the input. A function is never changed. Tracebacks and debuggers show the text, which linecache knows.
+What it is   `call_for`, which writes, compiles and keeps one function for each signature. Its text is that of
+             Launch.__call__ in launch.py, except for the lines that pack: an argument of the type that its parameter
+             is made for is tested where it stands, and any other goes through packing.py's table, as in the loop.
+Why so       The loop takes 1,630 ns for four arguments and the written function 620, of which 170 are the foreign
+             call (CPython 3.11, a driver that does nothing; 1,750 and 780 on 3.13); for twelve it is 2,800 and 990.
+             Outside the emulator this is the only generated code.
+Safety       The text holds numbers and names that match [A-Za-z_]\\w*, and nothing else of the input. A function is
+             never changed. linecache knows the text, so tracebacks and debuggers show it.
 Read next    launch.py
 """
 
@@ -37,18 +37,17 @@ def {name}(self{parameters}, /, *surplus):
     try:
         buffer = self._pool.pop()
     except IndexError:  # other threads use them all
-        buffer = self._packing.new_buffer()
-    storage, pointers, kept, cell, current = buffer
-    kept.stream = self._handle
-{packing}\
-    context = self._context
+        buffer = self._new_buffer()
+    {unpacked} = buffer
+    here = self._here
+    pack_into(
+        storage,
+        0,
+{values}    )
     try:
-        if context is None or (not self._ask(cell) and current[0] == context):
-            code = call(self._config, self._function, pointers, None)
-        else:
-            code = self._in_context(call, pointers)
+{calling}\
         if code:
-            self._answer(code, call, pointers)
+            self._answer(code, call, given)
         if kept:
             self._retain(kept)
     except BaseException:
@@ -57,30 +56,43 @@ def {name}(self{parameters}, /, *surplus):
         raise
     self._pool.append(buffer)
 """
-_PACKING = """\
-    slots, here = self._slots, self._here
-    pack_into(
-        storage,
-        0,
-{values}    )
+_CALL = """\
+        code = call(*given)
+"""
+_CALL_ON_DEFAULT_STREAM = """\
+        if not self._ask(*ask) and current[0] == self._context:
+            code = call(*given)
+        else:
+            code = self._in_context(call, given)
+"""
+# Without parameters nothing is packed, so all threads share what is given to the driver: this saves 80 ns of 350,
+# without which such a launch would take 1.4 times that of cuda.core.
+_TEXT_WITHOUT_PARAMETERS = """\
+def {name}(self, /, *surplus):
+    call = self._call if self._token else self._check()
+    if surplus:
+        self._refuse_count(len(surplus))
+    code = call(*self._given)
+    if code:
+        self._answer(code, call, self._given)
 """
 _HOME = {
     "address": "{name}.start if type({name}) is MemoryView and {name}._place is here and "
     "{name}.owner._handle is not None",
-    "integer": "{name} if type({name}) is int and 0 <= {name} <= {high}",
-    "real": "{name} if type({name}) is float and {limits}",
+    "integer": "{name} if type({name}) is int and {low} <= {name} <= {top} or type({name}) in fitting_{number}",
+    "real": "{name} if type({name}) is float and {limits} or type({name}) in fitting_{number}",
 }
 _LIMITS = {"f16": "-65520.0 < {name} < 65520.0", "f32": "-{f32} < {name} < {f32}", "f64": "True"}
 _F32 = repr((2 - 2**-24) * 2.0**127)
 # The function's own names, which no parameter may have.
 _OWN = frozenset(
-    "self surplus call buffer storage pointers kept cell current context code slots here pack_into type int float len "
+    "self surplus call buffer storage given kept ask current code here pack_into type int float len "
     "MemoryView IndexError BaseException".split()
 )
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return a name for each parameter that can stand in the text: its own if that is a plain name, else argument_0 and so on."""
+    """Return a name for each parameter that can stand in the text: its own where that is safe, else argument_0, ..."""
     made: list[str] = []
     for number, name in enumerate(names):
         made.append(name if _is_safe(name) and name not in made else f"argument_{number}")
@@ -91,11 +103,11 @@ def _is_safe(name: str) -> bool:
     from keyword import iskeyword
 
     plain = name.isascii() and name.isidentifier() and not iskeyword(name) and len(name) < 80
-    return plain and name not in _OWN and not name.startswith(("__", "argument_", "table_"))
+    return plain and name not in _OWN and not name.startswith(("__", "argument_", "fitting_", "table_"))
 
 
 def packing_format(slots: Sequence[Slot]) -> str:
-    """Return the struct format of all slots; native where its alignment agrees, which is the cheapest that struct has."""
+    """Return the struct format of all slots: native, which struct packs fastest, where its alignment agrees."""
     parts, position = [], 0
     for slot in slots:
         offset = slot.parameter.offset
@@ -104,24 +116,27 @@ def packing_format(slots: Sequence[Slot]) -> str:
     packing = "".join(parts)
     if struct.calcsize(packing) == position:
         return packing
-    return "<" + packing.replace("P", "Q")
+    return "<" + packing.replace("P", "q")
 
 
 _written: dict[tuple[Any, ...], Callable[..., None]] = {}
 
 
-def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Callable[..., None]:
+def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> Callable[..., None]:
     """Return the `__call__` of launches of a signature: a kernel's name, its parameters' safe names, and their slots.
+
+    on_default  for a default stream, which is that of the current context
 
     What is written depends on these alone, so each is written once.
     """
     packing = packing_format(slots)
-    key = kernel, tuple(names), packing, tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
+    forms = tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
+    key = kernel, tuple(names), packing, forms, on_default
     found = _written.get(key)
     if found is None:
         if len(_written) >= 500:  # names come from outside
             _written.clear()
-        found = _written.setdefault(key, _write(kernel, names, slots, packing))
+        found = _written.setdefault(key, _write(kernel, names, slots, packing, on_default))
     return found
 
 
@@ -129,29 +144,34 @@ def _function_name(kernel: str) -> str:
     return kernel if _is_safe(kernel) else "kernel"
 
 
-def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
+def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> str:
     """Return the text of the function for a signature."""
     values = []
     for number, (name, slot) in enumerate(zip(names, slots)):
-        value = f"table_{number}[type({name})](slots[{number}], {name}, kept)"
+        value = f"table_{number}[type({name})](self._slots[{number}], {name}, kept)"
         if slot.form in _HOME:
             limits = _LIMITS.get(slot.type, "True").format(name=name, f32=_F32)
-            home = _HOME[slot.form].format(name=name, high=slot.high, limits=limits)
+            home = _HOME[slot.form].format(number=number, name=name, low=slot.low, top=slot.top, limits=limits)
             value = f"{home}\n        else {value}"
         values.append(f"        {value},\n")
-    return _TEXT.format(
+    return (_TEXT if names or on_default else _TEXT_WITHOUT_PARAMETERS).format(
         name=_function_name(kernel),
         parameters="".join(", " + name for name in names),
         count=len(names),
-        packing=_PACKING.format(values="".join(values)) if names else "",
+        values="".join(values),
+        unpacked="storage, given, kept, ask, current" if on_default else "storage, given, kept",
+        calling=_CALL_ON_DEFAULT_STREAM if on_default else _CALL,
     )
 
 
-def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot], packing: str) -> Callable[..., None]:
+def _write(
+    kernel: str, names: Sequence[str], slots: Sequence[Slot], packing: str, on_default: bool
+) -> Callable[..., None]:
     import linecache
 
-    text = text_for(kernel, names, slots)
+    text = text_for(kernel, names, slots, on_default)
     scope: dict[str, Any] = {f"table_{number}": table_for(slot) for number, slot in enumerate(slots)}
+    scope.update({f"fitting_{number}": table_for(slot).fitting for number, slot in enumerate(slots)})
     scope.update(pack_into=struct.Struct(packing).pack_into, MemoryView=_MemoryView, __name__=__name__)
     file = f"<launch {len(linecache.cache)}>"
     while file in linecache.cache:

@@ -1,6 +1,7 @@
 """The command line, one module a command.
 
-What it is   demo, run, inspect, vendor, doctor: each has `main(arguments) -> exit status`, and is imported when it is called.
-What not     nothing here is for other programs: they have the façade.
+What it is   demo, run, inspect, vendor, doctor: each has `main(arguments) -> exit status`, and is imported when it is
+             called.
+What not     an interface for other programs: they use the façade.
 Read next    console.py, then demo.py
 """

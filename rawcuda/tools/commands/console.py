@@ -1,4 +1,4 @@
-"""What the commands share: reading arguments, choosing the driver, showing progress.
+"""What the commands share: parsing arguments, choosing the driver, showing progress.
 
 What it is   `Parser`, argparse with short errors; `choose` and `connect`; `Progress`, one line on a terminal.
 What not     it prints no results.
@@ -43,17 +43,17 @@ VARIABLE = "RAWCUDA_DRIVER"
 
 
 class Refusal(Exception):
-    """Say that the command line is wrong: exit status 2."""
+    """The command line is wrong: exit status 2."""
 
 
 class NoGpu(RawCudaError):
-    """Say in one line why no driver could be used."""
+    """No driver could be used; the message says why in one line."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Be argparse with errors of one line, and negative numbers of every form as arguments.
+    """An argparse parser whose errors have one line, and which takes negative numbers of every form as arguments.
 
-    command  its name; the usage line is made of it
+    command  its name, which the usage line shows
     """
 
     def __init__(self, command: str, description: str, epilog: str = "") -> None:
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse options and arguments in any order."""
-        # argparse takes "-1e-3" and "-inf" for options; what holds a space is none, and numbers do not mind one.
+        # argparse takes "-1e-3" and "-inf" for options. A word with a space is no option, and a number may have one.
         return self.parse_intermixed_args([" " + word if _is_negative(word) else word for word in arguments])
 
 
@@ -81,7 +81,7 @@ def _is_negative(word: str) -> bool:
 
 
 def add_driver(parser: Parser, otherwise: str) -> None:
-    """Add --driver; `otherwise` words what happens without it."""
+    """Add --driver; `otherwise` says what happens without it."""
     parser.add_argument(
         "--driver",
         metavar="nvidia|emulator|PATH",
@@ -100,7 +100,7 @@ def choose(option: str | None) -> None:
     if option is None:
         return
     if option not in ("nvidia", "emulator"):
-        if os.path.basename(option) == option:  # a bare name would be searched for, who knows where
+        if os.path.basename(option) == option:  # the loader would search for a bare name in places that we do not know
             raise Refusal(f"--driver {option}: give nvidia, emulator, or a path such as ./libcuda.so.1")
         option = os.path.abspath(option)
     use(option)
@@ -158,9 +158,9 @@ def first_line(loaded: driver.Driver, why: str = "") -> str:
 
 
 class Progress:
-    """Show how far long work is, on one line of a terminal, from the second second on; called with (done, total).
+    """The progress of long work, shown on one line of a terminal after the first second; call it with (done, total).
 
-    What is no terminal gets nothing.
+    Nothing is written where the stream is not a terminal.
     """
 
     def __init__(self, what: str, stream: Any = None) -> None:
@@ -169,7 +169,7 @@ class Progress:
         self._on = bool(self._stream) and self._stream.isatty()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that so many of so many blocks are done."""
+        """Show how many of all blocks are done."""
         elapsed = time.monotonic() - self._start
         if not self._on or elapsed < 1:
             return
@@ -191,6 +191,6 @@ class Progress:
 
 
 def show_progress(loaded: driver.Driver, progress: Progress | None) -> None:
-    """Let the emulator report to `progress`; a real driver has nothing to tell."""
+    """Let the emulator report to `progress`; a real driver reports nothing."""
     if is_emulator(loaded):
         loaded.libcuda.progress = progress  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
 """`demo`: three kernels over generated data, each result checked in plain Python, each timed.
 
 What it is   the shortest way to see the whole path: load, upload, launch, download.
-What not     a benchmark: the data are small, and each kernel runs once, just compiled.
-Why exact    the data are small multiples of 1/8, so that no sum or product is ever rounded, in whatever order it is made:
-             every element must be equal, not merely close.
+What not     a benchmark: the data are small, and each kernel runs once, right after it was compiled.
+Why exact    the data are small multiples of 1/8, so that no sum or product is ever rounded, in whatever order it is
+             computed: every element must be equal, not merely close.
 Read next    kernels.py
 """
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Tracer:
-    """Print the log of a trace; what was heard before the first line, which says where we are, after it."""
+    """The log of a trace, which begins after the first line of output: that says where kernels run."""
 
     def __init__(self) -> None:
         self._early: list[Any] | None = []
@@ -67,7 +67,7 @@ class _Tracer:
         try:
             self._log.event(event)
             sys.stdout.flush()
-        except BrokenPipeError:  # a listener cannot stop the call it hears of; our own next line will
+        except BrokenPipeError:  # a listener cannot stop the call that it is told of; our own next line will
             pass
 
     def begin(self) -> None:
@@ -77,7 +77,7 @@ class _Tracer:
 
 
 def _connect(option: str | None) -> tuple[Driver, str]:
-    """Return the driver that was asked for; if none was, the GPU's or else the emulator, and why."""
+    """Return the driver that was asked for, else the GPU's, else the emulator; and why."""
     asked = chosen_by(option)
     try:
         return connect(option), asked
@@ -88,7 +88,7 @@ def _connect(option: str | None) -> tuple[Driver, str]:
 
 
 def _demonstrate(small: bool) -> bool:
-    """Run the three, on data that the emulator, too, is done with in no time; return whether all were right."""
+    """Run the three kernels; return whether all results were right. `small` data keep the emulator's run short."""
     count = 1 << 16 if small else 1 << 19
     m, n, k = (60, 70, 52) if small else (250, 300, 200)  # no multiples of a tile
     print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
@@ -103,7 +103,8 @@ def _demonstrate(small: bool) -> bool:
         clock = _Clock(device)
         right = run(device, clock, *sizes)
         print(
-            f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {'right' if right else 'WRONG'}",
+            f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   "
+            f"{'right' if right else 'WRONG'}",
             flush=True,
         )
         wrong += not right
@@ -112,7 +113,7 @@ def _demonstrate(small: bool) -> bool:
 
 
 class _Clock:
-    """Add up, in milliseconds: `load` and `copies` by the wall's clock, `kernel` by the device's own."""
+    """Sums in milliseconds: `load` and `copies` by the host's clock, `kernel` by the device's own."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

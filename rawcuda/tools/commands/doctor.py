@@ -1,8 +1,8 @@
 """`doctor`: what this machine has, what was tried, and whether a kernel really runs.
 
-What it is   facts in sections, as far as they can be had: nothing that fails here stops the rest.
+What it is   facts in sections, as many as can be found: a failure in one does not stop the others.
 What not     it repairs nothing, and sends nothing anywhere.
-Read next    ../locate.py, which knows the places
+Read next    locate.py, which knows the places
 """
 
 from __future__ import annotations
@@ -33,15 +33,11 @@ from .console import (
     is_emulator,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["main"]
 
 _WIDTH = 19
 _EMULATOR = f"{PACKAGE.rpartition('.')[2].upper()}_EMULATOR"
-# what of the environment changes what CUDA does; the values are shown, for that is where the surprises are
+# Environment variables that change what CUDA does. Their values are shown.
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -96,7 +92,7 @@ def _section(title: str) -> None:
 
 
 def _fact(what: str, text: object) -> None:
-    """Print one line, "what" in a column of its own; further lines of the text stay in their column."""
+    """Print a fact; `what` has a column of its own, and further lines of the text stay in theirs."""
     lines = str(text).splitlines() or [""]
     print(f"  {what:{_WIDTH}}{lines[0]}".rstrip())
     for line in lines[1:]:
@@ -152,7 +148,7 @@ def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
 
 
 def _tries() -> None:
-    """Try each place as the driver does, up to the first that loads."""
+    """Try each place as the driver does, until one loads."""
     for number, (path, why) in enumerate(locate.libcuda()):
         try:
             driver.SharedLibrary(path)
@@ -217,7 +213,7 @@ def _device(device: Device) -> bool:
 
 
 def _context_state(device: Device) -> str:
-    """Tell whether somebody has the primary context active, and what is current in this thread."""
+    """Say whether the primary context is active, and what is current in this thread."""
     flags, active, now = ctypes.c_uint(), ctypes.c_int(), cuda_h.CUcontext()
     loaded = driver.current()
     try:
@@ -232,7 +228,7 @@ def _context_state(device: Device) -> str:
 
 
 def _run_kernel(device: Device) -> str:
-    """Load and run the least kernel, and return what was seen."""
+    """Load and run the smallest kernel, and return what was seen."""
     begin = time.perf_counter()
     with device.load(kernels.NOTHING) as module, device.allocate(4) as memory:
         loading = time.perf_counter()

@@ -1,6 +1,7 @@
 """`inspect`: what an object says of its memory, by every protocol that it offers.
 
-What not     nothing is evaluated but the expression that was typed, and only the modules that it names are imported.
+What it is   it evaluates an expression, or reads a .npy file, and prints what explain() says of the result.
+What not     it evaluates nothing but the expression that was typed, and imports only the modules that it names.
 Read next    ../explaining/__init__.py
 """
 
@@ -31,7 +32,8 @@ def main(arguments: list[str]) -> int:
         "inspect",
         "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
         "disagree, what would be made of it, and which known quirks show.",
-        f"EXPR names modules in full, and they are imported:\n  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
+        "EXPR names modules in full, and they are imported:\n"
+        f"  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
     )
     add_driver(parser, "only for expressions that use one")
     parser.add_argument("--svg", metavar="FILE", help="draw the layout in memory")
@@ -90,9 +92,9 @@ def _evaluate(text: str, debug: bool) -> Any:
 
 
 def _import_inside(dotted: str) -> None:
-    """Import as much of a dotted name as is a module: xml.etree.ElementTree.parse."""
+    """Import each part of a dotted name that is a module: xml.etree.ElementTree.parse."""
     try:
         for end in re.finditer(r"\.\w+", dotted):
             import_module(dotted[: end.end()])
-    except ImportError:  # what is missing, the expression will say
+    except ImportError:  # evaluating the expression will say what is missing
         pass

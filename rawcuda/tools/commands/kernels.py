@@ -1,9 +1,10 @@
 """The kernels of `demo` and `doctor`, as PTX text: written by hand, to be read.
 
-What it is   four kernels, each alone in its text: NOTHING, VECTOR_ADD, SAXPY, MATRIX_PRODUCT.
-What not     they are not tuned. Text in Python, not files, so that they are there in a zip, too.
-Why so old   .version 6.3 and .target sm_50 are what every driver since CUDA 11.4 takes, for every device it serves: the
-             driver compiles the text for the device that is there.
+What it is   four kernels, each a text of its own: NOTHING, VECTOR_ADD, SAXPY, MATRIX_PRODUCT. The texts are Python
+             strings, not files, so that they can be read from a zip.
+What not     they are not tuned.
+Why so old   every driver since CUDA 11.4 takes .version 6.3 and .target sm_50 for every device that it supports: it
+             compiles the text for the device at hand.
 Source       Parallel Thread Execution ISA, version 6.3
 Read next    demo.py, which launches them
 """
@@ -20,7 +21,7 @@ _HEAD = """\
 .address_size 64
 """
 
-# Store 42 where the pointer points: the least that shows that code was compiled, launched and could reach memory.
+# Store 42 at the pointer: the smallest kernel that shows that code was compiled and launched, and reached memory.
 NOTHING = (
     _HEAD
     + """
@@ -38,7 +39,7 @@ NOTHING = (
 """
 )
 
-# c[i] = a[i] + b[i], one thread an element.
+# c[i] = a[i] + b[i], one thread per element.
 VECTOR_ADD = (
     _HEAD
     + """

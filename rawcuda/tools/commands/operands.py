@@ -1,7 +1,7 @@
 """What an argument of a kernel may be on the command line.
 
-What it is   `parse` makes an operand of one word; `place` makes of it what a launch takes.
-What not     it knows no kernel: whether a number fits its parameter, the launch says.
+What it is   `parse` makes an operand of one word; its `place` returns what a launch takes.
+What not     it knows no kernel: the launch checks whether a number fits its parameter.
 Read next    run.py
 """
 
@@ -33,7 +33,7 @@ SHAPE is one number or several joined by x; DTYPE is a name as NumPy has it."""
 
 
 class Operand:
-    """One argument: `text` as it was typed, and `place`.
+    """One argument of a kernel: `text` as it was typed, and `place`.
 
     is_array  whether it is memory on the device, so that it can be downloaded
     """
@@ -49,7 +49,7 @@ class Operand:
 
 
 class _File(Operand):
-    """A .npy file; it is read at once, so that a bad one is refused before anything else is done."""
+    """A .npy file, read at once, so that a bad one is refused before anything else is done."""
 
     is_array = True
 
@@ -80,7 +80,7 @@ class _Fresh(Operand):
 def parse(text: str) -> Operand:
     """Make an operand of one word of the command line.
 
-    raises  Refusal      it is nothing that HELP has
+    raises  Refusal      it is none of the forms in HELP
             ValueError   a .npy file that cannot be used
             OSError      a file that cannot be read
     """
@@ -110,7 +110,7 @@ def _fresh(text: str, kind: str, shape: str, dtype: str) -> _Fresh:
 def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM) -> tuple[int, ...]:
     """Read "256", "16x16" or "16,16,1".
 
-    raises  Refusal  something else, a number less than `least`, or more than `most` of them
+    raises  Refusal  another form, a number less than `least`, or more than `most` numbers
     """
     parts = text.strip().replace("x", ",").split(",")
     if not all(part.isascii() and part.isdigit() for part in parts) or len(parts) > most:

@@ -1,8 +1,8 @@
 """What a vendored copy is made of: the files of the whole package, or those of a part of it.
 
-What it is   a part is its root modules with all that they import, late imports too, as `ast` reads them. Where one of them
-             would import what the part leaves out, a stand-in lies in its place: importing it raises Unsupported, and a
-             type checker takes any name from it.
+What it is   a part is its root modules with all that they import, late imports too, as `ast` reads them. Where one of
+             them would import what the part leaves out, a stand-in lies in its place: importing it raises Unsupported,
+             and a type checker takes any name from it.
 What not     no file is rewritten: imports are relative, so a copy works under any name, in any package. Only the
              __init__.py of a part is made for it, of the whole's.
 Read next    the table PARTS, then vendor.py, which puts the files into a folder

@@ -1,6 +1,7 @@
 """`run`: any kernel over .npy files and numbers, without a program.
 
-What it is   file and arguments are read and checked first, then the driver is loaded, and what was asked for is written last.
+What it is   the file and the arguments are read and checked first, then the driver is loaded, and the results are
+             written last.
 What not     it compiles no CUDA C (nvcc -ptx does), and launches once.
 Read next    operands.py
 """
@@ -48,11 +49,11 @@ Without KERNEL, the kernels in FILE and their parameters are listed."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run one kernel, or list those there are."""
+    """Run one kernel, or list the kernels of a file."""
     options = _parser().read(arguments)
     try:
         code = Path(options.file).read_bytes()
-        kind, data = image.prepare(code + b"\n")  # a newline: one line alone would be taken for a file's name
+        kind, data = image.prepare(code + b"\n")  # the newline: a single line would be taken for a file's name
     except ValueError as error:
         raise ValueError(f"{options.file}: {error}") from None
     if options.kernel is None:
@@ -71,7 +72,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser("run", "Run a kernel of a PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
     parser.add_argument("file", metavar="FILE", help="PTX, a cubin or a fatbin")
-    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, those there are get listed")
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, the kernels are listed")
     parser.add_argument("arguments", metavar="ARG", nargs="*", help="an argument of the kernel, see below")
     parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
     parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads a block")
@@ -95,13 +96,13 @@ def _bytes(text: str) -> int:
     return number
 
 
-_bytes.__name__ = "number of bytes"  # argparse words its error with this
+_bytes.__name__ = "number of bytes"  # argparse shows this name in its error
 
 
 def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[int, str]]:
-    """Read each I=FILE.npy, and see that it could be written, before any work is done.
+    """Read each I=FILE.npy, and check that it can be written, before any work is done.
 
-    raises  Refusal  it makes no sense
+    raises  Refusal  the word or the argument's number is wrong
             OSError, ValueError  the file could not be written
     """
     found: list[tuple[int, str]] = []

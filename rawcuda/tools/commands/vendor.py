@@ -1,9 +1,9 @@
 """`vendor`: copy this package, or a part of it, into another project; and say later whether a copy was changed.
 
-What it is   the command. VENDORED.txt in a copy says what it is: version, part, date, licence, and the SHA-256 of each file,
-             as `sha256sum -c` reads them. A new copy is written beside its place and then renamed into it.
-What not     it deletes nothing that it did not write, and a copy that was edited is never replaced. Files are read through
-             the loader, so the command works from a checkout, a wheel or a zip.
+What it is   the command. VENDORED.txt in a copy says what it is: version, part, date, licence, and the SHA-256 of each
+             file, as `sha256sum -c` reads them. A new copy is written beside its place and then renamed into it.
+What not     it deletes nothing that it did not write, and a copy that was edited is never replaced. Files are read
+             through the loader, so the command works from a checkout, a wheel or a zip.
 Read next    parts.py: what a copy is made of
 """
 
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "write", "check"]
 
+MANIFEST = "VENDORED.txt"
+PARTS = {
+    # name: (root, what is left out with a clear error where it is reached, what it is good for)
+    "view": (
+        "arrays.making",
+        "driver emulator gpu tools",
+        "view() and copy() over host memory by every protocol, without CUDA",
+    ),
+    "driver": ("driver", "emulator tools", "cu, the driver's functions by their C names, and use()"),
+    "dlpack": ("dlpack", "", "DLPack's structs and capsules, in a small package without CUDA"),
+}
 _FIRST_LINE = re.compile(r"(\S+) (\S+), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
 _CACHED = (".pyc", ".pyo")  # what Python itself puts into __pycache__
@@ -92,8 +103,8 @@ def _manifest(content: Files, name: str) -> bytes:
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
         f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n\n"
-        f"This folder was copied by `python3 -m {_origin()} vendor`, and is not edited here. Whether it still is as it\n"
-        f"was copied, and how old it is, `python3 -m {_origin()} vendor --check` says, or, without the package,\n"
+        f"This folder was copied by `python3 -m {_origin()} vendor`, and is not edited here. Whether it is as it was\n"
+        f"copied, and how old it is, `python3 -m {_origin()} vendor --check` says, or, without the package,\n"
         f"`sha256sum -c {MANIFEST}`.\n\n"
         f"{licence}\n{hashes}"
     ).encode()
@@ -216,9 +227,9 @@ def write(dest: str, content: Files, name: str) -> str:
 
 
 def _exchange(new: str, place: str, old: str) -> None:
-    """Rename what is in the place out of the way, and the new folder into it; whatever stops that, put the old one back.
+    """Rename what is in the place out of the way, and the new folder into it; put the old one back if that is stopped.
 
-    Should that be stopped, too, the old one stays where it is, and the next call finds it: see _bring_back.
+    If putting it back is stopped, too, it stays where it is, and the next call finds it: see _bring_back.
     """
     try:
         if os.path.isdir(place):

@@ -1,9 +1,9 @@
 """Explain what an object says of its memory, protocol by protocol.
 
-What it is   a side room: `explain` asks an object for everything that it offers, shows each answer with the bytes of the struct,
-             compares the answers, and says what would be made of them.
-What not     it takes nothing: a capsule stays unconsumed, and the object is not kept.
-Read next    offers.py
+What it is   `explain` asks an object for everything that it offers, shows each answer beside the bytes of the struct,
+             compares the answers, and says what view() makes of them.
+What not     it consumes no capsule, and keeps no reference to the object.
+Read next    offers.py, quirks.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import textwrap
 from ...dlpack import is_capsule
 from ...elements import layout
 from ...errors import worded
-from .offers import ASKED, Finding, peek, quirks, raised
+from .offers import ASKED, Finding, peek, raised
+from .quirks import quirks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "explain"]
 
 
-def explain(obj: Any) -> Explanation:
-    """Explain what protocols an object offers, what each says, where they disagree, and what would be made of it.
+def explain(obj: object) -> Explanation:
+    """Explain which protocols an object offers, what each says, where they disagree, and what view() makes of it.
 
     obj      an array of any library, an object with a buffer, a DLPack capsule, which stays as it is, or a stream
-    order    the object's exporters run, and whatever they raise is told; no driver is loaded, and nothing is kept
-    returns  what prints as text, and shows itself with a picture in a notebook
+    order    the object's exporters are called, and what they raise is shown; no driver is loaded, and nothing is kept
+    returns  an object that prints as text, and shows a picture in a notebook
     """
     found: Found = {}
     for name, (_, ask) in ASKED.items():
@@ -52,7 +53,7 @@ def explain(obj: Any) -> Explanation:
 
 
 class Explanation:
-    """What explain() found: str() gives the text.
+    """What explain() found; str() gives the text.
 
     title     what the object is
     sections  (heading, lines), in the order of the text
@@ -147,7 +148,7 @@ def _is_legacy(finding: Finding) -> bool:
 
 
 def _is_far(made: Description) -> bool:
-    """Tell whether the memory may be out of the CPU's reach."""
+    """Tell whether the CPU may be unable to read the memory."""
     return made._place.device is None or made._place.device[0] in ("cuda", "cuda_managed")
 
 
@@ -167,7 +168,7 @@ def _layout(made: Description) -> list[str]:
 
 
 def _differences(described: Found) -> list[str]:
-    """Compare what each protocol describes with what the first one does; what nobody can tell is left out."""
+    """Compare what each protocol describes with what the first one does; what one of them cannot say is left out."""
     (first, reference), *others = [(name, _comparable(finding)) for name, finding in described.items()]
     return [
         f"{field}: {first} says {one}, {name} says {other}"
@@ -194,7 +195,10 @@ def _comparable(finding: Finding) -> tuple[Any, ...]:
 def _used(obj: Any, found: Found, made: Description | None) -> str:
     """Say what view() does with it."""
     if is_capsule(obj) and made is not None:
-        return "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; that was not done now"
+        return (
+            "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; "
+            "that was not done now"
+        )
     if any("no memory can be read" in finding.refusal for finding in found.values()):
         return "it would follow the bad pointer and end the process, as every consumer would"
     if made is not None and _is_far(made):

@@ -1,9 +1,9 @@
-"""Ask an object for each protocol, and word what it answers, with the bytes of structs beside their meaning.
+"""Ask an object for each protocol, and write down what it answers, with the bytes of structs beside their meaning.
 
-What it is   one function a protocol. Capsules that it asks for are dropped unconsumed, buffers released.
-What not     no driver is loaded: CUDA memory is asked for with stream=-1, as nothing is read from it. No pointer is followed before
-             the system has said that there is memory.
-Read next    __init__.py
+What it is   one function per protocol. Capsules that it asks for are dropped unconsumed, and buffers are released.
+What not     no driver is loaded: CUDA memory is asked for with stream=-1, since nothing is read from it. No pointer is
+             followed before the system has said that memory can be read there.
+Read next    quirks.py
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ...dlpack import (
     is_capsule,
 )
 from ...dlpack import name_of as name_of_capsule
-from ...elements import layout
 from ...errors import worded
 from ...interpreter.cpython import bind
 from ...protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
@@ -37,11 +36,16 @@ if TYPE_CHECKING:
 
     Meanings = Mapping[str, Callable[[Any], str]]
 
-__all__ = ["ASKED", "Finding", "peek", "raised", "quirks"]
+__all__ = ["ASKED", "Finding", "peek", "raised"]
 
 
 class Finding:
-    """Keep what one protocol said: `lines`, what is `made` of them or the `refusal`, and `facts`, the fields by name."""
+    """What one protocol said.
+
+    lines  of text
+    facts  the fields by name
+    made   the Description that they give; where there is none, `refusal` says why
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -50,7 +54,7 @@ class Finding:
         self.refusal: str = ""
 
     def read(self, how: Callable[[], Description | None]) -> None:
-        """Make the Description, which must not hold the exporter, or note why there is none."""
+        """Make the Description, without a reference to the exporter, or note why there is none."""
         try:
             made = how()
         except Exception as error:
@@ -59,7 +63,7 @@ class Finding:
             self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made._place, None)
 
     def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
-        """Return the bytes behind a pointer, or note that it leads nowhere."""
+        """Return the bytes that a pointer leads to, or note that they cannot be read."""
         raw = peek(address, nbytes)
         if raw is None:
             self.refusal = f"{what} points to {address:#x}, where no memory can be read: the exporter is at fault"
@@ -67,7 +71,7 @@ class Finding:
 
 
 def raised(error: BaseException) -> str:
-    """Word an exception: its class and text."""
+    """Describe an exception: its class and the first line of its text."""
     try:
         text = str(error).strip().partition("\n")[0][:300]
     except Exception:
@@ -81,7 +85,7 @@ def raised(error: BaseException) -> str:
 def peek(address: int, nbytes: int) -> bytes | None:
     """Return a copy of at most 4096 bytes at an address, or None where they cannot be read.
 
-    Reading through a bad pointer would end the process; writing from it into a pipe is an error, and no more.
+    Reading through a bad pointer ends the process; writing from it into a pipe gives an error, and no more.
     """
     if not (0 < nbytes <= 4096 and 0 < address < 2**63 - nbytes):
         return None
@@ -109,7 +113,7 @@ def _int64s(raw: bytes | None) -> tuple[int, ...] | None:
 
 
 def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator[tuple[str, bytes, int, int, bool]]:
-    """Yield (name, bytes, offset, value, whether it is a pointer) of each number in a struct, what is nested taken apart."""
+    """Yield (name, bytes, offset, value, whether it is a pointer) of each number in a struct and in those inside it."""
     for name, type_ in kind._fields_:
         offset = start + getattr(kind, name).offset
         if issubclass(type_, ctypes.Structure):
@@ -127,7 +131,7 @@ def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator
 
 
 def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meanings) -> dict[str, int]:
-    """Word a struct line by line, beside its bytes, and return its fields' values."""
+    """Write a struct down line by line, beside its bytes, and return the values of its fields."""
     fields = list(_fields(kind, raw))
     values = {name: value for name, _, _, value, _ in fields}
     finding.facts.update(values)
@@ -138,9 +142,8 @@ def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meaning
     ]
     for name, part, offset, value, is_pointer in fields:
         means = meanings[name](value) if name in meanings else ""
-        finding.lines.append(
-            f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {hex(value) if is_pointer else value:<16} {means}".rstrip()
-        )
+        shown = hex(value) if is_pointer else value
+        finding.lines.append(f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {shown:<16} {means}".rstrip())
     return values
 
 
@@ -219,7 +222,7 @@ def _dlpack(obj: Any, finding: Finding) -> bool:
 
 
 def _ask(finding: Finding, ask: Callable[..., Any], keywords: dict[str, Any], which: str) -> list[Any]:
-    """Call `__dlpack__` and note how it went; return [capsule], or [] where it raised."""
+    """Call `__dlpack__` and note the result; return [capsule], or [] where it raised."""
     question = f"__dlpack__({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     try:
         capsule = ask(**keywords)
@@ -341,7 +344,8 @@ def _stream(obj: Any, finding: Finding) -> bool:
     return True
 
 
-# protocol, as view() calls it and in the order in which it tries them: (what an object has, what asks for it: whether it is there)
+# protocol, as view() names it and in the order in which it tries them: (what an object has, the function that asks
+# for it, and returns whether it is there)
 ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
     "dlpack_c_exchange": ("__dlpack_c_exchange_api__", _exchange),
     "dlpack": ("__dlpack__", _dlpack),
@@ -364,131 +368,3 @@ ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
     "buffer": ("the buffer protocol", _buffer),
     "cuda_stream": ("__cuda_stream__", _stream),
 }
-
-
-# -- known quirks of libraries that an answer may show, as seen in November 2026; numbers behind # are issues or pull requests
-
-
-class _Said:
-    """What was said: `d` DLPack's fields, `c` the CUDA array interface's, `i` either interface's, `b` the buffer's, `s` the
-    stream's; `lib` the library, `n` the number of elements."""
-
-    def __init__(self, found: Mapping[str, Finding], obj: Any) -> None:
-        said: Any = {name: finding.facts for name, finding in found.items()}
-        self.d, self.c, self.b = said.get("dlpack"), said.get("cuda_array_interface"), said.get("buffer")
-        self.s, self.i = said.get("cuda_stream"), self.c or said.get("array_interface")
-        self.lib, self.obj = type(obj).__module__.partition(".")[0], obj
-        self.n: int = next((layout.size(finding.made.shape) for finding in found.values() if finding.made), -1)
-
-
-_QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
-    (
-        lambda s: s.d["first"].startswith("TypeError"),
-        "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: ask again without it, but "
-        "never without the stream.",
-    ),
-    (
-        lambda s: s.d["first"] == b"dltensor",
-        "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. Go by the name (cuda-python #285).",
-    ),
-    (
-        lambda s: s.d["versioned"] is False,
-        "A legacy capsule cannot say read-only, though JAX's arrays are: NumPy and view() take it as read-only (unless the "
-        "object's own array interface says otherwise), PyTorch and CuPy write into it.",
-    ),
-    (lambda s: s.d["flags"] & 1, "READ_ONLY: PyTorch and CuPy ignore it and write."),
-    (
-        lambda s: s.d["flags"] & 1 and s.d["legacy"] == b"dltensor",
-        "The legacy capsule loses READ_ONLY: pyarrow, cuda.core 1.2, nanobind 3.1.",
-    ),
-    (
-        lambda s: s.d["flags"] & 1 and "Error" in s.d["legacy"],
-        "No legacy capsule, rightly, as it would lose READ_ONLY (numpy #20742); JAX and Warp ask for one (jax #40789).",
-    ),
-    (
-        lambda s: s.d["ndim"] and not s.d["strides"],
-        "strides is null for C order, forbidden since DLPack 1.2: NumPy before 2.4, Warp, DALI, pyarrow.",
-    ),
-    (
-        lambda s: s.d["byte_offset"],
-        "byte_offset is not 0: Warp ignores it and reads other elements, TensorFlow refuses it.",
-    ),
-    (
-        lambda s: s.d["data"] % 256 and s.n > 0,
-        "data is not aligned to 256 bytes, as dlpack.h wants it: NumPy, PyTorch, pyarrow, tvm-ffi.",
-    ),
-    (
-        lambda s: s.n == 0 and s.d["data"],
-        "No elements, but a pointer: NumPy. It should be null, and the driver must not be asked about it.",
-    ),
-    (
-        lambda s: (
-            s.n > 0
-            and any(
-                n == 1 and step not in (0, c)
-                for n, step, c in zip(s.d["shape_read"], s.d["strides_read"], layout.c_strides(s.d["shape_read"], 1))
-            )
-        ),
-        "An extent of 1 has an odd stride, which says nothing: PyTorch (pytorch #83158).",
-    ),
-    (
-        lambda s: min(s.d["strides_read"]) < 0,
-        "A negative stride ends the process in PyTorch up to 2.13 (pytorch #188023); TensorFlow and JAX refuse it.",
-    ),
-    (
-        lambda s: tuple(map(int, s.d["said_device"])) != (s.d["device.device_type"], s.d["device.device_id"]),
-        "__dlpack_device__ contradicts the capsule, which is "
-        "the truth: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422).",
-    ),
-    (
-        lambda s: s.d["device.device_type"] in (3, 13),
-        "Pinned or managed memory: PyTorch refuses it (pytorch #96318), NumPy does not wait for the device.",
-    ),
-    (
-        lambda s: s.d["name"].startswith(b"used_"),
-        "The capsule was consumed: its tensor has an owner, who will free it. A second from_dlpack must fail, or it "
-        "would be freed twice.",
-    ),
-    (
-        lambda s: s.lib == "numpy" and "data" not in s.d,
-        "NumPy refuses what DLPack cannot say: structures, dates, text, odd strides; before 2.1 also read-only arrays.",
-    ),
-    (
-        lambda s: s.lib == "torch" and s.obj.is_neg(),
-        "The negative bit: Tensor.__dlpack__ forgets it, and values get the wrong sign. Export resolve_neg().",
-    ),
-    (
-        lambda s: s.c["stream"] == 0,
-        "stream 0 is forbidden, as it could mean None, 1 or 2; cuda.core fails with a bare assert.",
-    ),
-    (
-        lambda s: s.c["version"] >= 3 and s.c.get("stream") is None,
-        "No stream, so nothing to wait for: PyCUDA says that even with work pending. DALI 1.32 crashed on "
-        "None (DALI #5423).",
-    ),
-    (
-        lambda s: s.c["version"] < 3,
-        "Before version 3 nothing is said of streams, though work may be pending: PyTorch. cuda.core refuses version 2.",
-    ),
-    (
-        lambda s: s.i["typestr"][1:] in ("V1", "V2"),
-        "So bfloat16 (V2) and float8 (V1) show themselves: opaque bytes, never float16.",
-    ),
-    (
-        lambda s: s.b["ndim"] and not s.b["strides"],
-        "strides is null though strides were asked for: ctypes, for C order.",
-    ),
-    (lambda s: s.s["pair"][1] == 0, "Handle 0 is the legacy default stream (Numba): to be sent as 1."),
-)
-
-
-def quirks(found: Mapping[str, Finding], obj: Any) -> list[str]:
-    """Return the text of each quirk that shows."""
-    said, out = _Said(found, obj), []
-    for condition, text in _QUIRKS:
-        try:
-            if condition(said):
-                out.append(text)
-        except Exception:  # what the condition looks at is not offered, or malformed
-            continue
-    return out

@@ -1,8 +1,8 @@
 """Draw how a strided layout lies in memory; traces.py draws streams and capsules.
 
-What it is   above, the array as it is indexed; below, its bytes by their addresses. An element has one colour in both, by its place
-             in the index order, and its index is written on it.
-What not     no memory is read, and no driver asked: a picture shows where elements are, not what is in them.
+What it is   above, the array as it is indexed; below, its bytes by their addresses. An element has the same colour in
+             both, by its place in the index order, and its index is written on it.
+What not     no memory is read, and no driver is called: a picture shows where elements are, not their values.
 Read next    svg.py, traces.py
 """
 
@@ -30,7 +30,7 @@ _CORNERS = (), (24,), (8, 12), (3, 4, 8), (2, 2, 3, 4)  # what is drawn of a lar
 
 
 def worded_layout(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> list[str]:
-    """Say what kind of layout it is: its order, its gaps, what is shared, what runs backwards."""
+    """Describe a layout: its order, its gaps, shared elements, negative strides."""
     count = layout.size(shape)
     if not count:
         return ["no elements, so no bytes"]
@@ -84,8 +84,8 @@ def layout_picture(
     """Draw a layout as SVG.
 
     units    strides and itemsize are bytes
-    address  of the first element, if it is to be told
-    note     a line more below the title
+    address  of the first element, if it is to be shown
+    note     another line below the title
     """
     what = f"{dtype or f'{itemsize}-byte elements'}  shape {tuple(shape)}  strides {tuple(strides)} bytes"
     sheet = Sheet(f"memory layout: {what}")
@@ -141,7 +141,7 @@ class _Drawing:
         return y + 12
 
     def draw_indices(self, y: float) -> float:
-        """Draw rows and columns, one block for each index of the dimensions before the last two, and return where it ends."""
+        """Draw rows and columns, a block for each index of the dimensions before the last two; return where it ends."""
         y = self._heading(
             y,
             "As it is indexed",
@@ -187,7 +187,7 @@ class _Drawing:
     # -- as it lies in memory
 
     def _period(self) -> int:
-        """Return after how many bytes a line ends: where the layout itself starts again, if that is neither short nor long."""
+        """Return the bytes in a line: those after which the layout repeats, if they are neither few nor many."""
         scale, span = self.cell / self.itemsize, self.starts[-1] + self.itemsize - self.starts[0]
         if span * scale <= _WIDE:
             return span
@@ -198,7 +198,7 @@ class _Drawing:
         return period if period * scale >= 200 else period * (int(_WIDE / (period * scale)) or 1)
 
     def _arrange(self) -> None:
-        """Give each element its line and its place there: a line ends with its period, or where a long gap begins."""
+        """Give each element its line and its place in it: a line ends with its period, or where a long gap begins."""
         scale, period, x = self.cell / self.itemsize, self._period(), 0.0
         low = at = self.starts[0]  # where the line begins, and the byte that comes next
         for start in self.starts:
@@ -221,7 +221,7 @@ class _Drawing:
         return x + wide
 
     def draw_memory(self, y: float, where: str) -> float:
-        """Draw lines of bytes, from the lowest address on, and return where it ends."""
+        """Draw lines of bytes, from the lowest address on; return where the drawing ends."""
         y = self._heading(y, "As it lies in memory", f"numbers are bytes from the first element{where}")
         left = 14 + 6.6 * max(len(f"{start:+d}") for start in (self.starts[0], self.starts[-1]))
         first, arcs = self._place[0], self._steps()
@@ -275,7 +275,7 @@ class _Drawing:
 
     def _draw_arc(self, x: float, end: float, y: float, up: float, label: str, further: list[float]) -> None:
         base, high = y - 2, y - 28 - up
-        if x == end:  # a step that leads nowhere
+        if x == end:  # a step of 0 bytes
             x, end = x - 9, end + 9
         self.sheet.path(f"M{x:.1f},{base} C{x:.1f},{high} {end:.1f},{high} {end:.1f},{base}", arrow=True)
         if any(end < other < end + 7 * len(label) for other in further):  # another arrow comes down there
@@ -290,7 +290,7 @@ class _Drawing:
         )
 
     def draw_legend(self, y: float) -> None:
-        """Say what patterns mean, those that were used."""
+        """Say what the patterns mean that were used."""
         is_whole = self.shown == self.shape
         self.sheet.text(
             0,

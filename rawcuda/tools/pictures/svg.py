@@ -1,4 +1,6 @@
-"""A sheet of SVG, on a light card of its own, so that it can be read on any page; no style sheet is used or made.
+"""A sheet of SVG on a light background of its own, so that it can be read on any page.
+
+What not     no style sheet is used or made, and nothing is loaded.
 
 Read next    traces.py
 """
@@ -14,8 +16,8 @@ INK, QUIET, EDGE, CARD = "#1f2430", "#5b6475", "#8d95a5", "#fcfcfa"
 _MONO, _SANS = "ui-monospace,'DejaVu Sans Mono',Consolas,monospace", "system-ui,'DejaVu Sans',sans-serif"
 _UNFIT = re.compile(
     "[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]"
-)  # no XML, or turning text round
-_OWN = "\0"  # before the names of patterns; no text has it
+)  # not allowed in XML, or changing the direction of text
+_OWN = "\0"  # stands before the names of patterns; it occurs in no text
 _PATTERNS = {
     "gap": '<path d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4" stroke="#b3b9c4"/>',
     "shared": '<path d="M0,0 l8,8 M0,8 l8,-8" stroke="#b03a2e" stroke-width="0.8"/>',
@@ -26,7 +28,7 @@ _RAMP = (255, 250, 205), (208, 238, 190), (150, 219, 190), (105, 190, 200), (112
 
 
 def shade(part: float) -> str:
-    """Return the colour of a place in an order, 0 the first, 1 the last."""
+    """Return the colour of a place in an order; 0 is the first, 1 the last."""
     place = part * (len(_RAMP) - 1)
     below = min(int(place), len(_RAMP) - 2)
     return "#{:02x}{:02x}{:02x}".format(
@@ -40,7 +42,7 @@ def _escaped(text: object) -> str:
 
 
 class Sheet:
-    """Collect shapes on a sheet that grows with them; a pattern's name serves as a colour to fill with.
+    """A sheet that grows with the shapes on it; a pattern's name can be given as a colour to fill with.
 
     units     pixels, from the left and from the top
     """
@@ -66,7 +68,7 @@ class Sheet:
         dash: str = "",
         tip: str = "",
     ) -> None:
-        """Draw a rectangle; `tip` shows under the mouse."""
+        """Draw a rectangle; `tip` is shown under the mouse pointer."""
         paint = f"url(#{_OWN}{fill})" if fill in _PATTERNS else fill
         self._add(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{paint}" stroke="{line}" '
@@ -87,17 +89,17 @@ class Sheet:
         bold: bool = False,
         mono: bool = False,
     ) -> None:
-        """Write a line of text; x is its start, middle or end, y its baseline."""
+        """Write a line of text; x is its start, middle or end, and y its baseline."""
         long = len(str(text)) * size * (0.61 if mono else 0.54) * {"start": 1, "middle": 0.5, "end": 0}[anchor]
         self._add(
-            f'<text x="{x:.1f}" y="{y:.1f}" font-family="{_MONO if mono else _SANS}" font-size="{size}" fill="{colour}" '
-            f'text-anchor="{anchor}" font-weight="{600 if bold else 400}">{_escaped(text)}</text>',
+            f'<text x="{x:.1f}" y="{y:.1f}" font-family="{_MONO if mono else _SANS}" font-size="{size}" '
+            f'fill="{colour}" text-anchor="{anchor}" font-weight="{600 if bold else 400}">{_escaped(text)}</text>',
             x + long,
             y + 4,
         )
 
     def path(self, d: str, *, line: str = INK, dash: str = "", arrow: bool = False) -> None:
-        """Draw a path, given as SVG has it, perhaps with an arrow's head; the sheet does not grow with it."""
+        """Draw a path, in SVG's own words, perhaps with an arrow's head; the sheet does not grow with it."""
         head = f' marker-end="url(#{_OWN}head)"' if arrow else ""
         self._add(
             f'<path d="{d}" fill="none" stroke="{line}" stroke-width="1.3" stroke-dasharray="{dash or "none"}"{head}/>',
@@ -108,7 +110,8 @@ class Sheet:
     def dot(self, x: float, y: float, label: object, *, hollow: bool = False) -> None:
         """Draw a dot with a short label in it."""
         self._add(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8.5" fill="{CARD if hollow else INK}" stroke="{INK}" stroke-width="1.5"/>',
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8.5" fill="{CARD if hollow else INK}" stroke="{INK}" '
+            'stroke-width="1.5"/>',
             x + 9,
             y + 9,
         )
@@ -124,19 +127,21 @@ class Sheet:
         self.middle(x, y, text)
 
     def render(self) -> str:
-        """Return the picture as the text of an SVG file, which can also stand in the midst of HTML."""
+        """Return the picture as the text of an SVG file, which can also be part of an HTML page."""
         size = f'width="{self.width + 36:.0f}" height="{self.height + 36:.0f}"'
         patterns = "".join(
             f'<pattern id="{_OWN}{name}" width="8" height="8" patternUnits="userSpaceOnUse">{marks}</pattern>'
             for name, marks in _PATTERNS.items()
         )
         text = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width + 36:.0f} {self.height + 36:.0f}" {size} role="img" '
-            f'style="max-width:100%;height:auto"><title>{_escaped(self.title)}</title><defs>{patterns}<marker id="{_OWN}head" '
-            f'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/>'
-            f'</marker></defs><rect {size} rx="8" fill="{CARD}" stroke="{EDGE}"/><g transform="translate(18,18)">\n'
+            '<svg xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 {self.width + 36:.0f} {self.height + 36:.0f}" {size} role="img" '
+            f'style="max-width:100%;height:auto"><title>{_escaped(self.title)}</title><defs>{patterns}'
+            f'<marker id="{_OWN}head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            f'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>'
+            f'<rect {size} rx="8" fill="{CARD}" stroke="{EDGE}"/><g transform="translate(18,18)">\n'
             + "\n".join(self._parts)
             + "\n</g></svg>\n"
         )
-        # several pictures may stand on one page, where a name means the first thing that has it
+        # Several pictures may be on one page, where a name means the first thing that has it.
         return text.replace(_OWN, f"p{crc32(text.encode()):x}-")

@@ -1,7 +1,7 @@
-"""Draw what a trace has heard: streams and their events as lanes, and the lives of DLPack capsules.
+"""Draw what a trace has recorded: streams and their events as lanes, and the lives of DLPack capsules.
 
-What not     the GPU's clock: the times are those of the calls. And of another library only that is seen which passes through our
-             hands: that it renamed a capsule of ours shows when the capsule is dropped.
+What not     the GPU's clock: the times are those of the calls. Of another library only those steps are seen in which
+             this package takes part: that it renamed a capsule of ours is seen when the capsule is dropped.
 Read next    ../trace_forms.py
 """
 
@@ -29,12 +29,12 @@ _FILLS = {"kernel": "#bfe3c6", "copy": "#cfe0f5", "fill": "#e4e0f4", "graph": "#
 
 
 def trace_picture(events: Events) -> str:
-    """Draw the streams and the capsules that a trace has heard of."""
+    """Draw the streams and the capsules that a trace has recorded."""
     sheet = Sheet("a trace: streams, and the lives of capsules")
     y = _lanes(sheet, events)
     y = _lives(sheet, events, y + 24 if y else 0)
     if not y:
-        sheet.text(0, 12, "Nothing to draw: the trace heard of no stream and of no DLPack capsule.")
+        sheet.text(0, 12, "Nothing to draw: the trace recorded no stream and no DLPack capsule.")
     return sheet.render()
 
 
@@ -48,7 +48,7 @@ def _title(sheet: Sheet, y: float, text: str, more: str) -> float:
 
 
 def _lanes(sheet: Sheet, events: Events) -> float:
-    """Draw streams, and return where that ends, 0 where there are none."""
+    """Draw streams, and return where the drawing ends; 0 where there are none."""
     every = [(call, work) for call in events if isinstance(call, Call) for work in [placed(call)] if work is not None]
     if not every:
         return 0
@@ -56,7 +56,8 @@ def _lanes(sheet: Sheet, events: Events) -> float:
         sheet,
         0,
         "Streams: what was given to them, in the order of the calls",
-        "A box begins when all left of it in its lane is done; a hollow dot waits for all left of the filled dot of its number.",
+        "A box begins when all left of it in its lane is done; "
+        "a hollow dot waits for all left of the filled dot of its number.",
     )
     shown = every[:_CALLS]
     names = ["", *dict.fromkeys(work.stream for _, work in shown if work.stream)]
@@ -133,7 +134,8 @@ def _draw_boxes(sheet: Sheet, arranged: Work, heights: dict[str, float]) -> None
 
 # -- capsules
 
-# what happened -> where it begins and leads (0 producer, 1 capsule, 2 consumer), and in words; * is the name of DLPack's capsule
+# what happened -> where it begins and leads (0 producer, 1 capsule, 2 consumer), and in words; * stands for
+# the name of the capsule
 _STEPS = {
     "export": (0, 1, 'a new capsule, "*", leads to a new struct, which keeps the memory alive'),
     "read": (0, 1, 'a capsule, "*", is asked for; it is kept, unrenamed, as long as the view'),
@@ -154,7 +156,7 @@ _ENDS = "deleter", "capsule freed"
 
 
 def _lives(sheet: Sheet, events: Events, y: float) -> float:
-    """Draw the lives of tensors below y, and return where that ends; y where there are none."""
+    """Draw the lives of tensors below y, and return where the drawing ends; y where there are none."""
     lives: list[list[tuple[str, Step]]] = []
     now: dict[int, list[tuple[str, Step]]] = {}
     for event in events:
@@ -162,12 +164,12 @@ def _lives(sheet: Sheet, events: Events, y: float) -> float:
             what = event.what.partition("(")[0]
             what, life = what if what in _STEPS else "read", now.get(event.tensor)
             has_ended = life is not None and life[-1][0] in _ENDS
-            if life is None or has_ended and what not in _ENDS:  # an address may serve again
+            if life is None or has_ended and what not in _ENDS:  # an address may be used again
                 life = now[event.tensor] = []
                 lives.append(life)
             if (
                 not life or life[-1][0] not in _ENDS
-            ):  # the one call of a deleter is told by who called and by who was called
+            ):  # the one call of a deleter is reported by the caller and by the callee
                 life.append((what, event))
     if lives:
         y = (
@@ -200,7 +202,7 @@ def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> 
     dropped = at.get("capsule dropped", at.get("capsule freed", right))
     taken = at.get(
         "consume", (112 + dropped) / 2 if "capsule dropped" in at or last == "deleter" else None
-    )  # or unseen, some time before
+    )  # or, unseen, some time before
     _bar(sheet, 112, right, rows[0], "#ffe9b0", "memory and struct stay")
     _bar(sheet, 112, taken or dropped, rows[1], "#cfe6f5", f'"{name}"')
     if taken is not None:

@@ -1,1 +1,1 @@
-"""From PTX text to syntax: lexer.py, parser.py and the readers that the parser calls; syntax.py defines the result."""
+"""From PTX text to syntax: lexer.py, parser.py and the modules that the parser uses; syntax.py defines the result."""

@@ -1,9 +1,9 @@
-"""Declarations: registers, variables, parameters, and what initialisers hold.
+"""Declarations: registers, variables, parameters and initialisers.
 
-An initialiser may hold numbers, floats, names of functions and variables, `generic(name)`, and a mask that takes one
-byte of an address, `0xff00(name)`. It is kept as (offset, value, width) and turned to bytes when addresses are known.
+An initialiser can contain integers, floats, names of functions and variables, `generic(name)`, and a mask that selects
+one byte of an address, `0xff00(name)`. It is stored as (offset, value, width), and becomes bytes once addresses are known.
 
-source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
+Source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
 Read next    parser.py
 """
 
@@ -28,7 +28,7 @@ _RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
 
 
 def number(tokens: Tokens) -> Int | Float:
-    """Read one numeric token, digit by digit with int(); nothing is evaluated."""
+    """Read a numeric token with int(); nothing is evaluated."""
     text = tokens.text
     if len(text) > LONGEST_NUMBER:
         raise tokens.fail("Constant overflow")
@@ -53,7 +53,7 @@ def number(tokens: Tokens) -> Int | Float:
                 raise tokens.fail("Constant overflow")
             value = (
                 value * base + int(digit, base) & _M64
-            )  # as ptxas counts: 2 ** 64 is 0, and ten times that an overflow
+            )  # as in ptxas: 2 ** 64 is 0, and ten times that is an overflow
     except ValueError:
         raise tokens.unexpected("a number") from None
     tokens.advance()
@@ -135,7 +135,7 @@ def _unary(tokens: Tokens, depth: int) -> Int | Float:
             return Int(~inner.value & _M64)
         return Int(int(not inner.value)) if sign == "!" else inner
     if tokens.accept("("):
-        if tokens.text in (".s64", ".u64"):  # a cast, which changes nothing in 64 bits
+        if tokens.text in (".s64", ".u64"):  # a cast, which has no effect with 64 bits
             tokens.advance()
             tokens.expect(")")
             return _unary(tokens, depth + 1)
@@ -167,7 +167,7 @@ def _type(tokens: Tokens) -> str:
 
 
 def register_declaration(tokens: Tokens, scope: Scope) -> None:
-    """Read what follows `.reg`, up to the semicolon."""
+    """Read a `.reg` declaration up to the semicolon."""
     if tokens.text in (".v2", ".v4"):
         raise tokens.fail(f"'.reg {tokens.text}': vector registers are not emulated")
     if tokens.text == ".align":
@@ -204,12 +204,12 @@ def _integer_in_range(tokens: Tokens) -> int:
 
 
 def variable_declaration(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> Variable:
-    """Read one variable: what follows `.param`, up to but not including the `,` or `)`."""
+    """Read a variable after `.param`, up to but not including the `,` or `)`."""
     return _named(tokens, scope, space, linkage, _Kind(tokens))
 
 
 def variable_declarations(tokens: Tokens, scope: Scope, space: str, linkage: str = "") -> list[Variable]:
-    """Read variables of one type: what follows `.global` and its like, with the semicolon."""
+    """Read variables of one type, after `.global` or another space, including the semicolon."""
     kind = _Kind(tokens)
     made = [_named(tokens, scope, space, linkage, kind)]
     while tokens.accept(","):
@@ -219,7 +219,7 @@ def variable_declarations(tokens: Tokens, scope: Scope, space: str, linkage: str
 
 
 class _Kind:
-    """What stands before the names of a declaration: type, alignment, and the rest."""
+    """The part of a declaration before the names: type, alignment and attributes."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.type = ""
@@ -232,7 +232,7 @@ class _Kind:
                 asked = _integer(tokens)
                 if not 0 < asked <= 1 << 20 or asked & (asked - 1):
                     raise tokens.fail(f"Alignment {asked} is not a power of two")
-                self.alignment = self.alignment if pointer else asked  # behind .ptr it is that of what is pointed to
+                self.alignment = self.alignment if pointer else asked  # after .ptr it is the alignment of the target
             elif word == ".attribute":
                 self.managed = _attributes(tokens) or self.managed
             elif word == ".ptr":
@@ -272,7 +272,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
         if space not in ("global", "const"):
             raise tokens.fail(f"Initial value not allowed for variable '{name[:80]}' in .{space} space")
         _initialiser(tokens, scope, made, BITS[type] // 8, shape)
-    if isinstance(earlier, Variable):  # declared .extern before, or after: one variable, which knows its own size
+    if isinstance(earlier, Variable):  # also declared .extern: one variable, whose other declaration has the size
         if linkage != "extern":
             for field in Variable.__slots__:
                 setattr(earlier, field, getattr(made, field))

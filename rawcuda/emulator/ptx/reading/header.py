@@ -1,6 +1,6 @@
-"""The head of a module: .version, .target and .address_size, and which of them go together.
+"""The header of a module: .version, .target and .address_size, and their valid combinations.
 
-source       PTX ISA, "PTX Module Directives" and "Release Notes"; the table of targets is what ptxas 13.0 says of each
+Source       PTX ISA, "PTX Module Directives" and "Release Notes"; the table of targets follows ptxas 13.0
 Read next    parser.py
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["read_header"]
 
 _TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])([af]?)\Z", re.ASCII)
-# a target, or the first of several, and the .version that brought it; with a: for that architecture only, f: for its family
+# target, or the first of several: the .version that introduced it; a: for that architecture only, f: for its family
 _SINCE = {
     "sm_20": (2, 0), "sm_30": (3, 0), "sm_35": (3, 1), "sm_32": (4, 0), "sm_50": (4, 0), "sm_37": (4, 1), "sm_52": (4, 1), "sm_53": (4, 2),
     "sm_60": (5, 0), "sm_61": (5, 0), "sm_62": (5, 0), "sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1),
@@ -26,7 +26,7 @@ _SINCE = {
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
 _VERSIONS = (
-    frozenset(  # of which .version is one, minor numbers from 0 on; what is newer than this list is left to `newest`
+    frozenset(  # the minor numbers of each major .version; `newest` limits newer ones
         (major, minor)
         for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
         for minor in range(most + 1)
@@ -37,17 +37,17 @@ LONGEST_NUMBER = 400  # digits
 
 
 def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architecture: tuple[int, int]) -> None:
-    """Read from .version to .address_size into a module.
+    """Read the directives from .version to .address_size into a module.
 
-    shape   newest: the latest .version that is known; architecture: the latest .target that can run
-    raises  Rejected   a newer .version (222) or .target (209), or neither
+    shape   newest: the newest .version that is accepted; architecture: the newest .target that can run
+    raises  Rejected   a newer .version (222) or .target (209), or a missing one
     """
     if not tokens.accept(".version"):
         raise tokens.fail("Missing .version directive at start of file")
     _read_version(tokens, made, newest)
     if tokens.text != ".target":
         raise tokens.fail("Missing .target directive")
-    while tokens.accept(".target"):  # the last one counts
+    while tokens.accept(".target"):  # the last one is valid
         _read_target(tokens, made)
     suffix = made.target[-1]
     strange = (
@@ -75,7 +75,7 @@ def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None
         raise tokens.unexpected("a version such as 6.3")
     major, minor = (
         int(part) & 0xFFFFFFFF for part in number
-    )  # as ptxas reads them: 7.10 is 8.0 there, 9.4294967296 is 9.0
+    )  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
     if made.version > newest or made.version < (9, 0) and made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
@@ -92,7 +92,7 @@ def _read_target(tokens: Tokens, made: Module) -> None:
             made.target, named = tokens.text, True
             made.architecture = (int(match.group(1)), int(match.group(2)))
             since = _SINCE.get(tokens.text)
-            if since is None:  # an architecture's own features came with it, its family's with 8.8
+            if since is None:  # features of one architecture came with it, those of a family with 8.8
                 since = max(_SINCE.get(tokens.text.rstrip("af"), (0, 0)), (8, 8) if match.group(3) == "f" else (0, 0))
             if made.version < since:
                 raise tokens.fail(

@@ -1,10 +1,9 @@
 """PTX text to tokens.
 
-A token is a kind and its text; where it stands is an offset, and the line is looked up only when somebody asks, since
-almost nobody does. Comments, white space and preprocessor line marks vanish here. Nothing is evaluated: a number stays
-text until `syntax` reads it digit by digit with int().
+A token is a kind and a text. Its place is an offset; the line is computed only for messages. Comments, white space and
+preprocessor line markers are dropped. Nothing is evaluated: a number stays text until declare.py reads it with int().
 
-source       PTX ISA, "Syntax": comments, identifiers, constants
+Source       PTX ISA, "Syntax": comments, identifiers, constants
 Read next    parser.py
 """
 
@@ -19,7 +18,7 @@ __all__ = ["EOF", "NUMBER", "PUNCTUATION", "STRING", "TOKEN_LIMIT", "Tokens", "W
 
 WORD, NUMBER, STRING, PUNCTUATION, EOF = "word", "number", "string", "punctuation", "end of text"
 
-TOKEN_LIMIT = 4_000_000  # some 30 MB of text: more is not a kernel but an attack
+TOKEN_LIMIT = 4_000_000  # about 30 MB of text; no real module has more
 
 _TOKEN = re.compile(
     r"""
@@ -39,7 +38,7 @@ _MARK = re.compile(r"^[ \t]*#[ \t]*(?:line[ \t]+)?[0-9]+[^\n]*$", re.MULTILINE)
 class Tokens:
     """The tokens of one text, with a cursor.
 
-    `kind` and `text` are the token under the cursor; `advance()` moves on; `line()` tells where it stands.
+    `kind` and `text` are the token at the cursor; `advance()` moves the cursor; `line()` returns its line.
     """
 
     def __init__(self, text: str) -> None:
@@ -86,9 +85,9 @@ class Tokens:
         return Rejected.at(self.line_of(at), f"Unexpected character {text[at]!a}")
 
     def _after_section(self, at: int) -> int:
-        """Step over a debug section: megabytes of .b8 under -G that say nothing about what the kernel does.
+        """Skip a debug section, which can be megabytes of .b8 and does not affect the kernel.
 
-        The name stays a token, and so do the braces; what is between them is dropped.
+        The name and the braces stay tokens; the content is dropped.
         """
         opened = self.source.find("{", at)
         closed = self.source.find("}", opened)
@@ -100,7 +99,7 @@ class Tokens:
         return closed + 1
 
     def advance(self) -> str:
-        """Move to the next token, and give the text of the one left behind."""
+        """Move to the next token, and return the text of the previous one."""
         text = self.text
         at = self.at
         if at < len(self.kinds) - 1:
@@ -110,34 +109,34 @@ class Tokens:
         return text
 
     def line(self) -> int:
-        """Tell the line of the token under the cursor, counted from 1."""
+        """Return the line of the token at the cursor, counted from 1."""
         return self.line_of(self.places[self.at])
 
     def line_of(self, place: int) -> int:
-        """Tell the line of an offset into the text."""
+        """Return the line of an offset in the text."""
         if self._breaks is None:
             self._breaks = [found.start() for found in re.finditer("\n", self.source)]
         return bisect_right(self._breaks, place - 1) + 1
 
     def fail(self, message: str) -> Rejected:
-        """Make (not raise) a rejection at the cursor."""
+        """Return (do not raise) a rejection at the cursor."""
         return Rejected.at(self.line(), message)
 
     def unexpected(self, wanted: str = "") -> Rejected:
-        """Make (not raise) a rejection of the token under the cursor."""
+        """Return (do not raise) a rejection of the token at the cursor."""
         if self.kind == EOF:
             return self.fail("Parsing error: the text ends too early" + (f", expected {wanted}" if wanted else ""))
         near = self.text if len(self.text) <= 60 else self.text[:57] + "..."
         return self.fail(f"Parsing error near {near!a}: {'expected ' + wanted if wanted else 'syntax error'}")
 
     def accept(self, text: str) -> bool:
-        """Step over this text if it is under the cursor."""
+        """Skip a text if it is at the cursor."""
         if self.text == text and self.kind != STRING:
             self.advance()
             return True
         return False
 
     def expect(self, text: str) -> None:
-        """Step over this text, or reject."""
+        """Skip a text, or raise a rejection."""
         if not self.accept(text):
             raise self.unexpected(repr(text))

@@ -1,13 +1,12 @@
 """Operands: registers, constants, names, addresses, vectors, pairs.
 
-What a name stands for is looked up here, in the scope where it is used; a name that is not declared yet stays a `Name`,
-since labels and callees may come later in the text.
+Names are looked up here, in the scope in which they are used. A name that is not declared yet stays a `Name`, because labels
+and callees may come later in the text.
 
-What a special register holds is a row: its type, a Python expression over what the generated code has at hand (`tx ty tz t`,
-the thread's index and its linear number; `B` the block, `L` the launch), and whether it is the same for a whole block and
-computed once for it.
+A special register is a row: its type, a Python expression over names of the generated code (`tx ty tz t`, the thread's index
+and its linear number; `B`, the block; `L`, the launch), and whether it is the same for a whole block and computed once.
 
-source       PTX ISA, "Instruction Operands", "Special Registers"
+Source       PTX ISA, "Instruction Operands", "Special Registers"
 Read next    parser.py
 """
 
@@ -40,13 +39,13 @@ MOST_ITEMS = 4096
 
 
 class OperandReader:
-    """Reads operands from the cursor of a token stream."""
+    """A reader of operands, from the cursor of a token stream."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
     def operand(self, scope: Scope, calls: bool = False) -> Operand:
-        """Read one operand; those of a call may be lists in parentheses, elsewhere those are expressions."""
+        """Read an operand; parentheses enclose a list in a call, and an expression elsewhere."""
         tokens = self.tokens
         text = tokens.text
         if tokens.kind == WORD:
@@ -125,7 +124,7 @@ class OperandReader:
             base = found
             if tokens.accept("+"):
                 offset = self._offset()
-            elif tokens.text == "[":  # name[3], the array form
+            elif tokens.text == "[":  # name[3], an array element
                 tokens.advance()
                 offset = self._offset()
                 tokens.expect("]")
@@ -144,7 +143,7 @@ class OperandReader:
 
 
 def _rows() -> dict[str, tuple[str, str, bool]]:
-    rows: dict[str, tuple[str, str, bool]] = {}  # name -> type, expression, the same for a whole block
+    rows: dict[str, tuple[str, str, bool]] = {}  # name -> type, expression, whether it is the same for a whole block
 
     def row(name: str, type: str, expression: str, uniform: bool = True) -> None:
         rows[name] = (type, expression, uniform)

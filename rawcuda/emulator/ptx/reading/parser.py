@@ -4,7 +4,7 @@ The parser knows PTX' punctuation and its scopes, and no opcode: what an instruc
 the opcode table. Names are resolved here, except those after `bra` and `call`, which may come later in the text.
 Nothing recurses with the depth of the text.
 
-source       PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
+Source       PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
 Read next    syntax.py for what comes out; forms.py for how an instruction is judged
 """
 

@@ -3,7 +3,7 @@
 Types are PTX' own words without the dot ("u32", "f64", "pred"). A register carries two names: the one in the text,
 for reports, and the one it has in the generated Python, which contains nothing of the text but checked letters.
 
-source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
+Source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
 Read next    parser.py, which makes these; registers.py and translate.py, which read them
 """
 
@@ -205,7 +205,7 @@ class Instruction:
 
     @property
     def text(self) -> str:
-        """Give the opcode with its modifiers."""
+        """Return the opcode with its modifiers."""
         return ".".join((self.opcode, *self.modifiers))
 
 
@@ -283,7 +283,7 @@ class Scope:
         return None
 
     def in_range(self, name: str) -> str:
-        """Give the type that a numbered declaration of this very scope gives a name, or "".
+        """Return the type that a numbered declaration of this very scope gives a name, or "".
 
         "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself.
         """

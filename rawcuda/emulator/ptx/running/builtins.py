@@ -1,8 +1,8 @@
-"""Functions that device code calls and nobody defines: vprintf, __assertfail, malloc, free.
+"""Functions that device code calls without defining them: vprintf, __assertfail, malloc, free.
 
-Output is kept until the launch ends, as on a GPU, and goes to Python's stdout.
+Output is buffered until the launch ends, as on a GPU, and is then written to Python's stdout.
 
-source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
+Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
 Read next    machine.py
 """
 
@@ -41,7 +41,7 @@ def _value(thread: Thread, address: int, code: str, width: int) -> int | float:
 
 
 def vprintf(thread: Thread, text: int, arguments: int) -> int:
-    """Format as C's printf does, and keep the text until the launch ends; give the number of arguments."""
+    """Format as C's printf does, and buffer the text; return the number of arguments."""
     place = arguments
     count = 0
 
@@ -110,7 +110,7 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
 
 
 def malloc(thread: Thread, size: int) -> int:
-    """Allocate from the device heap, which is the same space; 0 where there is no room."""
+    """Allocate from the device heap, which is global memory; return 0 for a size above 8 MiB."""
     if not 0 < size <= 8 << 20:
         return 0
     made = thread.launch.space.allocate(size, label="malloc in a kernel", alignment=16)
@@ -118,9 +118,9 @@ def malloc(thread: Thread, size: int) -> int:
 
 
 def free(thread: Thread, address: int) -> None:
-    """Free what malloc gave.
+    """Free memory of malloc.
 
-    raises  Fault   anything else (700)
+    raises  Fault   an address that malloc did not return (700)
     """
     if not address:
         return

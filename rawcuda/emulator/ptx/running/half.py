@@ -3,7 +3,7 @@
 Operands become Python floats, which hold every one of them exactly; sums, differences and products are then exact or
 safely rounded in double (53 >= 2 * 11 + 2), and are rounded once to the half format. FMA goes through ratios.
 
-source       PTX ISA, "Half Precision Floating Point Instructions", "Mixed Precision Floating Point Instructions",
+Source       PTX ISA, "Half Precision Floating Point Instructions", "Mixed Precision Floating Point Instructions",
              "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
 Read next    rounding.py
 """
@@ -50,7 +50,7 @@ _NAN = 0x7FFF
 
 
 def from_half(type: str, bits: int) -> float:
-    """Give the number that 16 bits stand for."""
+    """Return the number that 16 bits stand for."""
     if type == "bf16":
         return float_of_32(bits << 16)
     return float(struct.unpack("<e", struct.pack("<H", bits))[0])
@@ -185,12 +185,12 @@ def _fma(type: str, words: list[str], a: int, b: int, c: int) -> int:
 
 
 def half_min(type: str, flags: str, a: int, b: int) -> int:
-    """Give the smaller."""
+    """Return the smaller."""
     return _each(type, flags, lambda t, w, x, y: _extreme(t, w, minimum, minimum_nan, x, y), a, b)
 
 
 def half_max(type: str, flags: str, a: int, b: int) -> int:
-    """Give the larger."""
+    """Return the larger."""
     return _each(type, flags, lambda t, w, x, y: _extreme(t, w, maximum, maximum_nan, x, y), a, b)
 
 
@@ -210,12 +210,12 @@ def _extreme(
 
 
 def half_ex2(type: str, flags: str, a: int) -> int:
-    """Give 2 ** a."""
+    """Return 2 ** a."""
     return _each(type, flags, lambda t, w, x: _computed(t, power_of_two(from_half(t, x))), a)
 
 
 def half_tanh(type: str, flags: str, a: int) -> int:
-    """Give tanh(a)."""
+    """Return tanh(a)."""
     return _each(type, flags, lambda t, w, x: _computed(t, math.tanh(from_half(t, x))), a)
 
 
@@ -302,7 +302,7 @@ def mixed_fma(type: str, mode: str, a: int, b: int, c: float) -> float:
 
 
 def byte_differences(a: int, b: int, c: int, first: str, second: str, add: str) -> int:
-    """Give the differences of four bytes, or add them to a number (vabsdiff4)."""
+    """Return the differences of four bytes, or add them to a number (vabsdiff4)."""
     made, total = 0, c
     for shift in (24, 16, 8, 0):
         x, y = a >> shift & 0xFF, b >> shift & 0xFF

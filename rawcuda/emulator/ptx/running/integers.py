@@ -3,7 +3,7 @@
 Every integer is canonical: unsigned, cut to its register's width. Functions take and give such integers unless their
 name says signed.
 
-source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
+Source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
 Read next    rounding.py
 """
 
@@ -35,7 +35,7 @@ def divide(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """Give what a signed division leaves, with the dividend's sign; by zero leaves the dividend."""
+    """Return what a signed division leaves, with the dividend's sign; by zero leaves the dividend."""
     if b == 0:
         return a
     rest = abs(a) % abs(b)

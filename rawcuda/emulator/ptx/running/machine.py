@@ -1,9 +1,9 @@
-"""What generated code runs on: launch, block, thread, local frames, and the look-ups behind an access.
+"""The objects behind generated code: launch, block, thread, local frames, and the look-ups of memory accesses.
 
-The generated code asks here only when its own cache of the last allocation does not answer, so these functions may be
-thorough. A refusal is a `Fault`; report.py adds kernel, line, block and thread to it.
+The generated code calls these functions only if its own cache of the last allocation does not contain the address, so they
+can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next    scheduler.py runs the threads of a block; access.py writes the code that calls this
+Read next    running/scheduler.py, which runs the threads of a block; translating/access.py, whose code calls this module
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ MISALIGNED_ADDRESS = 716  # CUDA_ERROR_MISALIGNED_ADDRESS
 INVALID_PC = 718  # CUDA_ERROR_INVALID_PC
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 
-LOCAL_LIMIT = 512 << 10  # bytes of local memory a thread may have, as on every GPU there is
+LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 LOCAL_FIRST = 64
 REFILL = 1 << 14
 
 
 class Exited(Exception):
-    """End a thread from inside a device function."""
+    """The end of a thread inside a device function."""
 
 
 class Limits:
-    """When to give up on a thread that never ends.
+    """The limits after which a thread counts as endless.
 
-    units   turns: of loops, by one thread; rounds: of a block in which every thread only waits for others, when that
-            also took so many seconds
+    units   turns: iterations of loops in one thread; rounds: passes over a block in which every thread only waits for
+            others, if they also took this many seconds
     """
 
     __slots__ = ("turns", "rounds", "seconds")
@@ -63,7 +63,7 @@ class Limits:
 
 
 class Frame:
-    """Local memory of one call of one function."""
+    """The local memory of one call of a function."""
 
     __slots__ = ("low", "size", "memory", "written", "_views")
 
@@ -71,11 +71,11 @@ class Frame:
         self.low = low
         self.size = len(memory)
         self.memory = memory
-        self.written = written  # 0 for each byte that nobody has written; None: nobody asks
+        self.written = written  # 0 for each byte that was never written; None: not tracked
         self._views: dict[str, memoryview] = {}
 
     def view(self, code: str) -> memoryview:
-        """Give the frame as elements of one type."""
+        """Return a view of the frame as elements of one type."""
         found = self._views.get(code)
         if found is None:
             whole = self.size // WIDTH[code] * WIDTH[code]
@@ -83,7 +83,7 @@ class Frame:
         return found
 
     def marks(self, code: str) -> memoryview | None:
-        """Give what says which elements of `view` were written."""
+        """Return a view whose elements are 0 where the elements of `view` were never written."""
         if self.written is None:
             return None
         width = WIDTH[code]
@@ -91,7 +91,7 @@ class Frame:
 
 
 class Launch:
-    """One run of one kernel over one grid."""
+    """One run of a kernel over a grid."""
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ class Launch:
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may reach an allocation
-        self.marked: memoryview | None = None  # of what `reach` found last: which elements were written
+        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may access an allocation
+        self.marked: memoryview | None = None  # which elements of the memory that `reach` found last were written
         self._met: set[int] = set()
-        self.say: Callable[[str, FrameType], str] | None = None  # makes a report of a finding
+        self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
@@ -134,7 +134,7 @@ class Launch:
     # -- memory
 
     def reach(self, base: int, offset: int, code: str, total: int) -> Keep:
-        """Find the allocation that an access meets: its view, the base address of element 0, the length to stay below.
+        """Return the memory of an access: the view, the base address of element 0, and the limit of the offset.
 
         raises  Fault   misaligned (716), or not inside an allocation (700)
         """
@@ -156,7 +156,7 @@ class Launch:
         return view, low - offset - (base + offset - address), length - total + 1
 
     def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
-        """Report a read of what nobody wrote; refuse it where all is strict.
+        """Report a read of uninitialised memory, or raise it if the emulator is strict.
 
         raises  Fault   strict (719)
         """
@@ -173,7 +173,7 @@ class Launch:
         self.warn(text, frame, aloud=True)
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
-        """Report a finding that stops nobody, once for each place in the code: in the reports, and aloud on stderr."""
+        """Report a finding that does not stop the kernel, once for each place in the code; `aloud` also on stderr."""
         if _place(frame) not in self.space.told and self.say is not None:
             self.space.told.add(_place(frame))
             found = self.say(text, frame)
@@ -182,11 +182,11 @@ class Launch:
             if aloud and sys.stderr is not None:
                 try:
                     sys.stderr.write(f"emulator: {found}\n")
-                except (OSError, ValueError):  # full, or closed
+                except (OSError, ValueError):  # stderr is full or closed
                     pass
 
     def index_of(self, t: int) -> tuple[int, int, int]:
-        """Give a thread's index within its block."""
+        """Return the index of a thread in its block."""
         return t % self.nx, t // self.nx % self.ny, t // self.nx // self.ny
 
     def _whereabouts(self, address: int, total: int) -> str:
@@ -210,7 +210,7 @@ class Launch:
         return unpack_from("<" + code, self.parameters, offset)[0]
 
     def in_space(self, space: str, address: int) -> bool:
-        """Answer isspacep."""
+        """Tell whether a generic address is in a state space (isspacep)."""
         found = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
         if found is not None:
             return 0 <= address - found < 1 << 40
@@ -220,18 +220,18 @@ class Launch:
             return constant
         return not constant and not 0 <= address - SHARED_WINDOW < 4 << 40
 
-    # -- time and odd registers
+    # -- time and special registers
 
     def clock(self) -> int:
-        """Count cycles of some clock."""
+        """Return a number of clock cycles."""
         return (time.perf_counter_ns() - self._started) & 0xFFFFFFFFFFFFFFFF
 
     def nanoseconds(self) -> int:
-        """Give the time of day."""
+        """Return the time of day in nanoseconds."""
         return time.time_ns() & 0xFFFFFFFFFFFFFFFF
 
     def workspace(self) -> int:
-        """Give the memory through which all blocks of a cooperative launch meet."""
+        """Return the memory in which the blocks of a cooperative launch synchronise."""
         if not self._workspace:
             made = self.space.allocate(64, kind="variable", label="cooperative launch", poison=False)
             self._workspace = made.base
@@ -239,7 +239,7 @@ class Launch:
         return self._workspace
 
     def close(self) -> None:
-        """Free what the launch itself allocated."""
+        """Free the memory that the launch itself allocated."""
         if self._workspace:
             self.space.free(self._workspace)
             self._workspace = 0
@@ -268,7 +268,7 @@ class Launch:
 
 
 class Block:
-    """One block of threads: its place in the grid and its shared memory."""
+    """A block of threads: its place in the grid and its shared memory."""
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place", "cluster_rank",
@@ -279,7 +279,7 @@ class Block:
         self.x, self.y, self.z = x, y, z
         self.number = x + launch.gx * (y + launch.gy * z)
         self.shared = bytearray([POISON]) * launch.shared_bytes
-        self.running: int | None = None  # the thread whose turn it is
+        self.running: int | None = None  # the thread that runs
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
@@ -287,23 +287,23 @@ class Block:
         self.cluster_rank = 0
 
     def watch(self, granule: int) -> Watch:
-        """Give the history of the shared memory, begun on first use."""
+        """Return the history of the shared memory, created on first use."""
         if self._watch is None:
             self._watch = Watch(self, granule)
         return self._watch
 
     def order(self) -> None:
-        """Note that the block's threads have met, or may have."""
+        """Record that the block's threads have synchronised, or may have."""
         if self._watch is not None:
             self._watch.order()
 
     def order_warp(self, warp: int) -> None:
-        """Note that threads of a warp have met."""
+        """Record that threads of a warp have synchronised."""
         if self._watch is not None:
             self._watch.order_warp(warp)
 
     def shared_view(self, code: str) -> memoryview:
-        """Give the block's shared memory as elements of one type."""
+        """Return a view of the block's shared memory as elements of one type."""
         found = self._views.get(code)
         if found is None:
             whole = len(self.shared) // WIDTH[code] * WIDTH[code]
@@ -312,7 +312,7 @@ class Block:
 
 
 class Thread:
-    """One thread, where it needs more than its registers: local memory, calls, generic addresses."""
+    """The part of a thread that is not in registers: local memory, calls, generic addresses."""
 
     __slots__ = ("block", "launch", "place_in_block", "frames", "next", "placed")
 
@@ -327,7 +327,7 @@ class Thread:
     # -- local memory
 
     def enter(self, size: int) -> Frame:
-        """Open the frame of a function.
+        """Create the frame of a function.
 
         raises  Fault   the stack is full (719)
         """
@@ -340,12 +340,12 @@ class Thread:
         return made
 
     def leave(self) -> None:
-        """Close the frame opened last."""
+        """Remove the newest frame."""
         gone = self.frames.pop()
         self.next = gone.low
 
     def place(self, memory: bytearray) -> int:
-        """Give a parameter that is a bytearray an address in local memory."""
+        """Return an address in local memory for a parameter that is a bytearray."""
         found = self.placed.get(id(memory))
         if found is None or found.memory is not memory:
             low = self.next + 63 & ~63
@@ -354,7 +354,7 @@ class Thread:
         return found.low
 
     def local(self, address: int, code: str, total: int) -> tuple[memoryview, int]:
-        """Find the frame that a local access meets: its view, and the byte offset in it.
+        """Return the memory of a local access: the view of a frame, and the byte offset in it.
 
         raises  Fault   misaligned (716), or outside every frame (700)
         """
@@ -382,7 +382,7 @@ class Thread:
     # -- generic addresses
 
     def reach(self, base: int, offset: int, code: str, total: int) -> tuple[memoryview, int, Keep | None]:
-        """Find what a generic access meets: the view, the byte offset in it, and what the place may keep if global.
+        """Return the memory of a generic access: view, byte offset, and for global memory what the code may cache.
 
         raises  Fault   misaligned (716), or nothing there (700)
         """
@@ -422,26 +422,26 @@ class Thread:
     # -- calls
 
     def callee(self, address: int, count: int) -> Callable[..., Any]:
-        """Find the function that an address stands for.
+        """Return the function at an address.
 
         raises  Fault   no function, or one with another number of parameters (718)
         """
         index, rest = divmod(address - CODE_BASE, CODE_STEP)
         found = self.launch.functions.get(index) if not rest else None
         if found is None:
-            raise Fault(INVALID_PC, f"call of address {address:#x}, where no function is")
+            raise Fault(INVALID_PC, f"call of address {address:#x}, at which there is no function")
         if self.launch.arity[index] != count:
             raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
         return found
 
     def vprintf(self, text: int, arguments: int) -> int:
-        """Print from a kernel."""
+        """Format and buffer output of the kernel."""
         from .builtins import vprintf
 
         return vprintf(self, text, arguments)
 
     def assertfail(self, message: int, file: int, line: int, function: int, size: int) -> None:
-        """Fail an assertion.
+        """Report a failed assertion.
 
         raises  Fault   always (710)
         """
@@ -450,7 +450,7 @@ class Thread:
         assertfail(self, message, file, line, function)
 
     def malloc(self, size: int) -> int:
-        """Allocate from the device heap; 0 where there is no room."""
+        """Allocate from the device heap; return 0 if that is impossible."""
         from .builtins import malloc
 
         return malloc(self, size)
@@ -467,14 +467,14 @@ def _place(frame: FrameType) -> tuple[str, int]:
 
 
 def finish(result: Any) -> Any:
-    """Run a call through a pointer to its end, whether or not the callee can block."""
+    """Complete a call through a pointer, whether the callee is a generator or not."""
     if isinstance(result, GeneratorType):
         result = yield from result
     return result
 
 
 def misaligned(address: int, width: int, space: str) -> None:
-    """Refuse a misaligned access.
+    """Report a misaligned access.
 
     raises  Fault   always (716)
     """
@@ -482,10 +482,10 @@ def misaligned(address: int, width: int, space: str) -> None:
 
 
 class Wrapped(int):
-    """An index that wraps round at the end of the address space when an offset is added."""
+    """An index that wraps around at the end of the address space when an offset is added."""
 
     def __new__(cls, value: int, modulus: int) -> Wrapped:
-        """Make an index modulo a number."""
+        """Create an index with a modulus."""
         made = super().__new__(cls, value)
         made.modulus = modulus
         return made
@@ -497,7 +497,7 @@ class Wrapped(int):
 
 
 def wrapped(address: int, bits: int, total: int, shift: int) -> int:
-    """Make the index of a shared address that is misaligned, or high enough to wrap round.
+    """Return the index of a shared address that wraps around, or raise for a misaligned one.
 
     raises  Fault   misaligned (716)
     """

@@ -1,14 +1,14 @@
-"""What the threads of a block did to its shared memory since they last waited for each other.
+"""The race checker: accesses to shared memory since the threads of a block last synchronised.
 
-Each granule of shared memory remembers who wrote it last and who read it since, as one number: a clock, and a thread, or
-that there were several. Whatever orders threads moves the clock on: a barrier that of the block, a warp operation that of
-the warp. What could order them in ways not followed here (fences, locks, flags that are watched) counts as a barrier:
-a race may go unseen, but what is reported is one. Atomic and volatile accesses are never part of a race.
+Each granule of shared memory stores its last writer and the readers since, each as one number: a clock value and a thread,
+or a mark for several threads. Synchronisation advances the clock: a barrier that of the block, a warp operation that of the
+warp. Operations that may synchronise in ways that are not tracked (fences, locks, polled flags) count as barriers, so a
+race may be missed, but every reported race is one. Atomic and volatile accesses never take part in a race.
 
-Two threads that write the same value are not refused, only reported: programs do that on purpose.
+Two threads that write the same value are only reported, because programs do that on purpose.
 
-source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
-Read next    scheduler.py, which tells this when threads have met
+Source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
+Read next    running/scheduler.py, which calls `order` and `order_warp`
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch"]
 
-LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code of its own for these
-_TICK = 2048  # the clock counts above the threads
+LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
+_TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
 
 
 class Watch:
-    """The history of one block's shared memory, in granules of some bytes."""
+    """The history of one block's shared memory, in granules of a fixed size."""
 
     def __init__(self, block: Block, granule: int) -> None:
         launch = block.launch
@@ -45,19 +45,19 @@ class Watch:
         self.read_one, self.write_one, self.mine = self._short_ways()
 
     def order(self) -> None:
-        """Note that the threads of the block have met, or may have."""
+        """Record that the threads of the block have synchronised, or may have."""
         self.clock += _TICK
         self.since = self.clock
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
-        """Note that threads of a warp have met."""
+        """Record that threads of a warp have synchronised."""
         self.clock += _TICK
         self.warps[warp] = self.clock
         self._tell(self.clock, self.since)
 
     def _short_ways(self) -> tuple[Callable[..., None], Callable[..., None], Callable[[], tuple[int, int, int]]]:
-        """Make what notes a read and a write of one granule, and what tells which notes a read need not add to."""
+        """Return three fast functions: record a read, record a write, and return the stamps that need no new record."""
         block, writes, reads, read_lines, write_lines = (
             self.block,
             self.writes,
@@ -96,12 +96,12 @@ class Watch:
         return read_one, write_one, mine
 
     def read(self, at: int, count: int, judged: bool, line: int) -> None:
-        """Note a read of some granules, before it is done.
+        """Check and record a read of granules, before it happens.
 
-        What `mine` names stands for reads by this thread, by its warp or by several, and for writes that they may see:
-        so what is not yet written, or was written just now by the reader, gets no such note.
+        The stamps of `mine` stand for reads by this thread, its warp or several warps of a granule that was written
+        earlier, so a granule that was never written, or was just written by the reader, gets no such stamp.
 
-        raises  Fault   another thread wrote there unordered, or nobody ever did (719)
+        raises  Fault   an unordered write by another thread, or no write at all (719)
         """
         thread: Any = self.block.running
         mine = self.clock + thread + 1
@@ -119,9 +119,9 @@ class Watch:
             raise Fault(LAUNCH_FAILED, f"{self._place(at)} was never written: it holds whatever was there before")
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
-        """Note a write of some granules, before it is done.
+        """Check and record a write of granules, before it happens.
 
-        raises  Fault   another thread wrote or read there unordered (719)
+        raises  Fault   an unordered access by another thread (719)
         """
         thread: Any = self.block.running
         mine = self.clock + thread + 1
@@ -136,12 +136,12 @@ class Watch:
             self.write_lines[q] = line
 
     def mark(self, at: int, count: int) -> None:
-        """Note that something was written that takes part in no race."""
+        """Record a write that takes part in no race."""
         for q in range(at, at + count):
             self.writes[q] = self.writes[q] or 1
 
     def _meets(self, stamp: int, thread: int) -> bool:
-        """Tell whether what a stamp stands for is another thread's, and not ordered before this one's."""
+        """Tell whether a stamp is of another thread, and not ordered before this one's access."""
         who, warp = stamp % _TICK, thread >> 5
         if who == _MANY:
             return True
@@ -160,13 +160,13 @@ class Watch:
 
     def _conflict(self, verb: str, q: int, at: int, thread: int, stamp: int, line: int, code: str, values: Any) -> None:
         if not code:
-            return  # a generic access: what it writes is not known here
+            return  # a generic access, whose value is not known here
         view = self.block.shared_view(code)
         start = at * self.granule // view.itemsize
         if tuple(view[start : start + len(values)]) != values:
             raise self._race("writes", q, thread, verb, stamp, line)
         frame: Any = sys._getframe(1)
-        while frame.f_globals is globals():  # up to the kernel
+        while frame.f_globals is globals():  # up to the frame of the kernel
             frame = frame.f_back
         self.block.launch.warn(self._race("writes the same value again to", q, thread, verb, stamp, line).report, frame)
 

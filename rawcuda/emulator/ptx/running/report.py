@@ -1,9 +1,9 @@
-"""From an exception in generated code to a report that a person can act on.
+"""From an exception in generated code to a report for the user.
 
-Nothing is kept while a kernel runs: the traceback knows the generated line, the line knows its PTX line and which
-register held the address, and the frame knows the registers and the thread.
+A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its PTX
+line and the register of the address; the frame contains the registers and the thread.
 
-Read next    program.py, which makes the line tables
+Read next    program.py, which makes the table of lines
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["explain", "finding"]
 
 
 def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
-    """Make the fault of a launch from whatever stopped it."""
+    """Return the fault of a launch for the exception that stopped it."""
     frames = _frames(reason.__traceback__, filename)
     found = frames[-1] if frames else None
     if isinstance(reason, Fault):
@@ -41,7 +41,7 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
 def finding(
     text: str, frame: FrameType | None, launch: Launch, filename: str, lines: list[Line], module: Module
 ) -> str:
-    """Make the report of something that stops nobody, from the frame that it was found in."""
+    """Return the report of a finding that does not stop the kernel, from the frame of the finding."""
     frames = []
     while frame is not None:
         if frame.f_code.co_filename == filename:
@@ -51,7 +51,7 @@ def finding(
 
 
 def _located(text: str, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module) -> str:
-    """Add access, line, callers, kernel, block and thread to what happened."""
+    """Add access, line, callers, kernel, block and thread to a text."""
     text = re.sub(r"ptx line (\d+)", lambda found: _place(int(found[1]), module), text)
     where = []
     if frames:
@@ -80,7 +80,7 @@ def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType,
 
 
 def _place(line: int, module: Module) -> str:
-    """Name a line of the PTX, and the line of the source that .loc gives for it."""
+    """Return the words for a line of the PTX, with the source line from .loc."""
     at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
     if at >= 0:
         _, file, number = module.locations[at]
@@ -92,7 +92,7 @@ def _place(line: int, module: Module) -> str:
 def _translated(
     reason: BaseException, found: tuple[FrameType, int] | None, launch: Launch, lines: list[Line]
 ) -> tuple[int, str]:
-    """Say what a Python exception means: an access past a view's end, or into one that was freed meanwhile."""
+    """Return code and text for a Python exception: an access past the end of a view, or to freed memory."""
     note = lines[found[1] - 1].note if found is not None else None
     if note is not None and found is not None:
         address = _address(found[0], note.register) + note.offset

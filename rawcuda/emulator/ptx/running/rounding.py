@@ -1,16 +1,16 @@
 """Exact floating-point arithmetic in Python.
 
-Python has one float, binary64. A float32 lives in it, and an operation on float32 is done in double and rounded once
-more by storing it into four bytes. For add, subtract, multiply, divide and square root that is exact: 53 >= 2 * 24 + 2,
-so the first rounding never hides on which side of a float32 midpoint the true result lies. FMA has three operands
-and no such bound: there the first rounding can make a midpoint of what was none. The midpoint is recognised (it has at
-most 25 bits, and splitting at 25 bits gives it back unchanged), and the error of the addition says which way to go.
+Python has one type of float, binary64. An operation on float32 is computed in double, and rounded a second time by storing
+it in four bytes. For add, subtract, multiply, divide and square root the result is exact: 53 >= 2 * 24 + 2, so the first
+rounding never loses on which side of a float32 midpoint the true result lies. There is no such bound for FMA, where the
+first rounding can produce a midpoint. The midpoint is recognised (it has at most 25 bits, so splitting at 25 bits leaves it
+unchanged), and the error of the addition decides the direction.
 
-Directed roundings and every odd case go through integers: a result is a ratio, and `round_ratio` rounds ratios.
+Directed roundings and special cases use integers: a result is a ratio, and `round_ratio` rounds ratios.
 
-source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA and
+Source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA and
         correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point Instructions"
-Read next    half.py
+Read next    running/half.py
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 ]  # fmt: skip
 
 INF = inf
-# the NaN that every float32 operation of the hardware gives, 0x7fffffff, as a double that rounds to it
+# the NaN of float32 operations on a GPU, 0x7fffffff, as a double that rounds to it
 NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FFFFFFFE0000000))[0]
 TINY = 2.0**-126  # the smallest normal float32
 SPLIT = 2.0**28 + 1.0  # x * SPLIT - (x * SPLIT - x) keeps 25 bits of x
 
 _cell4 = bytearray(4)
-T4 = memoryview(_cell4).cast("f")  # storing rounds to float32, loading gives it back
+T4 = memoryview(_cell4).cast("f")  # a store rounds to float32, a load returns the result
 _I4 = memoryview(_cell4).cast("I")
 _cell8 = bytearray(8)
 _T8 = memoryview(_cell8).cast("d")
@@ -49,7 +49,7 @@ _FORMATS = {32: (24, -126, 127), 64: (53, -1022, 1023)}
 
 
 def bits_of_32(value: float) -> int:
-    """Give a float32's bits."""
+    """Return a float32's bits."""
     if value != value:
         return 0x7FFFFFFF
     T4[0] = value
@@ -57,19 +57,19 @@ def bits_of_32(value: float) -> int:
 
 
 def float_of_32(bits: int) -> float:
-    """Give the float32 that bits stand for."""
+    """Return the float32 with these bits."""
     _I4[0] = bits
     return T4[0]
 
 
 def bits_of_64(value: float) -> int:
-    """Give a float64's bits."""
+    """Return a float64's bits."""
     _T8[0] = value
     return _I8[0]
 
 
 def float_of_64(bits: int) -> float:
-    """Give the float64 that bits stand for."""
+    """Return the float64 with these bits."""
     _I8[0] = bits
     return _T8[0]
 
@@ -106,7 +106,7 @@ def round_ratio(numerator: int, denominator: int, precision: int, least: int, mo
 
 
 def _float(numerator: int, denominator: int, bits: int, mode: str) -> float:
-    """Round a ratio to float32 or float64, as a Python float; overflow as the mode has it."""
+    """Round a ratio to float32 or float64, as a Python float; overflow as the mode requires."""
     precision, least, most = _FORMATS[bits]
     significand, exponent = round_ratio(numerator, denominator, precision, least, mode)
     if significand.bit_length() + exponent - 1 > most:
@@ -177,7 +177,7 @@ def directed_sqrt(bits: int, mode: str, a: float) -> float:
 
 
 def directed_fma(bits: int, mode: str, a: float, b: float, c: float) -> float:
-    """Multiply and add with one rounding, of any mode."""
+    """Multiply and add with a single rounding in any mode."""
     if not _finite(a, b, c):
         return c if _finite(a, b) else a * b + c
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
@@ -203,7 +203,7 @@ def directed_cvt(bits: int, mode: str, value: int | float) -> float:
 
 
 def fma_midpoint(a: float, b: float, c: float, x: float) -> float:
-    """Round a float32 FMA whose sum in double, x, lies halfway between two float32: the addition's error decides."""
+    """Round a float32 FMA whose sum in double, x, is a midpoint of two float32: the error of the addition decides."""
     product = a * b
     if x - x != 0.0:
         return x
@@ -236,7 +236,7 @@ def _fma_64(a: float, b: float, c: float) -> float:
     v = product + t
     x = v - product
     v_low = (product - (v - x)) + (t - x)
-    # the two errors, added with rounding to odd, decide the last rounding rightly
+    # the sum of the two errors, rounded to odd, decides the last rounding
     z = t_low + v_low
     x = z - t_low
     error = (t_low - (z - x)) + (v_low - x)
@@ -253,7 +253,7 @@ def _last_bit(value: float) -> int:
 def _fma_of_library(a: float, b: float, c: float) -> float:
     try:
         return float(_library_fma(a, b, c))
-    except (ValueError, OverflowError):  # it raises where IEEE gives a NaN or an infinity
+    except (ValueError, OverflowError):  # it raises where IEEE returns a NaN or an infinity
         return directed_fma(64, "rn", a, b, c)
 
 
@@ -261,7 +261,7 @@ _library_fma: Any = getattr(math, "fma", None)  # Python 3.13
 fma_64 = _fma_64 if _library_fma is None else _fma_of_library
 
 
-# -- odd cases
+# -- special cases
 
 
 def divide_by_zero(a: float, b: float) -> float:
@@ -272,12 +272,12 @@ def divide_by_zero(a: float, b: float) -> float:
 
 
 def root_of_other(a: float) -> float:
-    """Take the square root of what is not positive."""
+    """Return the square root of a number that is not positive, or of a NaN."""
     return a if not a and a == a else nan
 
 
 def minimum(a: float, b: float) -> float:
-    """Give the smaller, ignoring a NaN; -0 is smaller than +0."""
+    """Return the smaller number, ignoring a NaN; -0 is smaller than +0."""
     if a < b:
         return a
     if b < a:
@@ -288,7 +288,7 @@ def minimum(a: float, b: float) -> float:
 
 
 def maximum(a: float, b: float) -> float:
-    """Give the larger, ignoring a NaN; +0 is larger than -0."""
+    """Return the larger number, ignoring a NaN; +0 is larger than -0."""
     if a > b:
         return a
     if b > a:
@@ -299,22 +299,22 @@ def maximum(a: float, b: float) -> float:
 
 
 def minimum_nan(a: float, b: float) -> float:
-    """Give the smaller, or NaN if either is one."""
+    """Return the smaller number, or NaN if one of them is NaN."""
     return NAN if a != a or b != b else minimum(a, b)
 
 
 def maximum_nan(a: float, b: float) -> float:
-    """Give the larger, or NaN if either is one."""
+    """Return the larger number, or NaN if one of them is NaN."""
     return NAN if a != a or b != b else maximum(a, b)
 
 
 def signs_multiplied(value: float, a: float, b: float) -> float:
-    """Give value the product of two signs (.xorsign)."""
+    """Return a value with the product of two signs (.xorsign)."""
     return copysign(value, copysign(1.0, a) * copysign(1.0, b))
 
 
 def test_property(kind: str, value: float, bits: int) -> bool:
-    """Answer testp."""
+    """Tell whether a float has a property (testp)."""
     least = 2.0**-126 if bits == 32 else 2.0**-1022
     if kind == "finite":
         return value - value == 0.0
@@ -333,7 +333,7 @@ def test_property(kind: str, value: float, bits: int) -> bool:
 
 
 def whole_to_single(value: int) -> int:
-    """Shorten an integer so that rounding to double and then to float32 gives what rounding once would."""
+    """Shorten an integer so that rounding to double and then to float32 equals a single rounding."""
     extra = value.bit_length() - 40
     if extra <= 0:
         return value
@@ -375,14 +375,14 @@ def to_tf32(value: float, mode: str, flags: str) -> int:
 
 
 def inverse_root(a: float) -> float:
-    """Give 1 / sqrt(a)."""
+    """Return 1 / sqrt(a)."""
     if a > 0.0:
         return 1.0 / math.sqrt(a)
     return copysign(inf, a) if a == 0.0 else nan
 
 
 def inverse_root_64(a: float) -> float:
-    """Give 1 / sqrt(a), rounded once: two roundings would be wrong by more than the unit that CUDA promises."""
+    """Return 1 / sqrt(a), rounded once: two roundings would exceed the error bound of CUDA."""
     if not 0.0 < a < inf:
         return inverse_root(a)
     fraction, exponent = math.frexp(a)
@@ -393,38 +393,38 @@ def inverse_root_64(a: float) -> float:
 
 
 def sine(a: float) -> float:
-    """Give sin(a)."""
+    """Return sin(a)."""
     return nan if isinf(a) else math.sin(a)
 
 
 def cosine(a: float) -> float:
-    """Give cos(a)."""
+    """Return cos(a)."""
     return nan if isinf(a) else math.cos(a)
 
 
 def binary_logarithm(a: float) -> float:
-    """Give log2(a)."""
+    """Return log2(a)."""
     if a > 0.0:
         return math.log2(a)
     return -inf if a == 0.0 else nan
 
 
 def power_of_two(a: float) -> float:
-    """Give 2 ** a."""
+    """Return 2 ** a."""
     if a != a:
         return a
     return inf if a >= 1024.0 else 0.0 if a <= -1100.0 else 2.0**a
 
 
 def coarse_reciprocal(a: float) -> float:
-    """Give 1 / a to 20 bits of fraction, as rcp.approx.ftz.f64 does; library code refines it."""
+    """Return 1 / a to 20 bits of fraction, as rcp.approx.ftz.f64 does; library code refines it."""
     if abs(a) < 2.0**-1022 or a != a:
         return divide_by_zero(1.0, copysign(0.0, a)) if a == a else a
     return _coarse(1.0 / a)
 
 
 def coarse_inverse_root(a: float) -> float:
-    """Give 1 / sqrt(a) to 20 bits of fraction, as rsqrt.approx.ftz.f64 does."""
+    """Return 1 / sqrt(a) to 20 bits of fraction, as rsqrt.approx.ftz.f64 does."""
     if abs(a) < 2.0**-1022:
         return copysign(inf, a)
     return _coarse(inverse_root(a))

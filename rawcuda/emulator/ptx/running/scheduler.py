@@ -1,14 +1,14 @@
-"""Running the threads of a block: one after the other, each until it ends or waits.
+"""The scheduler of a block: its threads run one after the other, each until it ends or waits.
 
-Threads that cannot wait are plain calls. Threads that can are generators; each runs until it yields, then warps are
-served (shuffles, votes), then barriers, and last those who ask which threads are active, when nobody else can move.
-That is independent thread scheduling as the ISA allows it, in the order least kind to programs: a missing barrier gives
-wrong numbers every time, and who waits for a thread that never comes is reported, not hung.
+Threads that cannot wait are plain calls. Threads that can wait are generators. Each runs until it yields; then warp
+operations (shuffles, votes) are completed, then barriers, and last, when no thread can continue, queries for the active
+threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives wrong
+results every time, and a wait for a thread that never arrives is reported and does not hang.
 
-A request is (kind, verb, member mask or None, line, operands...); a warp's group of requests is answered at once, lane by lane.
+A request is (kind, verb, member mask or None, line, operands...). The requests of a group of a warp are answered together.
 
-source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    races.py, which is told when threads have met
+Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
+Read next    running/races.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Team", "run_plainly"]
 
 
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
-    """Run threads that cannot wait."""
+    """Run the threads of a block that cannot wait."""
     launch = block.launch
     t = 0
     for tz in range(launch.nz):
@@ -47,7 +47,7 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
 
 
 class Team:
-    """The threads of one block, where they can wait."""
+    """The threads of one block that can wait."""
 
     def __init__(self, thread: Callable[[int, int, int, int], Generator[Any, Any, None]], block: Block) -> None:
         launch = block.launch
@@ -59,17 +59,17 @@ class Team:
             for tx in range(launch.nx)
         ]
         self.left = len(self.threads)
-        self.waiting: list[Request | None] = [None] * self.left  # what each thread waits for
+        self.waiting: list[Request | None] = [None] * self.left  # the request of each waiting thread
         self.warps: list[list[int]] = [
             list(range(start, min(start + 32, self.left))) for start in range(0, self.left, 32)
         ]
-        self.ready: list[dict[int, Any]] = [dict.fromkeys(warp) for warp in self.warps]  # thread -> what to send it
-        self.arrived: dict[int, int] = {}  # barrier -> threads that arrived without waiting
+        self.ready: list[dict[int, Any]] = [dict.fromkeys(warp) for warp in self.warps]  # thread -> the value to send to it
+        self.arrived: dict[int, int] = {}  # barrier -> the number of threads that arrived without waiting
         self.idle_rounds = 0
         self.idle_since = 0.0
 
     def run(self) -> bool:
-        """Run until all threads have ended; False when all that is left waits for other blocks.
+        """Run until all threads have ended; return False if the remaining ones wait for other blocks.
 
         raises  Fault   a deadlock (719), a wait without end (702)
         """
@@ -95,7 +95,7 @@ class Team:
     # -- one warp
 
     def _run_warp(self, number: int) -> bool:
-        """Run a warp until each of its threads waits for something outside it; tell whether one did more than spin."""
+        """Run a warp until each thread waits for another warp; tell whether one did more than spin."""
         threads, waiting, block = self.threads, self.waiting, self.block
         ready = self.ready[number]
         moved = False
@@ -122,11 +122,11 @@ class Team:
         return moved
 
     def _serve(self, number: int) -> None:
-        """Release the groups of a warp whose members have all come."""
+        """Release the groups of a warp whose members have all arrived."""
         warp, waiting = self.warps[number], self.waiting
         requests = waiting[warp[0] : warp[0] + len(warp)]
         first = requests[0]
-        if first is not None and first[0] in _WARP and first[2] is not None:  # mostly all lanes want the same
+        if first is not None and first[0] in _WARP and first[2] is not None:  # usually all lanes make the same request
             kind, verb, mask = first[:3]
             if not ~mask & (1 << len(warp)) - 1:
                 for request in requests:
@@ -168,7 +168,7 @@ class Team:
             waiting[t] = None
         self.ready[number].update(zip(members, results))
 
-    # -- what a whole block waits for
+    # -- barriers
 
     def _arrive(self, t: int, request: Request) -> None:
         self.block.order()
@@ -205,9 +205,9 @@ class Team:
             self.ready[t // 32][t] = result
 
     def _converged(self, members: list[int]) -> None:
-        """Refuse threads of one warp that met at different aligned barriers, which the ISA leaves undefined.
+        """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
 
-        Different warps may, and who has ended is not waited for.
+        Different warps may do that, and threads that have ended are not waited for.
         """
         places: dict[int, tuple[int, int]] = {}
         for t in members:
@@ -219,11 +219,11 @@ class Team:
                     raise Fault(
                         LAUNCH_FAILED,
                         f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread {index_of(t)} of the "
-                        f"same warp at ptx line {request[5]}: all threads of a warp must come to the same aligned barrier",
+                        f"same warp at ptx line {request[5]}: all threads of a warp must reach the same aligned barrier",
                     )
 
     def _convergence(self) -> bool:
-        """Answer one group that asked for whoever is there: nobody else in its warp can move."""
+        """Answer one query for the active threads, when no other thread of its warp can continue."""
         for number, warp in enumerate(self.warps):
             groups: dict[Any, list[int]] = {}
             for t in warp:
@@ -236,7 +236,7 @@ class Team:
         return False
 
     def _spin(self, moved: bool) -> None:
-        """Let those who wait in a loop look again."""
+        """Resume the threads that wait in a loop."""
         self.block.order()
         if moved:
             self.idle_rounds = 0
@@ -247,7 +247,7 @@ class Team:
             limits = self.block.launch.limits
             if self.idle_rounds > limits.rounds and monotonic() - self.idle_since >= limits.seconds:
                 raise Fault(
-                    LAUNCH_TIMEOUT, "every thread that is left waits in a loop for another one: " + self._whereabouts()
+                    LAUNCH_TIMEOUT, "every remaining thread waits in a loop for another one: " + self._whereabouts()
                 )
         for t, request in enumerate(self.waiting):
             if request is not None and request[0] == "spin":
@@ -257,7 +257,7 @@ class Team:
     # -- reports
 
     def _deadlock(self) -> Fault:
-        return Fault(LAUNCH_FAILED, "deadlock: no thread of the block can go on: " + self._whereabouts())
+        return Fault(LAUNCH_FAILED, "deadlock: no thread of the block can continue: " + self._whereabouts())
 
     def _whereabouts(self) -> str:
         places: dict[str, list[int]] = {}
@@ -288,11 +288,11 @@ def _words(request: Request) -> str:
     return f"{kind}{'.' + request[1] if request[1] else ''}{mask}, ptx line {request[3]}"
 
 
-# -- what the threads of a warp tell each other: shuffles, votes, matches, reductions
+# -- exchanges within a warp: shuffles, votes, matches, reductions
 
 
 def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
-    """Answer a group: what each of its threads gets, in their order."""
+    """Return the answers for the threads of a group, in their order."""
     kind, verb = requests[0][:2]
     if kind == "shfl":
         return _shuffle(lanes, requests, verb)
@@ -310,9 +310,9 @@ def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
 
 
 def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
-    """Give each lane the value of another.
+    """Return the value that each lane gets from another.
 
-    A lane that reads one outside the group gets its own value back; the ISA leaves that value open.
+    A lane that reads a lane outside the group gets its own value; the ISA leaves that undefined.
     """
     values = [request[4] for request in requests]
     b, c = requests[0][5:7]
@@ -328,12 +328,12 @@ def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple
 
 @lru_cache(maxsize=256)
 def _pattern(mode: str, b: int, c: int) -> list[tuple[int, bool]]:
-    """Name the source of each lane of a whole warp that agrees on everything."""
+    """Return the source of each lane of a whole warp whose lanes pass the same operands."""
     return [_source(mode, lane, b, c) for lane in range(32)]
 
 
 def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """Name the lane that one lane reads from, and whether it lies inside its segment, as the ISA's pseudocode has it."""
+    """Return the source of a lane, and whether it is inside the segment, as in the pseudocode of the ISA."""
     clamp, segment = c & 31, c >> 8 & 31
     most = lane & segment | clamp & ~segment & 31
     least = lane & segment

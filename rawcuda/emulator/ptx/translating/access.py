@@ -277,7 +277,7 @@ class AccessEmitter(Emitter):
         return self._place_global(space, address, code, total, verb)
 
     def _address(self, address: Address) -> tuple[str, int]:
-        """Give the base of an address as an expression, and the offset to add."""
+        """Return the base of an address as an expression, and the offset to add."""
         if isinstance(address.base, Register):
             return self.value(address.base, f"b{BITS[address.base.type]}"), address.offset
         if isinstance(address.base, Symbol):
@@ -462,7 +462,7 @@ class AccessEmitter(Emitter):
         return variable.scalar and variable.type in FLOAT_TYPES
 
     def slot(self, variable: Variable) -> str:
-        """Name the Python variable that holds a call's parameter."""
+        """Return the Python variable that holds a call's parameter."""
         return self.unit.slot_name(self.function, variable)
 
     def read_slot(self, variable: Variable, offset: int, type: str, as_float: bool) -> str:

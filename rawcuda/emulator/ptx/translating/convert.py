@@ -1,6 +1,6 @@
 """Conversions: cvt between integers, floats and halves, with every rounding, saturation and flush.
 
-source       PTX ISA, "cvt", "cvt.pack"
+Source       PTX ISA, "cvt", "cvt.pack"
 Read next    rounding.py, half.py: what the expressions call
 """
 
@@ -131,6 +131,6 @@ class ConvertEmitter(DataEmitter):
 
 
 def _range(type: str) -> tuple[int, int]:
-    """Give the least and the greatest number of an integer type."""
+    """Return the least and the greatest number of an integer type."""
     bits = BITS[type]
     return (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -319,7 +319,7 @@ class DataEmitter(AccessEmitter):
                 self.assign(register, "pred", name)
 
     def _comparison_of_halves(self, shape: Shape) -> str:
-        """Name how halves are compared: the word of the opcode, and ftz."""
+        """Return how halves are compared: the word of the opcode, and ftz."""
         if shape.chosen["cmp"] not in _NAN_AWARE:
             raise self.reject("Mismatch between instruction type and comparison qualifier")
         return ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])

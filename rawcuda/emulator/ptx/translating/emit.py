@@ -237,7 +237,7 @@ class Emitter:
 
 
 def single_bits(operand: Float) -> int:
-    """Give the 32 bits of a constant as a float32."""
+    """Return the 32 bits of a constant as a float32."""
     if operand.single is not None:
         return operand.single
     try:
@@ -247,6 +247,6 @@ def single_bits(operand: Float) -> int:
 
 
 def float_of_bits(bits: int, width: int) -> float:
-    """Give the float that bits stand for."""
+    """Return the float that bits stand for."""
     code = ("<I", "<f") if width == 32 else ("<Q", "<d")
     return float(struct.unpack(code[1], struct.pack(code[0], bits & (1 << width) - 1))[0])

@@ -11,7 +11,7 @@ is a loop, and what lies behind it follows. A jump is then one of
 Flow that has no such shape (a loop with two entries), or that nests too deeply for Python, becomes numbered blocks in
 one loop: slower, always possible.
 
-source       the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
+Source       the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
 Read next    translate.py, which writes the plan down
 """
 
@@ -190,7 +190,7 @@ class Plan:
         return target != EXIT and self.parent[target][:2] == ("inline", source)
 
     def jump(self, source: int, target: int) -> tuple[str, bool]:
-        """Give the statement that takes source to target, and whether `at` has to say so first."""
+        """Return the statement that takes source to target, and whether `at` has to say so first."""
         if target == EXIT:
             return "return", False
         statement, skips, left = self._jumps[source, target]
@@ -221,7 +221,7 @@ class Plan:
         self._jumps[source, target] = (statement, bool(passed), left)
 
     def _walk(self, number: int) -> Iterator[tuple[bool, int]]:
-        """Name what the text falls into behind a block: (False, block), or (True, header) at the end of a loop."""
+        """Return what the text falls into behind a block: (False, block), or (True, header) at the end of a loop."""
         part, at = "inside", 0
         while True:
             if part == "inside":

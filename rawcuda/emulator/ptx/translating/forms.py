@@ -19,7 +19,7 @@ The opcode table is rows of five columns, one row a form of an opcode:
 
 The same row is the validator: what fits no row, or whose operands have other classes, is rejected as ptxas would.
 
-source       PTX ISA, "Instruction Set"; "Operand Type Checking"
+Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
 Read next    the tables: opcodes.py
 """
 
@@ -189,7 +189,7 @@ class Shape:
 
     @property
     def type(self) -> str:
-        """Give the instruction's (first) type."""
+        """Return the instruction's (first) type."""
         return self.types[0] if self.types else ""
 
     def has(self, modifier: str) -> bool:

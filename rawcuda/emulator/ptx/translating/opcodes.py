@@ -7,7 +7,7 @@ One row a form; forms.py says how to read one. `{a}` is an operand as unsigned i
 (rounding.py says why); directed roundings and all of half precision are left to rounding.py and half.py. Approximations
 are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
 
-source       PTX ISA, "Instruction Set"
+Source       PTX ISA, "Instruction Set"
 Read next    data.py and what follows it
 """
 

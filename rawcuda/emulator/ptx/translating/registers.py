@@ -59,7 +59,7 @@ def _registers(operand: Operand) -> list[Register]:
 
 
 def reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Register], list[Register]]:
-    """Name the registers that an instruction reads, and those it writes."""
+    """Return the registers that an instruction reads, and those it writes."""
     reads: list[Register] = []
     writes: list[Register] = []
     if instruction.opcode == "call":
@@ -136,7 +136,7 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
 
 
 def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> list[Register]:
-    """Name the registers that some path reads before it writes them."""
+    """Return the registers that some path reads before it writes them."""
     everything = (1 << len(function.registers)) - 1
     given = 0
     for register in function.parameter_registers:
@@ -250,7 +250,7 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
 
 
 def values_that_matter(judged: list[Judged]) -> set[int]:
-    """Name the registers that are used for more than a store: what is only moved may be anything."""
+    """Return the registers that are used for more than a store: what is only moved may be anything."""
     found: set[int] = set()
     moves: list[tuple[list[int], list[int]]] = []
     for instruction, shape in judged:

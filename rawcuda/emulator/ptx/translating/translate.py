@@ -438,11 +438,11 @@ class Writer(ControlEmitter):
         return lines
 
     def _at_hand(self) -> list[str]:
-        """Name what is used so often that a local variable pays: default arguments, which nobody passes."""
+        """Return what is used so often that a local variable pays: default arguments, which nobody passes."""
         return [f"{name}={name}" for name in ("T4", "SPLIT") if any(name in line.text for line in self.body)]
 
     def _watching(self) -> list[str]:
-        """Name what notes the accesses to shared memory."""
+        """Return what notes the accesses to shared memory."""
         if not self.needs_watch:
             return []
         names = [

@@ -1,6 +1,6 @@
 """What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
 
-source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
+Source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
 Read next    translate.py
 """
 
@@ -100,11 +100,11 @@ class Unit:
     # -- names and addresses
 
     def code_address(self, function: Function) -> int:
-        """Give the address that stands for a function when it is a value."""
+        """Return the address that stands for a function when it is a value."""
         return CODE_BASE + CODE_STEP * function.index
 
     def slot_name(self, function: Function, variable: Variable) -> str:
-        """Name the Python variable of a parameter; scopes repeat `param0`, so each declaration has its own."""
+        """Return the Python variable of a parameter; scopes repeat `param0`, so each declaration has its own."""
         name = self._slots.get(id(variable))
         if name is None:
             number = len(self._slots)
@@ -112,7 +112,7 @@ class Unit:
         return name
 
     def shared_number(self, variable: Variable) -> int:
-        """Give a shared variable that a device function names its number in Launch.shared_at."""
+        """Return a shared variable that a device function names its number in Launch.shared_at."""
         if variable not in self.shared_variables:
             self.shared_variables.append(variable)
         return self.shared_variables.index(variable)
@@ -234,7 +234,7 @@ class Unit:
 
 
 def _spins(made: Prepared, watchers: set[str]) -> set[int]:
-    """Name the loops that wait for another thread: what they leave on comes from memory that others write.
+    """Return the loops that wait for another thread: what they leave on comes from memory that others write.
 
     Such a loop hands control over on each turn, so that the thread it waits for gets to run. Where a function has no
     nested shape, {-1} stands for all of it.

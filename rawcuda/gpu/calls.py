@@ -1,0 +1,219 @@
+"""Driver calls whose arguments are prepared: the fast ones, and sequences that no interrupt can divide.
+
+What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several calls in
+             one go; and `Scratch`, the C memory that they read and write.
+How          a checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every argument is a
+             ctypes object already, or an int where PLAIN says so; the call is traced, refused in a forked child and answered
+             with the driver's error all the same.
+             Python runs signal handlers between bytecodes only. `run` gives all calls to C functions (starmap, list.extend), so
+             that KeyboardInterrupt comes before the first call or after the last: no context stays pushed, no capture mode changed.
+Source       CUDA Driver API, "Context Management"; Python's documentation of signal, "Execution of Python signal handlers"
+Read next    context.py, handles.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from itertools import chain, starmap
+from time import perf_counter_ns
+
+from .. import driver, tracing
+from ..headers import cuda_h
+from ..tracing import careful
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Callable, Optional
+
+    from .context import PrimaryContext
+
+    Step = Any  # a tuple: a function of Driver.raw() and its arguments
+    Around = Callable[[], Optional[PrimaryContext]]
+
+__all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch", "tell"]
+
+_NOT_READY = 600
+_UNTRIED = -1
+_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
+_ADDRESS = (
+    ctypes.c_void_p
+)  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
+
+# The functions of which some arguments are Python ints, not negative, and how many from the first on.
+PLAIN = {
+    "cuMemcpyHtoDAsync_v2": 3,
+    "cuMemcpyDtoHAsync_v2": 3,
+    "cuMemcpyDtoDAsync_v2": 3,
+    "cuMemsetD8Async": 3,
+    "cuMemsetD16Async": 3,
+    "cuMemsetD32Async": 3,
+    "cuMemsetD2D8Async": 5,
+    "cuMemsetD2D16Async": 5,
+    "cuMemsetD2D32Async": 5,
+}
+
+_invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # _invoke(function, *arguments) is function(*arguments)
+_call: Any = partial.__call__
+
+
+class _Words(ctypes.Structure):
+    _fields_ = [
+        ("handle", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+        ("status", ctypes.c_uint),
+    ]
+
+
+class Scratch:
+    """C memory for one call at a time, and the arguments that refer to it. Take one, and append it to `scratches` afterwards.
+
+    words      handle, number, status
+    to_handle  an argument: a pointer to words.handle; likewise to_number, to_status
+    """
+
+    __slots__ = ("words", "to_handle", "to_number", "to_status")
+
+    def __init__(self) -> None:
+        self.words = words = _Words()
+        self.to_handle = ctypes.byref(words)
+        self.to_number = ctypes.byref(words, _Words.number.offset)
+        self.to_status = ctypes.byref(words, _Words.status.offset)
+
+
+scratches: list[Scratch] = []  # list.pop and append are atomic: two threads never share one
+
+
+def take_scratch() -> Scratch:
+    """Return a Scratch that nobody else uses; append it to `scratches` afterwards. One that is lost is replaced."""
+    try:
+        return scratches.pop()
+    except IndexError:
+        return Scratch()
+
+
+def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[int]:
+    """Make these calls in one go, and return what each returned, whatever that is.
+
+    steps    each a function of Driver.raw() and its arguments; an iterator of C's, so that nothing of Python's runs in between
+    context  pushed before and popped after them; where pushing fails nothing else is called
+    raises   CudaError   the context cannot be pushed
+    """
+    codes: list[int] = []
+    if careful:
+        return _run_traced(tuple(steps), context)
+    if context is None:
+        codes.extend(starmap(_invoke, steps))
+        return codes
+    push, pop = context.pushing
+    inside: Any = partial(codes.extend, starmap(_invoke, chain(steps, (pop,))))
+    if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
+        _raise(push, context)
+    return codes
+
+
+def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list[int]:
+    """Do the same, and tell the listeners about each call and its time."""
+    inner = steps if context is None else (*steps, context.pushing[1])
+    clock: Any = partial(perf_counter_ns)
+    log: list[int] = []  # a time, a code, a time, a code, ..., a time
+    timed = [call for step in inner for call in (clock, partial(*step))]
+    inside: Any = partial(log.extend, map(_call, (*timed, clock)))
+    began = perf_counter_ns()
+    if context is None:
+        inside()
+    else:
+        push = context.pushing[0]
+        if any(map(_call, (partial(*push), inside))):
+            _raise(push, context)
+        _tell(push, 0, began, log[0])
+    for number, step in enumerate(inner):
+        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2])
+    return log[1 : 2 * len(steps) : 2]
+
+
+def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:
+    if tracing.listeners:
+        names, values = _shown(step)
+        driver.current().tell(step[0].symbol, names, values, code, began_ns, ended_ns - began_ns)
+
+
+def tell(step: Step, code: int) -> None:
+    """Tell the listeners about a call that was just made."""
+    now = perf_counter_ns()
+    _tell(step, code, now, now)
+
+
+def _raise(push: Step, context: PrimaryContext) -> None:
+    code = partial(*push)()  # once more, for its code
+    if code == 0:
+        run((context.pushing[1],))
+        code = 201
+    raise context.driver.error(code, push[0].symbol, *_shown(push))
+
+
+def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
+    """Return a call's parameter names, and its arguments as a checked call would have been given them."""
+    parameters = cuda_h.prototypes()[step[0].symbol].parameters
+    values = []
+    for (_, kind), argument in zip(parameters, step[1:]):
+        inside = getattr(argument, "_obj", argument)
+        if type(inside) is ctypes.c_char:  # Driver.as_argument(): it stands at the address that is meant
+            address = ctypes.addressof(inside)
+            values.append(kind(address) if issubclass(kind, cuda_h.Handle) else address)
+        elif isinstance(inside, _Words):
+            values.append(ctypes.byref(ctypes.c_uint64(inside.handle)))
+        else:
+            values.append(inside)
+    return [name for name, _ in parameters], tuple(values)
+
+
+class Calls:
+    """The driver's functions for prepared arguments, each bound when it is first used: calls.cuStreamQuery(stream).
+
+    Each returns the driver's code where that is no error: 0, or NOT_READY for a query. Anything else raises CudaError.
+
+    around  returns the context to push round a call that failed for want of it, and is then made again; None: do not
+    inside  a context to make current round each call
+    """
+
+    def __init__(self, loaded: driver.Driver, around: Around, inside: PrimaryContext | None = None) -> None:
+        self._driver, self._around, self._inside = loaded, around, inside
+
+    def __getattr__(self, symbol: str) -> Callable[..., int]:
+        if not symbol.startswith("cu"):
+            raise AttributeError(symbol)
+        kinds = (_ADDRESS,) * PLAIN.get(symbol, 0)
+        prepared = self._prepare(self._driver.raw(symbol, *kinds), symbol in _QUERIES)
+        self.__dict__[symbol] = prepared
+        return prepared
+
+    def _prepare(self, function: Any, is_query: bool) -> Callable[..., int]:
+        loaded, around, inside = self._driver, self._around, self._inside
+        current_context = loaded.current_context
+
+        def call_directly(*arguments: Any) -> int:
+            code: int = _UNTRIED if careful else function(*arguments)
+            return otherwise(code, arguments) if code else 0
+
+        def call_inside(*arguments: Any) -> int:
+            ready = not careful and current_context() == inside._handle  # type: ignore[union-attr]
+            code: int = function(*arguments) if ready else _UNTRIED
+            return otherwise(code, arguments) if code else 0
+
+        def otherwise(code: int, arguments: tuple[Any, ...]) -> int:
+            if loaded.forked:
+                loaded.refuse_forked(function.symbol)
+            step = (function, *arguments)
+            if code == _UNTRIED:
+                code = run((step,), around())[0]
+            elif code in driver.WRONG_CONTEXT and inside is None:
+                context = around()
+                if context is not None:
+                    code = run((step,), context)[0]
+            if code and not (is_query and code == _NOT_READY):
+                raise loaded.error(code, function.symbol, *_shown(step))
+            return code
+
+        return call_directly if inside is None else call_inside

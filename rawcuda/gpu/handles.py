@@ -1,0 +1,232 @@
+"""What lives in a context: how each kind is made and released. One table, one maker, one releaser.
+
+What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which releases it.
+What not     what one does with a stream, an event, memory, a module or a graph: their own rooms.
+Interrupts   a handle that was created is owned, or due for release, whatever exception comes. It is released in one go with taking
+             its Lifetime out of the context's users: whoever does that, in any thread and after any interrupt, is the only one.
+Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture mode
+             "global" forbids unsafe calls in every thread
+Read next    stream.py, memory.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import chain
+
+from .. import driver
+from ..driver import as_argument
+from ..errors import CudaError, ForkedAfterInit
+from ..owned import Owned, drain, dropped
+from .calls import run, scratches, take_scratch
+from .context import PrimaryContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .calls import Calls
+
+__all__ = [
+    "DEVICE",
+    "EVENT",
+    "EXECUTABLE",
+    "Kind",
+    "Lifetime",
+    "MANAGED",
+    "MODULE",
+    "ORDERED",
+    "PINNED",
+    "PRIORITIZED_STREAM",
+    "STREAM",
+    "TIMED_EVENT",
+    "capturing",
+    "make",
+    "unnoticed",
+]
+
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Kind:
+    """A row of the table.
+
+    create     creates one: (where to put the handle, ..., the usual numbers)
+    numbers    those usual numbers
+    release    releases one: (handle)
+    inside     whether releasing needs the context to be current
+    unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is exchanged
+    waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too, though
+               no manual says so
+    """
+
+    __slots__ = ("create", "numbers", "release", "inside", "unnoticed", "waits")
+
+    def __init__(
+        self,
+        create: str,
+        numbers: tuple[int, ...],
+        release: str,
+        *,
+        inside: bool = False,
+        unnoticed: bool = False,
+        waits: bool = False,
+    ) -> None:
+        self.create, self.release = create, release
+        self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
+        self.inside, self.unnoticed, self.waits = inside, unnoticed, waits
+
+
+STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
+PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2")  # both numbers are given
+EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
+TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
+DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", inside=True, unnoticed=True)
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFreeAsync")  # in the order of a stream
+PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+    "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", inside=True, unnoticed=True, waits=True
+)
+MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", inside=True, unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", inside=True, unnoticed=True, waits=True)
+EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy", inside=True)
+
+# The number of each capture of ours that goes on, and what must live as long as its graph.
+capturing: dict[int, list[Any]] = {}
+
+
+def make(
+    owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, by: Calls | None = None, stream: Any = None
+) -> Lifetime:
+    """Create a handle of some kind in a context, which it holds from then on, give it to its owner, and return its Lifetime.
+
+    arguments  prepared ones, which come before the usual numbers
+    by         the context's calls that suit the stream; if none are given, those that make it current
+    stream     for ORDERED, what has queue() and needs_context: kept as long as the memory
+    raises     CudaError  the driver's own
+    """
+    if dropped:
+        drain()
+    scratch = take_scratch()
+    words = scratch.words
+    lifetime: Lifetime = _new(Lifetime)
+    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
+    words.handle = 0
+    try:
+        primary.hold(lifetime)
+        getattr(by or primary.inside, kind.create)(scratch.to_handle, *arguments, *kind.numbers)
+        handle = words.handle
+        primary.users[lifetime] = [primary.function(kind.release), as_argument(handle)]
+        owner._own(handle, lifetime)
+    except CudaError:
+        primary.let_go(lifetime)
+        raise
+    except BaseException:  # an interrupt, before or after the driver's call
+        dropped.append((lifetime, words.handle))
+        raise
+    scratches.append(scratch)
+    return lifetime
+
+
+_new: Any = object.__new__
+
+
+class Lifetime:
+    """The release of one handle, and what holds the context for it."""
+
+    __slots__ = ("kind", "primary", "stream")
+
+    kind: Kind
+    primary: PrimaryContext
+    stream: Any
+
+    def __call__(self, handle: int, late: bool) -> None:
+        """Release the handle, unless that was done; no error is raised.
+
+        late  out of drain(): then nothing is waited for, since that would break a capture
+        """
+        kind, primary = self.kind, self.primary
+        if self not in primary.users:
+            return
+        step = primary.users[self]
+        try:
+            if step is None:  # an interrupt came before it was owned
+                step = primary.users[self] = [primary.function(kind.release), as_argument(handle)]
+            if not handle:  # ... before it was made
+                primary.let_go(self)
+            elif self.stream is not None:
+                self._release_in_order(step)
+            elif kind.inside:
+                self._release_inside(step, late)
+            elif self._once()[0] in driver.WRONG_CONTEXT:
+                run((step,), primary._to_push())
+        except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
+            primary.let_go(self)
+        if primary.closing:
+            primary.let_go(self)
+
+    def _once(self, context: PrimaryContext | None = None, before: tuple[Any, ...] = (), after: Any = ()) -> list[int]:
+        """Make the call that releases, between others, unless another thread was faster."""
+        # dict.pop gives the step to one caller only, in the very moment in which starmap calls it: no interrupt comes in between.
+        users = self.primary.users
+        nothing = self.primary.function("cuDriverGetVersion"), _somewhere
+        return run(chain(before, map(users.pop, (self,), (nothing,)), after), context)
+
+    def give_away(self) -> bool:
+        """Release nothing from now on; tell whether that was the first use of this."""
+        step = self.primary.users.pop(self, None)
+        if self.primary.closing:
+            self.primary.let_go(self)
+        return step is not None
+
+    def _release_inside(self, step: list[Any], late: bool) -> None:
+        kind, primary = self.kind, self.primary
+        waiting = ((primary.function("cuCtxSynchronize"),),) if kind.waits and not late and not capturing else ()
+        if kind.unnoticed:
+            exchange = _exchange(primary)
+            self._once(primary._to_push(), (exchange, *waiting), (exchange,))
+        else:
+            self._once(primary._to_push(), waiting)
+
+    def _release_in_order(self, step: list[Any]) -> None:
+        """Free memory in the order of its stream, if that can still take it, else as memory without a stream.
+
+        calls   cuMemFreeAsync, cuStreamIsCapturing
+        """
+        primary, stream = self.primary, self.stream
+        queue = stream.queue()
+        context = primary._to_push() if stream.needs_context else None
+        if queue is not None and not _is_capturing(primary, queue, context):
+            step[:] = primary.function("cuMemFreeAsync"), step[1], queue
+            again = [primary.function("cuMemFree_v2"), step[1]]
+            if not self._once(context)[0]:
+                return
+            primary.users[self] = again  # it was not freed
+        else:
+            step[:] = primary.function("cuMemFree_v2"), step[1]
+        exchange = _exchange(primary)
+        self._once(primary._to_push(), (exchange,), (exchange,))
+
+
+_somewhere = ctypes.byref(ctypes.c_int())
+
+
+def _is_capturing(primary: PrimaryContext, queue: Any, context: PrimaryContext | None) -> bool:
+    scratch = take_scratch()
+    failed = run(((primary.function("cuStreamIsCapturing"), queue, scratch.to_status),), context)[0]
+    status = scratch.words.status
+    scratches.append(scratch)
+    return bool(failed or status)
+
+
+def _exchange(primary: PrimaryContext) -> Any:
+    mode = ctypes.c_uint(_RELAXED)  # exchanged with this thread's, and back again by the second call
+    return primary.function("cuThreadExchangeStreamCaptureMode"), ctypes.byref(mode)
+
+
+def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Put steps between two that change this thread's capture mode, so that they do not break a capture, here or elsewhere.
+
+    calls   cuThreadExchangeStreamCaptureMode
+    """
+    exchange = _exchange(primary)
+    return (exchange, *steps, exchange)

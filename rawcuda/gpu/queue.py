@@ -1,0 +1,177 @@
+"""What a stream is to those that give it work: a handle, the calls that take it, and its context.
+
+What it is   `handle_of`, the one function that reads a stream given from outside; `calls_on`, which says how work is given to it;
+             and `InContext` and `StreamHandle`, what streams and events have in common.
+What not     no other module makes a stream handle out of user input.
+Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
+Read next    graph.py, stream.py
+"""
+
+from __future__ import annotations
+
+from operator import index
+
+from ..driver import as_argument
+from ..errors import a_kind, worded
+from ..owned import Owned, invalidate
+from ..protocols.cuda_stream import handle_from as _protocol_handle
+from .context import PrimaryContext, any_calls, primary_of
+from .handles import make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .calls import Calls
+
+__all__ = [
+    "InContext",
+    "LEGACY",
+    "NO_SYNC",
+    "Ordering",
+    "PER_THREAD",
+    "StreamHandle",
+    "calls_on",
+    "handle_of",
+    "work_handle",
+]
+
+NO_SYNC = -1
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_LEGACY_ARGUMENT = as_argument(LEGACY)
+
+
+class InContext(Owned):
+    """An owned handle in a device's primary context, or a borrowed one in a context that we do not know."""
+
+    __slots__ = ("device", "_primary", "_calls", "_argument")
+
+    device: Any  # None where the handle is borrowed
+    _primary: PrimaryContext | None
+    _calls: Any
+    _argument: Any  # the handle as an argument of prepared calls, once it was needed; None when closed
+
+    def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
+        primary = primary_of(device)
+        if primary is None:
+            raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
+        self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
+        make(self, kind, primary, *arguments)
+
+    def _prepare(self) -> Any:
+        """Return the handle as an argument of prepared calls, and keep that; raises Closed."""
+        argument = self._argument = as_argument(self.handle)
+        if self._handle is None:  # closed just now
+            self._argument = None
+        return argument
+
+    def _closing(self) -> None:
+        self._argument = None
+
+
+class _BorrowedCalls:
+    """The prepared calls for streams of others; no driver is loaded before there is work."""
+
+    __slots__ = ("_for_default",)
+
+    def __init__(self, for_default: bool) -> None:
+        self._for_default = for_default
+
+    def __getattr__(self, symbol: str) -> Any:
+        return getattr(any_calls(self._for_default), symbol)
+
+
+_BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
+
+
+class StreamHandle(InContext):
+    """A stream, as far as others give work to it."""
+
+    __slots__ = ("_owner",)
+
+    needs_context = False  # (a stream of ours knows its context)
+    _owner: Any  # of a borrowed handle: whoever uses the handle keeps the stream alive
+
+    def _borrow(self, handle: int, owner: Any) -> None:
+        self.device = self._primary = self._argument = None
+        self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
+        self._own(handle, None)
+        self._owner = owner
+
+    def queue(self) -> Any:
+        """Return the handle as an argument of prepared calls, None where the stream is closed."""
+        return self._argument or (None if self._handle is None else self._prepare())
+
+    def _closing(self) -> None:
+        self._argument = None
+        invalidate()
+
+
+def handle_of(stream: Any) -> int:
+    """Return the driver's handle for a stream given from outside; NO_SYNC stays -1.
+
+    stream  None: the legacy default stream, 1; a Stream; an object with __cuda_stream__ (its 0 is legacy, 1);
+            1 legacy; 2 per-thread; above 2 a handle; -1 NO_SYNC
+    raises  TypeError   not a stream
+            ValueError  0, below -1, above 2**64-1
+            Closed      a closed Stream
+    """
+    if stream is None:
+        return LEGACY
+    if isinstance(stream, StreamHandle):
+        return stream.handle
+    if isinstance(stream, bool):
+        raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
+    if hasattr(type(stream), "__index__"):
+        number = int.__index__(index(stream))
+        if number == 0:
+            raise ValueError(
+                "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"
+            )
+        if number < NO_SYNC or number >= 2**64:
+            raise ValueError(f"stream={worded(number)} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
+        return number
+    return _protocol_handle(stream)
+
+
+def work_handle(stream: Any) -> int:
+    """Return the handle of a stream that is to do work, which NO_SYNC cannot.
+
+    raises  ValueError  NO_SYNC
+    """
+    handle = handle_of(stream)
+    if handle == NO_SYNC:
+        raise ValueError(
+            "stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one"
+        )
+    return handle
+
+
+def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
+    """Return the calls that give work to a stream in a context, and the stream as their argument.
+
+    stream  as handle_of takes it, but for NO_SYNC. The default streams belong to the context that is current
+    """
+    if isinstance(stream, StreamHandle) and stream._primary is primary:
+        return primary.direct, stream._argument or stream._prepare()
+    if stream is None:
+        return primary.inside, _LEGACY_ARGUMENT
+    handle = work_handle(stream)
+    return (primary.inside if handle <= PER_THREAD else primary.direct), as_argument(handle)
+
+
+class Ordering:
+    """The stream that memory was allocated on, for its release."""
+
+    __slots__ = ("given", "needs_context", "_handle")
+
+    def __init__(self, given: Any) -> None:
+        self.given = given  # whoever uses the handle keeps the stream alive
+        self._handle = work_handle(given)
+        self.needs_context = self._handle <= PER_THREAD
+
+    def queue(self) -> Any:
+        """Return the stream as an argument, None where it is closed, or may be that of another thread."""
+        if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
+            return None
+        return as_argument(self._handle)

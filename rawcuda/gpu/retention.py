@@ -1,0 +1,143 @@
+"""What must live until work that is queued on a stream is done, although nobody else holds it.
+
+What it is   `retain`, for memory of others that queued work uses, and `sweep`, which lets go of what finished work used.
+How          what is retained for a stream gathers in a batch, whose event is recorded anew for each: one event for many launches,
+             out of a pool. A batch that was asked whether it is done takes nothing more; the next one begins.
+             The event is recorded at once, since nobody knows how long the stream of somebody else exists.
+Captures     what a capture of ours uses lives as long as its graph; where somebody else captures, that is theirs to see to.
+             (A host function would tell sooner when work is done, but costs more, and may not call the driver.)
+Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode
+Read next    stream.py
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+
+from ..driver import as_argument
+from ..errors import CudaError, ForkedAfterInit
+from ..owned import Owned
+from .calls import run, scratches, take_scratch
+from .context import PrimaryContext
+from .handles import EVENT, capturing, make, unnoticed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["capture_number", "retain", "retained", "sweep"]
+
+_PER_THREAD = 2
+_NOT_READY = 600
+_SWEEP_EVERY = 8  # a sweep of all batches costs some 600 ns: so many calls share it
+
+retained: list[_Batch] = []  # every batch; appending and removing are atomic
+_newest: dict[tuple[int, int, int], _Batch] = {}  # the one that still takes something, by device, stream and thread
+_skipped: list[None] = []  # how many sweeps were left out
+
+
+class _Event(Owned):
+    """An event out of a context's pool."""
+
+    __slots__ = ("argument",)
+
+    argument: Any
+
+
+class _Batch:
+    """What was retained for one stream, and the event behind all of it."""
+
+    __slots__ = ("primary", "event", "things", "is_open", "queue", "record", "needs_context")
+
+    def __init__(self, primary: PrimaryContext, stream: int) -> None:
+        self.primary, self.event = primary, _take_event(primary)
+        self.things: list[Any] = []
+        self.is_open = True  # set to False before the event is queried: what comes then needs another batch
+        self.queue, self.record = as_argument(stream), primary.direct.cuEventRecord
+        if stream <= _PER_THREAD:
+            self.record = primary.inside.cuEventRecord
+
+    def is_done(self) -> bool:
+        """Tell whether the stream has completed all work that used these things; no capture is broken by asking."""
+        self.is_open = False
+        try:
+            query = self.primary.function("cuEventQuery"), self.event.argument
+            return run(unnoticed(self.primary, (query,)))[1] != _NOT_READY
+        except (CudaError, ForkedAfterInit):  # the context is lost: nothing runs there any more
+            return True
+
+
+def _take_event(primary: PrimaryContext) -> _Event:
+    try:
+        event: Any = primary.pool.popitem()[1]
+    except KeyError:
+        event = _Event()
+        make(event, EVENT, primary)
+        event.argument = as_argument(event.handle)
+    return event  # type: ignore[no-any-return]
+
+
+def capture_number(primary: PrimaryContext, stream: int) -> int | None:
+    """Return the number of the capture that a stream takes part in, None if it is not captured.
+
+    calls   cuStreamGetCaptureInfo
+    """
+    scratch = take_scratch()
+    scratch.words.status = 0
+    step = primary.function("cuStreamGetCaptureInfo"), as_argument(stream), scratch.to_status, scratch.to_number
+    run((step,), primary._to_push())
+    number = scratch.words.number if scratch.words.status else None
+    scratches.append(scratch)
+    return number
+
+
+def retain(device: Any, stream: int, things: Any) -> None:
+    """Keep things alive until a stream has completed the work that it has now: foreign memory that queued work uses.
+
+    device  a Device, or a PrimaryContext
+    stream  a handle; the work was queued already
+    """
+    primary: PrimaryContext = getattr(device, "_primary", device)
+    if capturing:
+        kept = capturing.get(capture_number(primary, stream) or 0)
+        if kept is not None:
+            kept.append(things)
+            return
+    key = primary.ordinal, stream, get_ident() if stream == _PER_THREAD else 0
+    batch = _newest.get(key)
+    try:
+        if batch is not None and batch.is_open:
+            batch.things.append(things)
+            batch.record(batch.event.argument, batch.queue)
+            if batch.is_open:  # looked at after the event was recorded, and closed before it is queried
+                return
+        batch = _Batch(primary, stream)
+        batch.things.append(things)
+        batch.record(batch.event.argument, batch.queue)
+        retained.append(batch)
+        _newest[key] = batch
+    except BaseException:  # the work is queued: its memory must outlive it all the same
+        run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
+        raise
+
+
+def sweep(now: bool = False) -> None:
+    """Let go of what finished work used; called where we launch, copy or wait anyway.
+
+    now  look at all of it; otherwise only each eighth call does
+    """
+    if not retained:
+        return
+    if not now and len(_skipped) < _SWEEP_EVERY:
+        _skipped.append(None)
+        return
+    _skipped.clear()
+    for batch in tuple(retained):
+        if batch.is_done():
+            try:
+                retained.remove(batch)
+            except ValueError:  # another thread was faster
+                continue
+            for key in [key for key, newest in tuple(_newest.items()) if newest is batch]:
+                _newest.pop(key, None)
+            batch.primary.pool[batch.event.handle] = batch.event

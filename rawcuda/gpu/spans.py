@@ -1,0 +1,70 @@
+"""Copies and fills of plain runs of bytes in our own memory, on any stream: the driver's part is one call.
+
+What it is   `copy_span` and `fill_span`; most copies are one of these.
+What not     layouts with gaps, memory of others and pageable memory are copies/device_copy.py's, which is asked when these say no.
+Source       CUDA Driver API, "Memory Management"
+Read next    memory.py, copies/device_copy.py
+"""
+
+from __future__ import annotations
+
+from ..owned import drain, dropped
+from .queue import calls_on
+from .retention import retained, sweep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .memory import Memory
+
+__all__ = ["copy_span", "fill_span"]
+
+# (the target's kind, the source's kind) -> the driver's function; pinned to pinned memory is copied by the CPU
+_COPIES = {
+    ("device", "device"): "cuMemcpyDtoDAsync_v2",
+    ("device", "managed"): "cuMemcpyDtoDAsync_v2",
+    ("managed", "device"): "cuMemcpyDtoDAsync_v2",
+    ("managed", "managed"): "cuMemcpyDtoDAsync_v2",
+    ("device", "pinned"): "cuMemcpyHtoDAsync_v2",
+    ("managed", "pinned"): "cuMemcpyHtoDAsync_v2",
+    ("pinned", "device"): "cuMemcpyDtoHAsync_v2",
+    ("pinned", "managed"): "cuMemcpyDtoHAsync_v2",
+}
+_FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}  # by the bytes of an element
+
+
+def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, stream: Any) -> bool:
+    """Copy bytes between memories of ours, in stream order, and tell whether it was done: not where it is no single call.
+
+    to, start  addresses in target and source, which are open; no other stream has work pending on either
+    stream     as queue.calls_on takes it
+    calls      cuMemcpyDtoDAsync_v2, cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2
+    """
+    primary, symbol = target._primary, _COPIES.get((target.kind, source.kind))
+    if symbol is None or primary is not source._primary or -nbytes < to - start < nbytes or not nbytes:
+        return False
+    calls, queue = calls_on(stream, primary)
+    getattr(calls, symbol)(to, start, nbytes, queue)
+    if retained:
+        sweep()
+    if dropped:
+        drain()
+    return True
+
+
+def fill_span(target: Memory, to: int, value: int, width: int, count: int, stream: Any) -> bool:
+    """Fill memory of ours with elements of 1, 2 or 4 bytes, in stream order, and tell whether it was done.
+
+    to      an address in it, which is a multiple of the width; it is open, and no other stream has work pending on it
+    calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
+    """
+    if target.kind == "pinned" or not count:  # the CPU fills pinned memory
+        return False
+    calls, queue = calls_on(stream, target._primary)
+    getattr(calls, _FILLS[width])(to, value, count, queue)
+    if retained:
+        sweep()
+    if dropped:
+        drain()
+    return True
