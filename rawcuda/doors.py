@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["drivers", "facade", "gpu"]
+__all__ = ["facade", "gpu", "in_use"]
 
-drivers: list[object] = []  # the driver in use, once there is one: driver.py enters it
+in_use: list[object] = []  # the driver in use, once there is one: driver.py enters it
 
 
 def gpu() -> ModuleType:

@@ -16,7 +16,7 @@ import sys
 import time
 from functools import partial
 
-from . import doors, locate, tracing
+from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
@@ -24,13 +24,7 @@ from .owned import invalidate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn, Protocol
-
-    class Library(Protocol):
-        """What a driver is made from."""
-
-        def address(self, symbol: str) -> int | None:
-            """Return the address of an exported symbol, or None."""
+    from typing import Any, Callable, NoReturn
 
     from .library import Library
 
@@ -343,7 +337,7 @@ def _start() -> Driver:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
-    doors.drivers[:] = (_current,)
+    doors.in_use[:] = (_current,)
     return _current
 
 
@@ -357,7 +351,8 @@ def _named_outside() -> Library | str:
     """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
     name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
-        return doors.facade().open_emulator()  # type: ignore[no-any-return]
+        emulator: Library = doors.facade()._open_emulator()
+        return emulator
     if name and name != "nvidia" and not os.path.isabs(name):
         raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
     return name or "nvidia"

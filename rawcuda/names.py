@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self as Self  # (type checkers bring their own)
 
     from .arrays.strided import StridedView as StridedView
-    from .dlpack import Consumed as Consumed
     from .driver import Driver as Driver
     from .gpu.device import Device as Device
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.kernel import Kernel as Kernel
-    from .gpu.kernels.kernel import Module as Module
+    from .gpu.kernels.module import Module as Module
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event

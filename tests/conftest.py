@@ -191,15 +191,11 @@ def only_the_subject() -> Iterator[None]:
 def fast_paths_off(pytestconfig: pytest.Config) -> None:
     """With --plain, switch off each fast path of the package. Users have no such switch: it would only slow them."""
     if pytestconfig.getoption("plain"):
-        choosing = module("protocols.choosing")
-        choosing.shortcuts.clear()
-        choosing.learn = lambda kind: None
-        module("arrays.strided").learn = lambda kind: None
-        module("protocols.buffer").peeking = False
+        module("protocols.dlpack").reader_in_c = lambda *_: None
+        module("protocols.dlpack_c_exchange").reader_for_torch = lambda *_: None
+        module("protocols.buffer")._offset = 0
         module("gpu.kernels.source").enabled = False
         module("tracing").careful.append("plain")
-        for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
-            module(room).shortcuts = False
 
 
 @pytest.fixture(scope="module", autouse=True)

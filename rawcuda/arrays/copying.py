@@ -132,7 +132,7 @@ def _check_target(target: StridedView) -> None:
 def check_labels(*views: StridedView) -> None:
     """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
     for view in views:
-        if doors.drivers and view._place.protocol.startswith("dlpack"):
+        if doors.in_use and view._place.protocol.startswith("dlpack"):
             doors.gpu().check_label(view)
 
 

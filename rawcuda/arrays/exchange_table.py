@@ -1,8 +1,9 @@
 """The table of C functions that our views offer as `__dlpack_c_exchange_api__`.
 
-What it is   `offer`, which makes the table, once, when it is first asked for: four functions in Python behind C pointers, that
-             may raise. `dltensor_from_py_object_no_sync` is null, as it may be: nothing of ours outlives the call for free.
-What not     nothing is copied, and none of them waits: a consumer works on the stream that current_work_stream names, the
+What it is   `offer`, which makes the table once, when it is first asked for: four Python functions behind C pointers, which
+             may raise. `dltensor_from_py_object_no_sync` is null, as the protocol allows: a borrowed tensor would need memory
+             for its shape that outlives the call.
+What not     Nothing is copied, and no function waits: a consumer works on the stream that current_work_stream names, the
              legacy default stream, which is made to wait for the view's own.
 Source       dlpack.h 1.3, struct DLPackExchangeAPI
 Read next    exporting.py, protocols/dlpack_c_exchange.py: the other side
@@ -18,13 +19,14 @@ from ..elements.dtypes import from_dlpack
 from ..errors import refusal
 from ..interpreter.callback import available, raising
 from ..interpreter.cpython import bind, immortal
-from ..protocols.dlpack import describe_tensor
+from ..protocols.tensor import BY_CAPSULE, describe_tensor
 from .exporting import lend_view
-from .strided import StridedView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .strided import StridedView
 
 __all__ = ["offer"]
 
@@ -34,15 +36,17 @@ _SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_ch
 _kept: list[Any] = []
 
 
-def offer() -> Any:
+def offer(kind: type[StridedView]) -> Any:
     """Return the capsule with the table, the same each time; it lives as long as the process.
+
+    kind    the class whose table this is, and of what a consumer gives to us
 
     raises  AttributeError   this interpreter has no callback that may raise: then there is no table
     """
     if not available():
         raise AttributeError("__dlpack_c_exchange_api__: not on this interpreter; use __dlpack__")
     if not _kept:
-        functions = [_allocator(), _from_py_object(), _to_py_object(), _current_work_stream()]
+        functions = [_allocator(kind), _from_py_object(kind), _to_py_object(kind), _current_work_stream()]
         pointers = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
         table = DLPackExchangeAPI()
         table.header.version.major, table.header.version.minor = VERSION
@@ -58,10 +62,10 @@ def offer() -> Any:
     return _kept[0]
 
 
-def _from_py_object() -> Any:
+def _from_py_object(kind: type[StridedView]) -> Any:
     @raising(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     def managed_tensor_from_py_object_no_sync(thing: Any, out: int) -> int:
-        if not isinstance(thing, StridedView):
+        if not isinstance(thing, kind):
             raise refusal(
                 "dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table is of"
             )
@@ -71,14 +75,14 @@ def _from_py_object() -> Any:
     return managed_tensor_from_py_object_no_sync
 
 
-def _to_py_object() -> Any:
+def _to_py_object(kind: type[StridedView]) -> Any:
     retain = bind("Py_IncRef", None, ctypes.py_object)
 
     @raising(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     def managed_tensor_to_py_object_no_sync(address: int, out: int) -> int:
         # The tensor is ours from here on, also if it is refused: whoever owns it deletes it.
         owner = Consumed(address, DLManagedTensorVersioned.from_address(address).deleter or 0)
-        made = describe_tensor(address, True, owner, StridedView)
+        made = describe_tensor(kind, BY_CAPSULE, owner, address)
         retain(made)
         ctypes.c_uint64.from_address(out).value = id(made)
         if tracing.listeners:
@@ -97,11 +101,11 @@ def _current_work_stream() -> Any:
     return current_work_stream
 
 
-def _allocator() -> Any:
+def _allocator(kind: type[StridedView]) -> Any:
     @raising(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     def managed_tensor_allocator(prototype: int, out: int, context: int, set_error: int) -> int:
         try:
-            ctypes.c_uint64.from_address(out).value = lend_view(_allocate(DLTensor.from_address(prototype)))
+            ctypes.c_uint64.from_address(out).value = lend_view(_allocate(kind, DLTensor.from_address(prototype)))
         except Exception as error:  # by the protocol's own way: the caller may not be Python's
             _SetError(set_error)(context, type(error).__name__.encode(), str(error).encode("utf-8", "replace"))
             return -1
@@ -110,17 +114,15 @@ def _allocator() -> Any:
     return managed_tensor_allocator
 
 
-def _allocate(wanted: DLTensor) -> StridedView:
+def _allocate(kind: type[StridedView], wanted: DLTensor) -> StridedView:
     """Make an array with the dtype, shape and device of a DLTensor."""
     shape = tuple((ctypes.c_int64 * wanted.ndim).from_address(wanted.shape)) if wanted.ndim > 0 else ()
     dtype = from_dlpack(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes)
-    kind, ordinal = wanted.device.device_type, wanted.device.device_id
+    where, ordinal = wanted.device.device_type, wanted.device.device_id
     if any(n < 0 for n in shape) or dtype.packed:
         raise refusal("dlpack_c_exchange", "prototype", (str(dtype), shape), "cannot be allocated")
-    if kind == 1:
-        from .copying import empty_host
-
-        return empty_host(StridedView, shape, dtype)
-    if kind == 2:
+    if where == 1:
+        return kind._empty_host(shape, dtype)
+    if where == 2:
         return doors.gpu().empty_on(ordinal, shape, dtype)  # type: ignore[no-any-return]
-    raise refusal("dlpack_c_exchange", "prototype.device", (kind, ordinal), "is neither host nor CUDA memory")
+    raise refusal("dlpack_c_exchange", "prototype.device", (where, ordinal), "is neither host nor CUDA memory")

@@ -1,8 +1,9 @@
 """What a view tells others: DLPack, both array interfaces, the buffer protocol.
 
-What it is   one function a protocol; StridedView's methods of those names call them. All read the same fields of the view:
+What it is   One function for each protocol; StridedView's methods of those names call them. All read the same fields of the view:
              nothing here has a device, a stream or a flag of its own.
-Refusals     inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for less.
+Lifetime     What is exported over a Memory holds a lease of it, so that close() does not free what somebody else still uses.
+Refusals     Inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for less.
 Source       array API standard, `__dlpack__`; CUDA Array Interface (Version 3); NumPy, "The array interface protocol"; PEP 3118
 Read next    strided.py
 """
@@ -17,40 +18,35 @@ from ..dlpack import (
     DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY,
+    Template,
     export,
-    export_like,
     identify,
     lend,
-    template_of,
 )
+from ..doors import gpu
 from ..elements import layout
 from ..errors import refusal
-from ..protocols.buffer import struct_of
-from ..protocols.description import HOST
-from .copying import check_labels, duplicate
+from ..interpreter.buffer_type import memoryview_of
+from ..protocols.buffer import buffer_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..protocols.buffer import Py_buffer
     from .strided import StridedView
 
     Ints = tuple[int, ...]
 
 __all__ = [
     "array_interface",
-    "buffer_struct",
     "cuda_array_interface",
     "dlpack_capsule",
     "dlpack_device",
-    "host_capsule",
     "lend_view",
     "memory_view",
     "numpy_array",
 ]
 
-_PYTHON_BUFFERS: bool = sys.version_info >= (3, 12)  # PEP 688: __buffer__ in a class of Python's
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
@@ -59,6 +55,8 @@ _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 def dlpack_device(view: StridedView) -> tuple[int, int]:
     """Return (DLDeviceType, id): the ordinal for device memory, 0 for every kind of host memory and for managed memory."""
+    if view._place.is_host:
+        return 1, 0
     kind, ordinal = view.device
     if ordinal is None:
         raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty and was given without one")
@@ -74,8 +72,72 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     copy         True: always, False: never, None: if dl_device makes it necessary
     raises       ProtocolError   (a BufferError) whatever cannot be exported
     """
+    versioned = max_version is not None and (max_version == (1, 0) or _pair("max_version", max_version)[0] >= 1)
+    if dl_device is copy is None:
+        source, device, flags = view, dlpack_device(view), 0
+        if stream is not None or device[0] != 1:
+            _order(view, stream, device)
+    else:
+        source, device, flags = _elsewhere(view, stream, dl_device, copy)
+    dtype = source.dtype
+    key = source.shape, source.strides, dtype.name, dtype.code, source._place, device, versioned, flags
+    template = _templates.get(key)
+    if template is None:
+        template = _template(source, device, max_version, versioned, flags)
+        if len(_templates) >= 300:  # layouts without end must not fill it
+            _templates.clear()
+        _templates[key] = template
+    capsule = export(template, 0 if 0 in source.shape else source.ptr, source._held())
+    if tracing.listeners:
+        _tell("dlpack", source, device, f"dltensor{'_versioned' if versioned else ''}, ", identify(capsule)[0])
+    return capsule
+
+
+# What the exports of one layout have in common. Making it anew costs 4,000 ns, looking it up 300.
+_templates: dict[Any, Template] = {}
+
+
+def _template(
+    view: StridedView, device: tuple[int, int], max_version: Any, versioned: bool, flags: int = 0
+) -> Template:
+    """Make what exports of a view are copied from.
+
+    raises   ProtocolError   (a BufferError) no tensor can say this
+    """
+    dtype = view.dtype
+    if view.readonly:
+        if not versioned:
+            raise refusal(
+                "dlpack",
+                "max_version",
+                max_version,
+                "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
+                "with max_version=(1, 0), or export a copy",
+            )
+        flags |= DLPACK_FLAG_BITMASK_READ_ONLY
+    if dtype.code is None:
+        raise refusal(
+            "dlpack",
+            "dtype",
+            str(dtype),
+            "is no type that DLPack has; export by another protocol, or reinterpret() the bytes",
+        )
+    if dtype.padded:
+        flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+        if not versioned:
+            raise refusal(
+                "dlpack",
+                "max_version",
+                None,
+                "asks for a legacy capsule, which cannot say that the elements are padded",
+            )
+    bits = dtype.code, dtype.bits, dtype.lanes
+    return Template(device, bits, view.shape, _element_strides(view), versioned=versioned, flags=flags)
+
+
+def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tuple[StridedView, tuple[int, int], int]:
+    """Serve `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
     device = dlpack_device(view)
-    versioned = _is_versioned(max_version)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
         raise refusal("dlpack", "copy", copy, "is True, False or None")
@@ -87,59 +149,11 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
             else "is not where the memory is; copy it there first"
         )
         raise refusal("dlpack", "dl_device", wanted, why)
-    flags, source = 0, view
     if needs_copy or copy:
-        source, device = _copied(view, stream, wanted)
-        flags = DLPACK_FLAG_BITMASK_IS_COPIED
-    else:
-        _order(view, stream, device)
-        device = wanted
-    if source.readonly:
-        if not versioned:
-            raise refusal(
-                "dlpack",
-                "max_version",
-                max_version,
-                "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
-                "with max_version=(1, 0), or export a copy",
-            )
-        flags |= DLPACK_FLAG_BITMASK_READ_ONLY
-    return _capsule(source, device, versioned, flags)
-
-
-# The layouts of writable host memory that were exported before: (shape, strides, dtype's name, place) -> what to make the struct from.
-# `shortcuts = False` makes every export anew.
-shortcuts = True
-_templates: dict[Any, Any] = {}
-_asked: Any = ()  # the max_version that was checked last: most consumers keep theirs as one object
-
-
-def host_capsule(view: StridedView, max_version: Any) -> Any:
-    """Serve `__dlpack__(max_version=max_version)` of host memory the short way; None leaves it to dlpack_capsule()."""
-    global _asked
-    if max_version is not _asked:
-        if type(max_version) is not tuple or [type(n) for n in max_version] != [int, int] or max_version[0] < 1:
-            return None
-        _asked = max_version
-    if tracing.listeners:
-        return None
-    key = view.shape, view.strides, view.dtype.name, view._place  # the name: a DType's own hash costs more
-    template = _templates.get(key)
-    if template is not None:
-        return export_like(template, view.ptr, view)
-    if not shortcuts or view._place.device != HOST or not view.size:
-        return None
-    capsule = dlpack_capsule(view, None, max_version, None, None)
-    if len(_templates) > 300:
-        _templates.clear()
-    _templates[key] = template_of(capsule)
-    return capsule
-
-
-def _is_versioned(max_version: Any) -> bool:
-    if max_version is None:
-        return False
-    return _pair("max_version", max_version)[0] >= 1
+        made, device = _copied(view, stream, wanted)
+        return made, device, DLPACK_FLAG_BITMASK_IS_COPIED
+    _order(view, stream, device)
+    return view, wanted, 0
 
 
 def _pair(field: str, value: Any) -> tuple[int, int]:
@@ -156,13 +170,9 @@ def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
         if stream is not None and not (type(stream) is int and stream == -1):
             raise refusal("dlpack", "stream", stream, "means nothing for host memory, which takes None or -1")
         if device[0] == 3 and stream is None:
-            from ..gpu.ordering import settle
-
-            settle(view)  # a host consumer cannot wait in a stream
+            gpu().settle_host(view)  # a host consumer cannot wait in a stream
         return
-    from ..gpu.ordering import make_wait
-
-    make_wait(_consumers_handle(stream), view)
+    gpu().make_wait(_consumers_handle(stream), view)
 
 
 def _consumers_handle(stream: Any) -> int:
@@ -191,72 +201,27 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int]) -> tuple[St
         handle = 1
     else:
         handle = _consumers_handle(stream)
-    made = view.download() if wanted[0] == 1 else duplicate(view, 1 if handle == -1 else handle)
+    made = view.download() if wanted[0] == 1 else view._duplicate(1 if handle == -1 else handle)
     return made, dlpack_device(made)
 
 
-def _capsule(view: StridedView, device: tuple[int, int], versioned: bool, flags: int) -> Any:
-    what, flags = _described(view, versioned, flags)
-    capsule = export(what[0], device, *what[1:], view, versioned=versioned, flags=flags)
-    if tracing.listeners:
-        tracing.emit(
-            tracing.Step(
-                "dlpack",
-                "export",
-                f"dltensor{'_versioned' if versioned else ''}, device {device}, shape {view.shape}, "
-                f"strides {what[3]}, {view.dtype}, flags {flags}",
-                identify(capsule)[0],
-            )
-        )
-    return capsule
+def _tell(protocol: str, view: StridedView, device: tuple[int, int], what: str = "", tensor: int = 0) -> None:
+    """Tell the listeners of an export."""
+    shown = f"{what}device {device}, shape {view.shape}, strides {_element_strides(view)}, {view.dtype}"
+    tracing.emit(tracing.Step(protocol, "export", f"{shown}{', read-only' if view.readonly else ''}", tensor))
 
 
 def lend_view(view: StridedView) -> int:
-    """Make a managed tensor of a view, without a capsule, and return its address; nothing waits but the legacy stream.
+    """Make a managed tensor of a view, without a capsule, and return its address; only the legacy stream waits.
 
     raises   ProtocolError   (a BufferError) whatever cannot be exported
     """
     device = dlpack_device(view)
-    what, flags = _described(view, True, DLPACK_FLAG_BITMASK_READ_ONLY if view.readonly else 0)
+    template = _template(view, device, None, True)
     _order(view, None, device)
     if tracing.listeners:
-        tracing.emit(
-            tracing.Step(
-                "dlpack_c_exchange",
-                "export",
-                f"device {device}, shape {view.shape}, strides {what[3]}, {view.dtype}, flags {flags}",
-            )
-        )
-    return lend(what[0], device, *what[1:], view, versioned=True, flags=flags)
-
-
-def _described(
-    view: StridedView, versioned: bool, flags: int
-) -> tuple[tuple[int, tuple[int, int, int], Ints, Ints], int]:
-    """Return (address, DLDataType, shape, element strides), and the flags."""
-    dtype = view.dtype
-    if dtype.code is None:
-        raise refusal(
-            "dlpack",
-            "dtype",
-            str(dtype),
-            "is no type that DLPack has; export by another protocol, or reinterpret() the bytes",
-        )
-    if dtype.padded:
-        flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-        if not versioned:
-            raise refusal(
-                "dlpack",
-                "max_version",
-                None,
-                "asks for a legacy capsule, which cannot say that the elements are padded",
-            )
-    return (
-        view.ptr if view.size else 0,
-        (dtype.code, dtype.bits, dtype.lanes),
-        view.shape,
-        _element_strides(view),
-    ), flags
+        _tell("dlpack_c_exchange", view, device)
+    return lend(template, 0 if 0 in view.shape else view.ptr, view._held()).address
 
 
 def _element_strides(view: StridedView) -> tuple[int, ...]:
@@ -289,7 +254,7 @@ def _interface(view: StridedView) -> dict[str, Any]:
         "version": 3,
         "shape": shape,
         "typestr": dtype.typestr,
-        "data": (view.ptr if view.size else 0, view.readonly),
+        "data": (0 if 0 in shape else view.ptr, view._place.readonly),
         "strides": None if plain else strides,
         "descr": dtype.descr if dtype.descr is not None else [("", dtype.typestr)],
     }
@@ -304,11 +269,8 @@ def array_interface(view: StridedView) -> dict[str, Any]:
         raise AttributeError(
             f"__array_interface__: memory on {_place(view)} is out of the CPU's reach; download() it first"
         )
-    if view.is_device_accessible:
-        from ..gpu.ordering import settle
-
-        settle(view)
-    check_labels(view)
+    _make_ready(view)
+    view._hold()
     said = _interface(view)
     if not said["data"][0]:
         said["data"] = (ctypes.addressof(_NOTHING), view.readonly)  # NumPy takes null for scalars only since 2.3
@@ -323,10 +285,15 @@ def cuda_array_interface(view: StridedView) -> dict[str, Any]:
         )
     said = _interface(view)
     said["mask"] = None
-    from ..gpu.ordering import pending_handle
-
-    said["stream"] = pending_handle(view)
+    said["stream"] = gpu().pending_handle(view)
     return said
+
+
+def _make_ready(view: StridedView) -> None:
+    """Wait until the CPU may read a view's memory, and check that it can."""
+    if not view._place.is_host:
+        gpu().settle_host(view)
+    view._check_label()
 
 
 def _place(view: StridedView) -> str:
@@ -346,8 +313,8 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
 _NOTHING = ctypes.create_string_buffer(64)  # where arrays without elements point, if they must point somewhere
 
 
-def buffer_struct(view: StridedView, writable: bool) -> Py_buffer:
-    """Fill a Py_buffer with a view's memory; whoever uses it keeps the view alive.
+def memory_view(view: StridedView, writable: bool = False) -> memoryview:
+    """Make a memoryview that keeps the view alive, on every Python.
 
     raises   BufferError   the CPU cannot reach the memory, or it is read-only and writing was asked for
     """
@@ -355,20 +322,10 @@ def buffer_struct(view: StridedView, writable: bool) -> Py_buffer:
         raise refusal("buffer", "device", _place(view), "is out of the CPU's reach; download() it first")
     if writable and view.readonly:
         raise refusal("buffer", "readonly", True, "but a writable buffer was asked for; copy the array first")
-    if view.is_device_accessible:
-        from ..gpu.ordering import settle
-
-        settle(view)
-    check_labels(view)
+    _make_ready(view)
     if not view.dtype.itemsize:
         raise refusal("buffer", "itemsize", 0, "is no size that a buffer can have")
-    return struct_of(view, view.ptr if view.size else ctypes.addressof(_NOTHING))
-
-
-def memory_view(view: StridedView) -> memoryview:
-    """Make a memoryview that keeps the view alive, on every Python."""
-    if _PYTHON_BUFFERS:
-        return memoryview(view)  # by __buffer__
-    from ..interpreter.buffer_type import exporter_of
-
-    return memoryview(exporter_of(view, buffer_struct(view, False)))
+    held = view._held()
+    address = ctypes.addressof(_NOTHING) if 0 in view.shape else view.ptr
+    struct = buffer_at(address, view.shape, view.strides, view.dtype, view.readonly, id(held))
+    return memoryview_of(struct, held)

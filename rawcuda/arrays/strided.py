@@ -1,36 +1,38 @@
 """view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
 
-What it is   the arrays of this package, their own and everybody else's alike. A StridedView is the Description that a protocol
+What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a protocol
              gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
-What not     it computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
+What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first needed, so
              views of host memory work without a driver, and without the files that know one.
 Read next    exporting.py, copying.py
 """
 
 from __future__ import annotations
 
-from .. import doors
+from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
-from ..protocols import buffer
-from ..protocols.choosing import describe, learn, on_stream, shortcuts
+from ..protocols.choosing import learn, readers
 from ..protocols.description import Description, place
-from ..tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, ClassVar
 
-    from ..protocols.description import Where
-
-    Ints = tuple[int, ...]
+    from ..dlpack import Consumed
+    from ..gpu.memory import Memory
+    from ..protocols.description import Ints, Where
+else:  # names for typing.get_type_hints(); importing typing takes milliseconds
+    Any = Iterator = Consumed = Memory = Where = object
+    Ints = tuple
 
 __all__ = ["StridedView", "view"]
 
 _exporting: Any = None  # exporting.py, once something was exported
 _copying: Any = None  # copying.py, once something was copied
+_cuda: Any = None  # gpu/cuda_side.py, once it was needed
 
 
 def _begin_exporting() -> Any:
@@ -47,13 +49,40 @@ def _begin_copying() -> Any:
     return _copying
 
 
+def _cuda_side() -> Any:
+    global _cuda
+    _cuda = gpu()
+    return _cuda
+
+
 class _Table:
-    """Make the C exchange table when it is first asked for, of the type or of a view."""
+    """A property of the type and of its instances: the C exchange table, made when it is first asked for."""
 
     def __get__(self, view: object, kind: object = None) -> Any:
         from .exchange_table import offer
 
-        return offer()
+        return offer(StridedView)
+
+
+class _OwnedCapsule:
+    """What keeps the tensor in a capsule alive, where a view shows its owner.
+
+    The capsule itself is not shown: whoever got it could consume it, and free the memory under the view.
+    """
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OwnedCapsule) and other._capsule is self._capsule
+
+    def __hash__(self) -> int:
+        return hash(self._capsule)
+
+    def __repr__(self) -> str:
+        return "<the capsule of a view's tensor>"
 
 
 class StridedView(Description):
@@ -61,7 +90,6 @@ class StridedView(Description):
 
     ptr      address of the first element
     strides  bytes, a tuple as long as shape; element_strides counts elements, as DLPack does
-    owner    what keeps the memory alive: a capsule, a memoryview, a Memory, the exporter itself
     stream   the stream it was viewed for, as it was given: its memory is ready in that stream's order
     """
 
@@ -92,11 +120,53 @@ class StridedView(Description):
     ) -> StridedView:
         """Make another view of the same memory."""
         where = self._place
-        if readonly and not where.readonly:
+        if readonly and (not where.readonly or where.unsaid):
             where = place(where.device, True, where.protocol)
-        return type(self)(ptr, shape, strides, dtype or self.dtype, where, self.owner, self.stream)
+        made = _new(type(self))
+        made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
+        made._place, made._owner, made.stream = where, self._owner, self.stream
+        return made  # type: ignore[no-any-return]
+
+    def _viewed_again(self, kind: object, stream: Any) -> StridedView:
+        """Serve view(self): the same memory, in another stream's order if one is given."""
+        made = self._derived(self.ptr, self.shape, self.strides)
+        if stream is not None and self.is_device_accessible:
+            cuda = _cuda or _cuda_side()
+            cuda.make_wait(cuda.handle_of(stream), self)
+            made.stream = stream
+        return made
+
+    def _held(self) -> StridedView:
+        """Return what keeps the memory alive while it is exported; see _MemoryView."""
+        return self
+
+    def _hold(self) -> None:
+        """Keep the memory alive as long as this view lives; see _MemoryView."""
+
+    def _check_label(self) -> None:
+        """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
+        if in_use and self._place.protocol != "memory":
+            (_cuda or _cuda_side()).check_label(self)
+
+    @classmethod
+    def _empty_host(cls, shape: Ints, dtype: DType) -> StridedView:
+        """Make an array in new host memory."""
+        from .copying import empty_host
+
+        return empty_host(shape, dtype)
+
+    def _duplicate(self, stream: Any) -> StridedView:
+        """Return a copy in new memory of the same kind, made on a stream."""
+        from .copying import duplicate
+
+        return duplicate(self, stream)
 
     # -- what it is
+
+    @property
+    def owner(self) -> object:
+        """Return what keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter itself."""
+        return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
     @property
     def device(self) -> tuple[str, int | None]:
@@ -180,7 +250,7 @@ class StridedView(Description):
         )
 
     def _repr_svg_(self) -> str | None:
-        picture: str | None = doors.facade()._picture(self)
+        picture: str | None = facade()._picture(self)
         return picture
 
     def _repr_html_(self) -> str | None:
@@ -323,12 +393,7 @@ class StridedView(Description):
         copy         True: always, False: never
         raises       ProtocolError   (a BufferError) whatever cannot be exported
         """
-        exporting = _exporting or _begin_exporting()
-        if stream is None and dl_device is None and copy is None:
-            capsule = exporting.host_capsule(self, max_version)
-            if capsule is not None:
-                return capsule
-        return exporting.dlpack_capsule(self, stream, max_version, dl_device, copy)
+        return (_exporting or _begin_exporting()).dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's (device type, id)."""
@@ -337,54 +402,59 @@ class StridedView(Description):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Return the CUDA Array Interface, version 3; AttributeError where the device cannot reach the memory."""
-        from .exporting import cuda_array_interface
-
-        return cuda_array_interface(self)
+        return (_exporting or _begin_exporting()).cuda_array_interface(self)  # type: ignore[no-any-return]
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Return the array interface, version 3; AttributeError where the CPU cannot reach the memory."""
-        from .exporting import array_interface
-
-        return array_interface(self)
+        return (_exporting or _begin_exporting()).array_interface(self)  # type: ignore[no-any-return]
 
     def __buffer__(self, flags: int) -> memoryview:
         """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
-        from .exporting import buffer_struct
-
-        return buffer.memoryview_of(buffer_struct(self, bool(flags & 1)))
+        return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array; TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items."""
-        from .exporting import numpy_array
-
-        return numpy_array(self, dtype, copy)
+        return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""
-        from .exporting import memory_view
+        return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
 
-        return memory_view(self)
+
+_new: Any = object.__new__
 
 
 class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more.
 
-    start   the same as ptr, for who has seen to it that the owner is open; _ready, as long as it is: see Memory.trust
+    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see Memory.trust
+    _lease  while it is held, close() does not free the bytes: it is taken when the view is exported
     """
 
-    __slots__ = ("start", "_ready", "_again", "_token")
+    __slots__ = ("start", "_ready", "_again", "_token", "_lease")
     __dlpack_c_exchange_api__ = _Table()
+    owner = Description._owner  # the Memory, without the call of a property: launches read it
 
     @property
     def ptr(self) -> int:
         """Return the address of the first element; raises Closed after the memory's close()."""
-        self.owner.handle
+        self._owner.handle
         return self.start
 
     @ptr.setter
     def ptr(self, address: int) -> None:
         self.start = address
+
+    def _held(self) -> StridedView:
+        held = self._derived(self.ptr, self.shape, self.strides)
+        held._hold()
+        return held
+
+    def _hold(self) -> None:
+        lease = getattr(self._owner, "lease", None)
+        if lease is not None:
+            self._lease = lease()
 
 
 class _StreamedView(StridedView):
@@ -395,21 +465,18 @@ class _StreamedView(StridedView):
 
     exporting_stream: int | None
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.exporting_stream = None
-
     def _derived(
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
     ) -> StridedView:
         made = super()._derived(ptr, shape, strides, dtype, readonly)
-        made.exporting_stream = self.exporting_stream  # type: ignore[attr-defined]
+        made.exporting_stream = getattr(self, "exporting_stream", None)  # type: ignore[attr-defined]
         return made
 
 
 StridedView._plain_kind = StridedView  # what copies in new host memory are
 for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
+StridedView._streamed = _StreamedView
 
 
 # -- view()
@@ -428,60 +495,29 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
     raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
               TypeError       no exporter, or no stream
     """
-    made: Any = None
-    if stream is None and protocol is None and writable is None:
-        try:
-            short = shortcuts[type(obj)]
-        except KeyError:
-            pass
-        else:
-            made = None if listeners else short(obj, StridedView)
-        if made is not None:
-            return made  # type: ignore[no-any-return]
-    elif stream is not None:
-        try:
-            short = on_stream[type(obj)]
-        except KeyError:
-            pass
-        else:
-            if (
-                type(stream) is int
-                and -1 <= stream < 2**63
-                and stream
-                and protocol is None
-                and writable is None
-                and not listeners
-            ):
-                made = short(obj, StridedView, stream)
-        if made is not None:
-            return made  # type: ignore[no-any-return]
-        from ..gpu.stream import handle_of
+    if stream is not None and not (type(stream) is int and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)):
+        (_cuda or _cuda_side()).handle_of(stream)  # what is no stream is refused, also where none is needed
+    try:
+        read = readers[protocol][id(type(obj))]
+    except (KeyError, TypeError):
+        read = learn(obj, protocol)
+    made: Any = read(obj, StridedView, stream)
+    if writable is not None:
+        _set_writable(made, writable)
+    return made  # type: ignore[no-any-return]
 
-        handle_of(stream)  # what is no stream is refused, also where none is needed
-    if isinstance(obj, StridedView) and protocol is None:
-        made = _again(obj, stream)
-    else:
-        made = describe(obj, stream, protocol, writable is True, StridedView, _StreamedView)
-        learn(obj)
-    if writable is False and not made.readonly:
-        made._place = place(made._place.device, True, made._place.protocol)
-    elif writable is True and made.readonly:
+
+def _set_writable(made: Description, writable: bool) -> None:
+    """Serve view(writable=...): this is the only place where a view may become writable after it was described."""
+    where = made._place
+    if not writable:
+        made._place = place(where.device, True, where.protocol)
+    elif where.unsaid:  # read-only only because the protocol could not say
+        made._place = place(where.device, False, where.protocol)
+    elif where.readonly:
         raise refusal(
-            made.protocol,
+            where.protocol,
             "readonly",
             True,
             "the exporter says so itself, and writable=True cannot change it; copy the array",
         )
-    return made  # type: ignore[no-any-return]
-
-
-def _again(obj: StridedView, stream: Any) -> StridedView:
-    """View a view: the same memory, in another stream's order if one is given."""
-    made = obj._derived(obj.ptr, obj.shape, obj.strides)
-    if stream is not None and obj.is_device_accessible:
-        from ..gpu.ordering import make_wait
-        from ..gpu.stream import handle_of
-
-        make_wait(handle_of(stream), obj)
-        made.stream = stream
-    return made

@@ -6,7 +6,7 @@ What not     it touches no memory, and knows no dtype but its size.
 Units        strides and offsets are bytes, extents are elements. Python's ints have no largest one, so nothing wraps here;
              `checked_size` is where a layout that no memory could hold is refused.
 Source       NumPy, "Internal organization of NumPy arrays"; the rules for extents of 0 and 1 are DLPack's and NumPy's alike:
-             their strides say nothing
+             their strides mean nothing
 Read next    description.py
 """
 
@@ -69,7 +69,7 @@ def as_extents(shape: object) -> Ints:
 
 
 def as_shape(shape: object) -> Ints:
-    """Return a shape as as_extents does, having seen that no extent is negative; raises ValueError, TypeError."""
+    """Return a shape as as_extents does, and check that no extent is negative; raises ValueError, TypeError."""
     out = as_extents(shape)
     if any(n < 0 for n in out):
         raise ValueError(f"negative dimensions are not allowed: {out}")
@@ -77,7 +77,7 @@ def as_shape(shape: object) -> Ints:
 
 
 def checked_size(shape: Sequence[int], itemsize: int) -> int:
-    """Return the number of elements, having made sure that their bytes can be counted in 64 bits; raises ValueError.
+    """Return the number of elements, and check that their bytes can be counted in 64 bits; raises ValueError.
 
     Extents of 0 do not excuse the others: a consumer in C multiplies them all.
     """
@@ -93,10 +93,11 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
 def c_strides(shape: Sequence[int], itemsize: int) -> Ints:
     """Return the strides of a row-major layout without gaps."""
     out, step = [], itemsize
-    for n in reversed(shape):
+    for n in shape[::-1]:
         out.append(step)
         step *= n or 1
-    return tuple(out[::-1])
+    out.reverse()
+    return tuple(out)
 
 
 def f_strides(shape: Sequence[int], itemsize: int) -> Ints:
@@ -107,7 +108,7 @@ def f_strides(shape: Sequence[int], itemsize: int) -> Ints:
 def is_c_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Tell whether elements lie in row-major order without gaps; extents of 1 have no say, empty arrays always do."""
     step = itemsize
-    for n, stride in zip(reversed(shape), reversed(strides)):
+    for n, stride in zip(shape[::-1], strides[::-1]):
         if n != 1:
             if n == 0:
                 return True
@@ -233,17 +234,23 @@ def reshape(
     returns  (shape, strides), strides None where only a copy could do it
     raises   ValueError   another number of elements, more than one -1
     """
-    count, new = size(shape), list(wanted)
-    if new.count(-1) > 1:
-        raise ValueError("can only specify one unknown dimension")
-    if -1 in new:
-        rest = size(n for n in new if n != -1)
-        if rest == 0 or count % rest:
-            raise ValueError(f"cannot reshape a view of size {count} into shape {tuple(wanted)}")
-        new[new.index(-1)] = count // rest
-    if any(n < 0 for n in new) or size(new) != count:
-        raise ValueError(f"cannot reshape a view of size {count} into shape {tuple(wanted)}")
-    target = tuple(new)
+    count = 1
+    for n in shape:
+        count *= n
+    target, known, unknown = tuple(wanted), 1, -1
+    for i, n in enumerate(target):
+        if n >= 0:
+            known *= n
+        elif n != -1:
+            raise ValueError(f"cannot reshape a view of size {count} into shape {target}")
+        elif unknown >= 0:
+            raise ValueError("can only specify one unknown dimension")
+        else:
+            unknown = i
+    if unknown >= 0 and known and count % known == 0:
+        target = (*target[:unknown], count // known, *target[unknown + 1 :])
+    elif unknown >= 0 or known != count:
+        raise ValueError(f"cannot reshape a view of size {count} into shape {target}")
     if count == 0 or is_c_contiguous(shape, strides, itemsize):
         return target, c_strides(target, itemsize)
     return target, _split_runs(shape, strides, target)
@@ -273,7 +280,7 @@ def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> I
     return tuple(out[::-1])
 
 
-def select(shape: Sequence[int], strides: Sequence[int], key: object) -> tuple[int, Ints, Ints]:
+def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
     """Work out what view[key] is.
 
     key      an int, slice, `...`, None, or a tuple of them
@@ -281,39 +288,51 @@ def select(shape: Sequence[int], strides: Sequence[int], key: object) -> tuple[i
     raises   IndexError   too many, out of bounds, or something that only a copy could do (a list, a mask)
     """
     keys = key if isinstance(key, tuple) else (key,)
-    taken = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    ellipses = sum(1 for k in keys if k is Ellipsis)
-    ndim = len(shape)
-    if ellipses > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if taken > ndim:
-        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
-    offset, axis = 0, 0
+    ndim, offset, axis, ellipses = len(shape), 0, 0, 0
+    if len(keys) > ndim and _count_taken(keys) > ndim:
+        if sum([k is Ellipsis for k in keys]) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        raise IndexError(
+            f"too many indices for array: array is {ndim}-dimensional, but {_count_taken(keys)} were indexed"
+        )
     new_shape: list[int] = []
     new_strides: list[int] = []
-    for k in keys if ellipses else (*keys, Ellipsis):
+    for k in keys:
         if k is None:
             new_shape.append(1)
             new_strides.append(0)
-        elif k is Ellipsis:
-            through = axis + ndim - taken
+            continue
+        if k is Ellipsis:
+            ellipses += 1
+            if ellipses > 1:
+                raise IndexError("an index can only have a single ellipsis ('...')")
+            through = ndim - _count_taken(keys) + axis
             new_shape += shape[axis:through]
             new_strides += strides[axis:through]
-            axis = through
+            axis = max(axis, through)
+            continue
+        n, stride = shape[axis], strides[axis]
+        if isinstance(k, slice):
+            start, stop, step = k.indices(n)
+            count = len(range(start, stop, step))
+            if count:
+                offset += start * stride
+            new_shape.append(count)
+            new_strides.append(stride * step)
+        elif type(k) is int and -n <= k < n:
+            offset += (k if k >= 0 else k + n) * stride
         else:
-            n, stride = shape[axis], strides[axis]
-            if isinstance(k, slice):
-                start, stop, step = k.indices(n)
-                count = len(range(start, stop, step))
-                offset += start * stride if count else 0
-                new_shape.append(count)
-                new_strides.append(stride * step)
-            else:
-                offset += _position(k, n, axis) * stride
-            axis += 1
-    if len(new_shape) > MAX_NDIM:
-        raise IndexError(f"{len(new_shape)} dimensions are too many: at most {MAX_NDIM}")
-    return (0 if 0 in new_shape else offset), tuple(new_shape), tuple(new_strides)
+            offset += _position(k, n, axis) * stride
+        axis += 1
+    out = (*new_shape, *shape[axis:])
+    if len(out) > MAX_NDIM:
+        raise IndexError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
+    return (0 if 0 in out else offset), out, (*new_strides, *strides[axis:])
+
+
+def _count_taken(keys: tuple[object, ...]) -> int:
+    """Return how many dimensions an index takes."""
+    return sum([k is not None and k is not Ellipsis for k in keys])
 
 
 def _position(key: object, n: int, axis: int) -> int:
@@ -332,7 +351,7 @@ def _position(key: object, n: int, axis: int) -> int:
 
 
 def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> tuple[Ints, tuple[Ints, ...], Ints]:
-    """Merge dimensions that run on into each other in every operand: the same elements in as few dimensions as it goes.
+    """Merge dimensions where possible: those that run on into each other in every operand.
 
     What one element of an operand is paired with in the other stays; the order in which pairs come does not.
     returns  (shape, one tuple of strides an operand, one offset an operand). The first operand's strides fall from first to

@@ -139,10 +139,9 @@ def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:
         driver.current().tell(step[0].symbol, names, values, code, began_ns, ended_ns - began_ns)
 
 
-def tell(step: Step, code: int) -> None:
+def tell(step: Step, code: int, began_ns: int) -> None:
     """Tell the listeners about a call that was just made."""
-    now = perf_counter_ns()
-    _tell(step, code, now, now)
+    _tell(step, code, began_ns, perf_counter_ns())
 
 
 def _raise(push: Step, context: PrimaryContext) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import _thread  # (threading takes 1 ms to import)
 import ctypes
 from functools import partial
+from time import perf_counter_ns
 
 from .. import driver
 from ..errors import Closed, CudaError, ForkedAfterInit
@@ -203,11 +204,12 @@ class Current:
         now, handle = context.driver.current_context(), context.handle
         if now != handle:
             self._thread = _thread.get_ident()
+            began = perf_counter_ns()
             push: Any = partial(self._pushed.extend, map(_call, (partial(*context.pushing[0]),)))
             push()
             code = self._pushed[0]
             if careful and not code:
-                tell(context.pushing[0], code)
+                tell(context.pushing[0], code, began)
             if code:
                 self._pushed.clear()
                 raise context.driver.error(code, "cuCtxPushCurrent_v2", ["ctx"], (cuda_h.CUcontext(handle),))
@@ -220,11 +222,11 @@ class Current:
     ) -> None:
         # After a sticky error popping reports that error once more; the first one is on its way already.
         if self._pushed and self._context is not None:
-            pop = self._context.pushing[1]
+            pop, began = self._context.pushing[1], perf_counter_ns()
             calls: Any = partial(self._pushed.clear), partial(*pop)
             any(map(_call, calls))
             if careful:
-                tell(pop, 0)
+                tell(pop, 0, began)
 
     def __del__(self) -> None:
         try:

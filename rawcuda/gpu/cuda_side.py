@@ -1,6 +1,7 @@
-"""What views of CUDA memory need of a driver: which device an address is on, whether a label is right, and waiting.
+"""What views, exports and copies need where memory is on a device, or a driver is in use: the room behind doors.gpu().
 
-What it is   the part of view() that is imported only when an exporter says that its memory is CUDA's.
+What it is   `settle`, which finishes every view of device-accessible memory: which device an address is on, whether a label is
+             right, and waiting. The other names are those of the rooms below, for the rooms that may not import them.
 Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
 Read next    ordering.py
 """
@@ -8,39 +9,42 @@ Read next    ordering.py
 from __future__ import annotations
 
 import ctypes
-from _thread import get_ident
-from marshal import dumps
+from functools import partial
 from struct import unpack
 
 from .. import driver
 from ..errors import CudaError, DriverNotFound, refusal
-from ..protocols.cuda_array_interface import UNORDERED, known, left
+from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
-from ..protocols.dlpack import CudaSide
 from ..tracing import careful
 from .context import AnyContext
 from .device import Device
-from .ordering import device_of, wait_between
+from .ordering import device_of, make_wait, pending_handle, wait_between
+from .ordering import settle as settle_host
 from .queue import NO_SYNC, handle_of
 from .spans import copy_span, fill_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
 __all__ = [
-    "LoadedSide",
+    "Device",
     "copies",
     "copy_span",
     "empty_like",
     "empty_on",
     "fill_span",
     "check_label",
-    "describe_known",
-    "find_managed",
+    "device_around",
+    "handle_of",
     "locate",
-    "settle_description",
-    "settle_stream",
+    "make_wait",
+    "pending_handle",
+    "settle",
+    "settle_device",
+    "settle_host",
     "spot",
 ]
 
@@ -65,11 +69,11 @@ def _attribute(address: int, which: int) -> int | None:
     return value.value & 0xFFFFFFFF
 
 
-# The address to ask about, three words to be filled in, the call that does and its arguments; for one thread each.
-_askers: list[tuple[Any, Any, Any, Any]] = []
+# The address to ask about, three words to be filled in, and the prepared call that does; each for one thread.
+_askers: list[tuple[Any, Any, Any]] = []
 
 
-def _asker() -> tuple[Any, Any, Any, Any]:
+def _asker() -> tuple[Any, Any, Any]:
     loaded, words, cell = driver.current(), ctypes.create_string_buffer(24), ctypes.c_uint64()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
@@ -80,35 +84,36 @@ def _asker() -> tuple[Any, Any, Any, Any]:
         ctypes.byref(pointers),
         ctypes.c_void_p.from_buffer(cell),
     )
-    return cell, words, loaded.raw("cuPointerGetAttributes"), arguments
+    return cell, words, partial(loaded.raw("cuPointerGetAttributes"), *arguments)
 
 
 def _read(answer: bytes) -> tuple[str, int] | None:
     type_, ordinal, managed = unpack("I4xI4xB7x", answer)
     if type_ not in (_TYPE_HOST, _TYPE_DEVICE):
-        return None  # unknown, or worth an error: the single calls tell
+        return None  # the driver does not know the address
     if managed:
         return "cuda_managed", ordinal
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory
+_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory; device None: unknown
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
-    """Ask all three things in one call and return the Places that the CUDA Array Interface gives such memory, writable and read-only.
+    """Ask all three attributes in one call, and return the Places that the CUDA Array Interface gives such memory: writable, read-only.
 
-    None where that does not tell: no context is current, it is nobody's memory, calls are traced.
+    Their device is None where the driver does not know the address. Returns None where it could not be asked so: no context is
+    current, or calls are traced.
     calls   cuPointerGetAttributes
     """
     if careful:
         return None
     try:
-        cell, words, call, arguments = entry = _askers.pop()
+        cell, words, call = entry = _askers.pop()
     except IndexError:  # every one is in use by some other thread
-        cell, words, call, arguments = entry = _asker()
+        cell, words, call = entry = _asker()
     cell.value = address
-    failed, answer = call(*arguments), words.raw
+    failed, answer = call(), words.raw
     _askers.append(entry)
     if failed:
         return None
@@ -116,64 +121,10 @@ def spot(address: int) -> tuple[Place, Place] | None:
         return _spots[answer]
     except KeyError:
         where = _read(answer)
-        if where is None:
-            return None
         if len(_spots) >= 1000:
             _spots.clear()
         made = _spots[answer] = place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface")
         return made
-
-
-def describe_known(exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
-    """Describe an object whose class offers the CUDA Array Interface, and no DLPack, the short way: None leaves it to the long one.
-
-    The dict has six entries, all but `data` as one that was checked before, a plain address and no stream.
-    stream   the stream that will use the memory, as given by the user
-    """
-    if getattr(exporter, "__dlpack__", None) is not None:
-        return None
-    try:
-        interface = exporter.__cuda_array_interface__
-    except (AttributeError, BufferError):
-        return None
-    try:
-        version, extents, typestr = interface["version"], interface["shape"], interface["typestr"]
-        shape, strides, dtype, low, high = known[typestr][dumps((extents, interface["strides"]), 2)]
-        address, readonly = interface["data"]
-        if (
-            interface["stream"] is None
-            and type(interface) is dict
-            and len(interface) == 6
-            and type(version) is int
-            and version > 2
-            and type(address) is int
-            and low < address <= high
-            and type(readonly) is bool
-        ):
-            where = spot(address)
-            if where is not None:
-                made = _new(kind)
-                made.ptr, made.shape, made.strides, made.dtype, made._place = (
-                    address,
-                    shape,
-                    strides,
-                    dtype,
-                    where[readonly],
-                )
-                made.owner, made.stream = exporter, stream
-                return made
-    except (
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-    ):  # not seen before, or with something that is no plain number
-        pass
-    left[get_ident()] = exporter, interface  # read once
-    return None
-
-
-_new = object.__new__
 
 
 def locate(address: int) -> tuple[str, int] | None:
@@ -190,37 +141,53 @@ def locate(address: int) -> tuple[str, int] | None:
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-def settle_description(made: Description, stream: Any) -> None:
-    """Find the device of a CUDA Array Interface's address, and make the using stream wait for the exporting one.
+def settle(made: Description, stream: Any) -> None:
+    """Finish a view of memory that is not, or may not be, pageable host memory.
 
-    stream  the stream that will use the memory, as given by the user
-    raises  ProtocolError   the driver does not know the address
+    The device of an address is found (the CUDA Array Interface does not say it, and DLPack says 0 for all managed memory), a
+    label is compared with what the driver says, and the using stream waits for the exporting one.
+
+    made    its `stream` is what the exporter said: a handle, None (nothing to wait for) or UNORDERED; then the user's
+    stream  the stream that will use the memory, as the user gave it
+    raises  ProtocolError   the driver does not know the address, or says that it is elsewhere
     """
+    where, pending = made._place, made.stream
+    made.stream = stream
     if 0 in made.shape:
-        made.stream = stream
         return  # no address to ask about, and nothing to wait for
+    if where.device is None:
+        places = spot(made.ptr)
+        if places is not None and places[0].device is not None:
+            made._place = places[where.readonly]
+        else:
+            made._place = place(_located(made), where.readonly, where.protocol)
+    else:
+        if where.device[0] == "cuda_managed" and driver.is_loaded():
+            found = locate(made.ptr)
+            if found is not None and found[0] == "cuda_managed":
+                made._place = place(found, where.readonly, where.protocol, where.unsaid)
+        check_label(made)
+    if pending is not None:
+        _wait(made, pending, handle_of(stream))
+
+
+def _located(made: Description) -> tuple[str, int]:
     where = locate(made.ptr)
     if where is None:
         raise refusal(
-            "cuda_array_interface",
+            made._place.protocol,
             "data",
             hex(made.ptr),
             "is no address that this driver knows; the exporter is at fault, or uses another driver",
         )
-    made._place = place(where, made._place.readonly, made._place.protocol)
-    settle_stream(made, stream)
+    return where
 
 
-def settle_stream(made: Description, stream: Any) -> None:
-    """Make the using stream wait for the one that a Description says is at work, and note it in its place.
-
-    stream  the stream that will use the memory, as given by the user
-    """
-    using, pending = handle_of(stream), made.stream
-    made.stream = stream
-    if pending is None or using == NO_SYNC:
+def _wait(made: Any, pending: int, using: int) -> None:
+    """Make the using stream wait for the one that the exporter said is at work."""
+    if using == NO_SYNC:
         return
-    if pending != UNORDERED and hasattr(made, "exporting_stream"):
+    if pending != UNORDERED:
         made.exporting_stream = pending
     try:
         driver.current()
@@ -233,21 +200,16 @@ def settle_stream(made: Description, stream: Any) -> None:
         wait_between(using, pending, device)
 
 
-def find_managed(made: Description) -> None:
-    """Find the device of managed memory: DLPack says 0 for all of it."""
-    if made._place.device and made._place.device[0] == "cuda_managed" and driver.is_loaded() and 0 not in made.shape:
-        where = locate(made.ptr)
-        if where is not None and where[0] == "cuda_managed":
-            made._place = place(where, made._place.readonly, made._place.protocol)
+_UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver itself has said where it is
 
 
 def check_label(view: Description) -> None:
-    """See that foreign memory is where its exporter says, before it is touched: nanobind once called device memory kDLCPU.
+    """Check that foreign memory is where its exporter says, before it is touched: nanobind once called device memory kDLCPU.
 
     raises  ProtocolError   the driver in use says otherwise
     """
     device, protocol = view._place.device, view._place.protocol
-    if device is None or not protocol.startswith("dlpack") or 0 in view.shape or not driver.is_loaded():
+    if device is None or protocol in _UNCHECKED or 0 in view.shape or not driver.is_loaded():
         return
     where = locate(view.ptr)
     if (
@@ -266,21 +228,24 @@ def check_label(view: Description) -> None:
         )
 
 
-class LoadedSide(CudaSide):
-    """What asking for CUDA memory needs of a driver, where one is in use."""
+class _Anywhere:
+    """A with block that changes nothing."""
 
-    def around(self, ordinal: int) -> Any:
-        """Return a with block in which the device is current."""
-        if not driver.is_loaded():
-            return self
-        return Device(ordinal).current()
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
-    def settle(self, ordinal: int) -> bool:
-        """Wait for all work on the device; False where no driver is in use."""
-        if not driver.is_loaded():
-            return False
-        Device(ordinal).synchronize()
-        return True
+
+def device_around(ordinal: int) -> AbstractContextManager[Any]:
+    """Return a with block in which a device is current, or one that does nothing where no driver is in use."""
+    return Device(ordinal).current() if driver.is_loaded() else _Anywhere()
+
+
+def settle_device(ordinal: int) -> bool:
+    """Wait for all work on a device; False where no driver is in use."""
+    if not driver.is_loaded():
+        return False
+    Device(ordinal).synchronize()
+    return True
 
 
 # -- what arrays need of a device

@@ -15,7 +15,7 @@ from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .context import release
 from .graph import Graph
-from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing, make
+from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
 from .retention import retain, retained, sweep
 

@@ -1,41 +1,47 @@
-"""A buffer exporter for Python 3.9 to 3.11, where a class written in Python cannot be one.
+"""A memoryview of any memory that keeps an object of ours alive, on every Python.
 
-What it is   a heap type whose bf_getbuffer slot is a callback of ours: it hands out a Py_buffer that was filled before, and
-             names its own object, which keeps the memory alive.
-What not     from 3.12 on `__buffer__` does it, and nothing here is used.
-Why so       PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. Nothing pends when a buffer is
-             asked for, so a plain callback is safe here; it cannot raise, and so it grants whatever is asked. Therefore the
-             object is wrapped in a memoryview at once, which answers for itself to everybody else.
+What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So a short-lived
+             object of a heap type, whose bf_getbuffer slot is a callback of ours, is asked for its buffer. It hands out a
+             Py_buffer that was filled before, and names the object that keeps the memory alive as the exporter.
+Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. What is asked of `obj` later is
+             answered by itself: before Python 3.12 a view exports no buffer, and from then on its __buffer__ answers.
 Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases
-Read next    strided.py
+Read next    arrays/exporting.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ..protocols.buffer import Py_buffer
 from .cpython import bind, immortal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["exporter_of"]
+__all__ = ["memoryview_of"]
 
 _BF_GETBUFFER, _FLAGS = 1, 1 << 18  # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
+_PY_BUFFER = 80  # bytes of a Py_buffer
 _retain = bind("Py_IncRef", None, ctypes.py_object)
 _type: Any = None
 
 
-def exporter_of(owner: Any, struct: Py_buffer) -> Any:
-    """Return an object whose buffer is what a struct says, and that keeps `owner` alive."""
+def memoryview_of(struct: Any, owner: object) -> memoryview:
+    """Return a memoryview of what a Py_buffer says.
+
+    struct   a ctypes object that begins with the Py_buffer; its `obj` is id(owner)
+    owner    what keeps the memory alive; the memoryview refers to it as `obj`
+    """
+    exporter = (_type or _begin())()
+    exporter.owner, exporter.address = owner, ctypes.addressof(struct)
+    return memoryview(exporter)
+
+
+def _begin() -> Any:
     global _type
-    if _type is None:
-        _type = _make_type()
-    made = _type()
-    made.owner, made.struct = owner, struct
-    return made
+    _type = _make_type()
+    return _type
 
 
 def _make_type() -> Any:
@@ -52,7 +58,7 @@ def _make_type() -> Any:
         ]
 
     class Holder:
-        __slots__ = ("owner", "struct")
+        __slots__ = ("owner", "address")
 
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
     fill = immortal(prototype(_fill))
@@ -63,8 +69,7 @@ def _make_type() -> Any:
 
 
 def _fill(exporter: Any, address: int, flags: int) -> int:
-    """Fill a caller's Py_buffer; the flags are not looked at, since only a memoryview ever asks, for everything."""
-    ctypes.memmove(address, ctypes.addressof(exporter.struct), ctypes.sizeof(Py_buffer))
-    _retain(exporter)  # PyBuffer_Release takes it back
-    Py_buffer.from_address(address).obj = id(exporter)
+    """Fill a caller's Py_buffer. Only memoryview_of() asks, and for a read-only buffer: the flags need no answer."""
+    ctypes.memmove(address, exporter.address, _PY_BUFFER)
+    _retain(exporter.owner)  # PyBuffer_Release takes this reference back
     return 0

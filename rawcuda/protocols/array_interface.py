@@ -1,24 +1,26 @@
 """Read `__array_interface__`, NumPy's protocol: a dict that says where host memory is and how it is laid out.
 
-The protocol  shape, typestr and version must be there; data, strides, descr, mask and offset may. `data` is (address,
-              read-only), or an object with the buffer protocol, or missing, and then the exporter itself is such an object;
-              only then does `offset` count. Strides are bytes, None or missing in C order. The dict owns nothing: whoever
-              reads it holds the exporter.
-Care          the attribute is read once, for it may be computed at each access. AttributeError means "not offered"; any
+The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is (address,
+              read-only), or an object with the buffer protocol, or missing: then the exporter itself is such an object.
+              `offset` counts only with a buffer. Strides are bytes; in C order they may be None or missing. The dict owns
+              nothing: whoever reads it must keep the exporter alive.
+Care          The attribute is read once, because it may be computed at each access. AttributeError means "not offered"; any
               other exception is the exporter's own.
 Source        NumPy, "The array interface protocol", version 3
-Read next     cuda_array_interface.py, which reads the same dict with three more words
+Read next     cuda_array_interface.py, which reads the same dict with a stream
 """
 
 from __future__ import annotations
 
 from itertools import islice
+from marshal import dumps
 from operator import index
 
 from .. import tracing
 from ..elements import layout
 from ..elements.dtypes import DType, from_typestr
 from ..errors import refusal, worded
+from .buffer import Held, address_of
 from .description import HOST, Description, place
 
 TYPE_CHECKING = False
@@ -27,35 +29,65 @@ if TYPE_CHECKING:
     from typing import Any
 
     Ints = tuple[int, ...]
+    Meaning = tuple[Ints, Ints, DType, int, int, Any]
 
-__all__ = ["NAME", "describe", "read_attribute", "read_layout", "read_pointer"]
+__all__ = ["NAME", "check_address", "check_interface", "describe", "meaning_of", "read_layout", "read_pointer"]
 
 NAME = "array_interface"
-# (a str that is made at each call would fill CPython's cache of attributes)
-_ATTRIBUTES = {name: f"__{name}__" for name in ("array_interface", "cuda_array_interface")}
 
 
-def read_attribute(exporter: Any, protocol: str, left: tuple[Any, Any] | None = None) -> Mapping[str, Any] | None:
-    """Return the dict, or None where the protocol is not offered.
+def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
+    """Return what an exporter's attribute gave, or None where the protocol is not offered after all.
 
-    left     an exporter and its dict, if that was read before
     raises   ProtocolError   it is no mapping
     """
-    try:
-        interface = left[1] if left and left[0] is exporter else getattr(exporter, _ATTRIBUTES[protocol])
-    except AttributeError:
-        return None
-    if isinstance(exporter, type):  # the class has the property; only its instances have memory
-        return None
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
+        if isinstance(exporter, type):  # the class has the property; only its instances have memory
+            return None
         raise refusal(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
     if tracing.listeners:
         tracing.emit(tracing.Step(protocol, f"{type(exporter).__name__}.__{protocol}__", f"-> {dict(interface)!r}"))
-    return interface  # type: ignore[no-any-return]
+    return interface
+
+
+# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and from 1.0.
+_KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
+_known: dict[bytes, Meaning] = {}
+
+
+def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
+    """Read and check all of an interface but its data; see read_layout.
+
+    stream_of  reads the stream and the version
+    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above high leads
+               out of the address space
+    """
+    key = b""
+    if type(interface) is dict:
+        try:
+            key = dumps((protocol, *map(interface.get, _KEYS)), 2)
+            return _known[key]
+        except (KeyError, ValueError):  # new; or something that is no plain number, str, tuple or list
+            pass
+    shape, strides, dtype = read_layout(interface, protocol)
+    low, high = layout.extent(shape, strides, dtype.itemsize)
+    stream = None if stream_of is None else stream_of(interface)
+    if low == high:
+        made = shape, strides, dtype, 0, 2**64 - 1, stream
+    else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
+        fits = max(-low, high) <= layout.LIMIT
+        made = shape, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
+    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are entered
+    numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
+    if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
+        if len(_known) >= 1000:  # what comes from outside must not grow without limit
+            _known.clear()
+        _known[key] = made
+    return made
 
 
 def _ints(protocol: str, field: str, value: Any) -> Ints:
-    """Read a tuple of ints; other sequences and NumPy's ints are common enough to be taken, too. A bool is none."""
+    """Read a tuple of ints; other sequences and NumPy's ints are accepted, bools are not."""
     try:
         if isinstance(value, (str, bytes)) or hasattr(value, "keys") or not hasattr(value, "__getitem__"):
             raise TypeError
@@ -68,7 +100,7 @@ def _ints(protocol: str, field: str, value: Any) -> Ints:
 
 
 def _get(interface: Mapping[str, Any], key: str) -> Any:
-    """Look a key up as in any mapping; a key that is there and None counts as missing."""
+    """Look a key up in any mapping; a value of None counts as missing."""
     try:
         return interface[key]
     except KeyError:
@@ -94,7 +126,7 @@ def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints
     if descr is not None and not isinstance(descr, list):
         raise refusal(protocol, "descr", descr, "is a list of fields")
     if descr in ([("", typestr)], [["", typestr]]):
-        descr = None  # the default, spelt out
+        descr = None  # this is the default
     dtype = from_typestr(typestr, descr, protocol=protocol)
     if len(shape) > layout.MAX_NDIM:
         raise refusal(protocol, "shape", shape, f"has more than {layout.MAX_NDIM} dimensions")
@@ -139,38 +171,41 @@ def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
     return address, bool(readonly)
 
 
-def check_extent(address: int, shape: Ints, strides: Ints, itemsize: int, protocol: str) -> None:
-    """Make sure that the elements lie within what an address can say, and that only nothing lies at 0."""
-    low, high = layout.extent(shape, strides, itemsize)
-    if low == high:
+def check_address(address: int, meaning: Meaning, protocol: str) -> None:
+    """Make sure that the elements lie within the address space, and that only an empty array lies at 0."""
+    shape, strides, _, low, high, _ = meaning
+    if low <= address <= high:
         return
     if address == 0:
         raise refusal(
             protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault"
         )
-    if low < -layout.LIMIT or high > layout.LIMIT or address + low < 0 or address + high > 2**64:
-        raise refusal(
-            protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault"
-        )
+    raise refusal(
+        protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault"
+    )
 
 
-def describe(exporter: Any, kind: type[Description] = Description) -> Description | None:
+def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
     """Describe what `__array_interface__` says, or return None where it is not offered.
 
     kind     the class to make, with Description's arguments
     raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
     """
-    interface = read_attribute(exporter, NAME)
+    try:
+        interface = exporter.__array_interface__
+    except AttributeError:
+        return None
+    interface = check_interface(exporter, interface, NAME)
     if interface is None:
         return None
-    shape, strides, dtype = read_layout(interface, NAME)
-    _check_version(interface)
+    meaning = meaning_of(interface, NAME, _check_version)
+    shape, strides, dtype = meaning[:3]
     data = _get(interface, "data")
     if isinstance(data, (tuple, list)):
         address, readonly = read_pointer(data, NAME)
         # A NumPy scalar makes an array for this, which only the dict keeps alive.
         owner: Any = interface if "__ref" in interface else exporter
-        check_extent(address, shape, strides, dtype.itemsize, NAME)
+        check_address(address, meaning, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
     return kind(address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
@@ -185,9 +220,7 @@ def _check_version(interface: Mapping[str, Any]) -> None:
 def _in_buffer(
     holder: Any, interface: Mapping[str, Any], shape: Ints, strides: Ints, dtype: DType
 ) -> tuple[int, bool, object]:
-    """Find the memory in a buffer exporter, `offset` bytes from its begin, and see that it is large enough."""
-    from .buffer import Held, address_of
-
+    """Find the memory in a buffer exporter, `offset` bytes from its begin, and check that it is large enough."""
     offset = _get(interface, "offset") or 0
     try:
         view = memoryview(holder)

@@ -1,10 +1,10 @@
 """What an exporter says of its memory, in one form for all protocols.
 
-What it is   `Description`: address, shape, byte strides, dtype, and where the memory lies; what the protocols return.
-What not     it can do nothing: strided.py's StridedView is a Description that can.
-Why so       a view of a million arrays is a million of these. What many views have in common (device, read-only, protocol)
-             is one shared `Place`.
-Read next    dlpack.py
+What it is   `Description`: address, shape, byte strides, dtype, and where the memory lies. Every protocol returns one.
+What not     It has no methods. StridedView (arrays/strided.py) is the subclass that users see.
+Why so       A program may hold a million views. What many views have in common (device, read-only, protocol) is
+             stored once, in a shared `Place`, and a view refers to it.
+Read next    tensor.py
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
     Where = Optional[tuple[str, Optional[int]]]
+else:  # names for typing.get_type_hints(); importing typing takes milliseconds
+    Any, Ints, Where, DType = object, tuple, object, object
 
 __all__ = ["Bytes", "Description", "Place", "place", "HOST", "KINDS"]
 
@@ -31,52 +33,69 @@ class Bytes:
 
 
 class Place:
-    """What views share: `device` (kind, ordinal) or None while it is unknown, `readonly`, `protocol`; see `place`."""
+    """What many views share.
 
-    __slots__ = ("device", "readonly", "protocol")
+    device    (kind, ordinal), or None while it is unknown
+    readonly  whether the memory must not be written
+    protocol  the protocol that the memory was described by
+    unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
+    is_host   pageable host memory, which needs nothing of a driver
+    """
 
-    def __init__(self, device: Where, readonly: bool, protocol: str) -> None:
-        self.device, self.readonly, self.protocol = device, readonly, protocol
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host")
+
+    def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
+        self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
+        self.is_host = device == HOST
 
 
-_places: dict[tuple[Where, bool, str], Place] = {}
+_places: dict[tuple[Where, bool, str, bool], Place] = {}
 
 
-def place(device: Where, readonly: bool, protocol: str) -> Place:
-    """Return the one Place that says this."""
-    key = device, readonly, protocol
+def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) -> Place:
+    """Return the one Place with these properties, so that Places can be compared with `is`."""
+    key = device, readonly, protocol, unsaid
     found = _places.get(key)
     if found is None:
-        if len(_places) > 1000:  # ordinals come from outside: what grows without end is a leak
+        if len(_places) > 1000:  # device ordinals come from outside, so the table must not grow without limit
             _places.clear()
-        found = _places.setdefault(key, Place(device, readonly, protocol))
+        found = _places.setdefault(key, Place(device, readonly, protocol, unsaid))
     return found
 
 
 class Description:
-    """Describe strided memory.
+    """A region of strided memory.
 
-    ptr      address of the first element (not the lowest, where a stride is negative); 0 is allowed for no elements
+    ptr      address of the first element (not the lowest address where a stride is negative); 0 if there are no elements
     shape    a tuple of extents
-    strides  bytes from one element to the next, a tuple as long
+    strides  bytes from one element to the next in each dimension, a tuple of the same length
     dtype    the DType
-    place    what it shares with others: device, read-only, protocol
-    owner    what keeps the memory alive
-    stream   the stream in whose order the memory is ready, as it was given; None: nothing is said, or nothing pends
+    _place   the Place: device, read-only, protocol
+    _owner   what keeps the memory alive
+    stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is pending
     """
 
-    __slots__ = ("ptr", "shape", "strides", "dtype", "_place", "owner", "stream")
+    __slots__ = ("ptr", "shape", "strides", "dtype", "_place", "_owner", "stream")
 
     ptr: int
     shape: Ints
     strides: Ints
     dtype: DType
     _place: Place
-    owner: Any
+    _owner: Any
     stream: Any
+    _streamed: Any  # the class to make where the exporter may name a stream of its own
 
     def __init__(
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType, place: Place, owner: object, stream: Any = None
     ) -> None:
         self.ptr, self.shape, self.strides, self.dtype = ptr, shape, strides, dtype
-        self._place, self.owner, self.stream = place, owner, stream
+        self._place, self._owner, self.stream = place, owner, stream
+
+    @property
+    def owner(self) -> object:
+        """Return what keeps the memory alive."""
+        return self._owner
+
+
+Description._streamed = Description

@@ -19,19 +19,20 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "errors doors tracing owned locate"),
+    ("", "library errors doors names tracing owned locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
     ("elements", "dtypes layout scalars npy"),
     (
         "protocols",
-        "description pep3118 buffer array_interface cuda_array_interface cuda_stream dlpack dlpack_c_exchange choosing",
+        "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange "
+        "choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying strided making exporting exchange_table"),
+    ("arrays", "host_copy copying exporting exchange_table strided making"),
     ("gpu", "calls context handles queue retention graph stream spans memory ordering"),
-    ("gpu.kernels", "signature image arguments launch compiled_launch kernel"),
+    ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),
@@ -44,19 +45,10 @@ ORDER = {
 
 # Imports inside a function that point upwards, each with its reason: the two of doors.py, which every room may use.
 UPWARDS = {
-    "doors": {"gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver"},
-    "tracing": {"tools.trace_forms": "what a trace is written as is loaded when one is started"},
-    "protocols.choosing": {
-        "gpu.cuda_side": "CUDA memory is asked about",
-        "gpu.stream": "a stream given from outside is read",
+    "doors": {
+        "gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver",
+        "": "the emulator and the pictures of a view are asked for at the façade, which alone knows them",
     },
-    "arrays.strided": {
-        "arrays.exporting": "exports when something is exported",
-        "arrays.exchange_table": "the table is made when it is asked for",
-        "gpu.ordering": "a view of a view may be for another stream",
-        "gpu.stream": "a stream given from outside is read",
-    },
-    "arrays.exporting": {"gpu.ordering": "a consumer's stream waits for what is pending"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
 MOST_LINES = 600
@@ -240,7 +232,7 @@ def test_every_floor_says_what_it_is() -> None:
 def test_a_folder_has_at_most_a_dozen_rooms() -> None:
     count: dict[str, int] = {}
     for name in PATHS:
-        if not is_folder(name):
+        if not is_folder(name) and not name.startswith("emulator"):
             folder = name.rpartition(".")[0]
             count[folder] = count.get(folder, 0) + 1
     assert max(count.values()) <= 12, count
@@ -285,6 +277,7 @@ def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
         or isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).partition(".")[0] not in own
+        and not ast.unparse(node.value.func).endswith(".observers.append")  # a room joins those who are told
     ]
     assert not wrong, "\n".join(wrong)
 

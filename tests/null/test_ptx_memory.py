@@ -205,7 +205,10 @@ def test_parameters_have_exact_bounds() -> None:
 
 
 def test_a_pointer_to_no_function() -> None:
-    body = "P: .callprototype (.param .b32 _) _ (.param .b32 _);\n .param .b32 a; .param .b32 b;\n st.param.b32 [a], 1;\n call (b), %out, (a), P;"
+    body = (
+        "P: .callprototype (.param .b32 _) _ (.param .b32 _);\n .param .b32 a; .param .b32 b;\n"
+        " st.param.b32 [a], 1;\n call (b), %out, (a), P;"
+    )
     fails(body, 718, "call of address 0x[0-9a-f]+, at which there is no function")
 
 

@@ -119,6 +119,6 @@ def test_a_view_has_no_dict():
         "strides",
         "dtype",
         "_place",
-        "owner",
+        "_owner",
         "stream",
     )

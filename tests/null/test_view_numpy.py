@@ -1,4 +1,4 @@
-"""NumPy's arrays, by every protocol and both ways, short and long; NumPy is the oracle."""
+"""NumPy's arrays, by every protocol, by the reader for its type and by the general one; NumPy is the oracle."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from tests.null.test_layout import random_array
 from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
-choosing, dlpack, protocol, errors, dtypes, cpython = (
+choosing, dlpack, protocol, tensors, errors, dtypes, cpython = (
     module(name)
-    for name in ("protocols.choosing", "dlpack", "protocols.dlpack", "errors", "elements.dtypes", "interpreter.cpython")
+    for name in (
+        "protocols.choosing",
+        "dlpack",
+        "protocols.dlpack",
+        "protocols.tensor",
+        "errors",
+        "elements.dtypes",
+        "interpreter.cpython",
+    )
 )
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0"
@@ -22,11 +30,12 @@ VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion
 
 @pytest.fixture(params=["short", "long"])
 def way(request, monkeypatch):
-    """Take the short way or the long way."""
-    monkeypatch.setattr(choosing, "shortcuts", choosing.shortcuts)
+    """Take the reader that is learnt of NumPy's type, or the general one."""
+    choosing.forget()
     if request.param == "long":
-        monkeypatch.setattr(module("arrays.strided"), "shortcuts", {})
-    return request.param
+        monkeypatch.setattr(protocol, "_METHOD", None)
+    yield request.param
+    choosing.forget()
 
 
 def same(v, a):
@@ -249,32 +258,56 @@ def test_tables_do_not_grow_without_end():
     for n in range(3000):
         v = view(numpy.zeros((n % 1500 + 1, 2), "u1"))
         assert v.shape[0] == n % 1500 + 1
-    for kinds in (*protocol._kinds.values(), protocol._ndarrays):
-        assert len(kinds) <= 100 and all([len(kind[3]) <= 1000 for kind in kinds.values()])
+    for kinds in (tensors.BY_CAPSULE, tensors.BY_TABLE):
+        assert len(kinds) <= 100 and all([len(kind[2]) <= 1000 for kind in kinds.values()])
 
 
 def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
-    assert cpython._window is None or cpython._window.readonly
+    assert cpython.window is None or cpython.window.readonly
     data = ctypes.c_uint64(0x1122334455667788)
     address = ctypes.addressof(data)
     fast = cpython.reader("Q")(address)
-    monkeypatch.setattr(cpython, "_window", None)
+    monkeypatch.setattr(cpython, "window", None)
     assert cpython.reader("Q")(address) == fast == (data.value,) and cpython.reader("4xI")(address) == (0x11223344,)
 
 
-def test_a_shortcut_is_for_the_very_type_only():
-    view(numpy.zeros(3))
-    assert set(choosing.shortcuts) <= {numpy.ndarray, bytes, bytearray} | {
-        kind
-        for kind, short in choosing.shortcuts.items()
-        if kind.__module__.startswith("torch") or short.__name__ == "describe_known"
-    }
+def test_what_is_learnt_of_types_without_end_is_bounded():
+    """And it keeps none of them alive, nor what they refer to."""
+    import weakref
 
-    class ndarray(numpy.ndarray):  # the name is not enough
-        __module__ = "numpy"
+    kept, gone = [], []
+    for n in range(1200):
+        kind = type(f"Array{n}", (numpy.ndarray,), {})
+        assert view(numpy.zeros(n % 7).view(kind)).shape == (n % 7,)
+        kept.append(kind)
+    assert all(len(table) <= choosing._MOST for table in (choosing._types, *choosing.readers.values()))
+    for base in (numpy.ndarray, bytearray):
+        kind = type("Array", (base,), {})
+        view(numpy.zeros(3).view(kind) if base is numpy.ndarray else kind(3))
+        assert id(kind) in choosing.readers[None]
+        gone.append(weakref.ref(kind))
+    number = id(kind)
+    del kind, kept
+    gc.collect()
+    assert [one() for one in gone] == [None, None] and number not in choosing.readers[None]
 
-    view(numpy.zeros(3).view(ndarray))
-    assert ndarray not in choosing.shortcuts
+
+@pytest.mark.skipif(not VERSIONED, reason="an older NumPy is read by the general reader")
+def test_a_subclass_that_changes_is_read_anew():
+    class Mine(numpy.ndarray):
+        pass
+
+    a = numpy.zeros(3).view(Mine)
+    assert view(a).shape == (3,)
+    other = numpy.zeros(5)
+    a.__dlpack__ = other.__dlpack__
+    assert view(a).shape == (5,)
+    b = numpy.zeros(3).view(Mine)
+    Mine.__dlpack_device__ = lambda self: (3, 0)  # as torch does for pinned memory
+    assert view(b, protocol="dlpack").device == ("cuda_host", 0)
+    del Mine.__dlpack_device__
+    Mine.__dlpack__ = None
+    assert view(b).protocol == "array_interface"
 
 
 def test_every_step_is_traced():

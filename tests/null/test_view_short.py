@@ -1,4 +1,4 @@
-"""The short ways for arrays in capsules accept what the long way accepts, and refuse the rest with the same words."""
+"""The reader for types that answer in C: it accepts and refuses what the general reader does, word for word."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import ctypes
 import gc
 import re
 import threading
+import types
 
 import pytest
 
 from tests.null.producers import Exporter, Tensor
 from tests.subject import module, rawcuda
 
-choosing, protocol, errors = (module(name) for name in ("protocols.choosing", "protocols.dlpack", "errors"))
+choosing, protocol, tensors, errors = (
+    module(name) for name in ("protocols.choosing", "protocols.dlpack", "protocols.tensor", "errors")
+)
 view = rawcuda.view
 
 
-@pytest.fixture(params=["describe_ndarray", "describe_jax"])
-def way(request, monkeypatch):
-    """A short way that has seen nothing."""
-    for name in ("_ndarrays", "_arrays", "_seen_names"):
-        getattr(protocol, name).clear()
-    monkeypatch.setattr(protocol, "_elsewhere", [])
-    return getattr(protocol, request.param)
+@pytest.fixture
+def way(monkeypatch):
+    """Take Python functions for C functions, and forget what was seen."""
+    tensors.BY_CAPSULE.clear()
+    choosing.forget()
+    monkeypatch.setattr(protocol, "_METHOD", types.FunctionType)
+    yield
+    choosing.forget()
 
 
 def side_by_side(extents, steps, **fields):
@@ -153,14 +157,12 @@ def test_pointers(way, fields):
 
 
 def tell_apart(way, make):
-    """See that the short way comes to what the long way comes to, the first time and later."""
-    expected = outcome(Array(make))
+    """See that the fast reader comes to what the general one comes to, the first time and later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "_METHOD", None)
+        expected = outcome(type("Array", (Array,), {})(make))
     short = type("Array", (Array,), {})
-    choosing.shortcuts[short] = way
-    try:
-        assert [outcome(short(make)) for _ in range(3)] == [expected] * 3
-    finally:
-        choosing.shortcuts.pop(short)
+    assert [outcome(short(make)) for _ in range(3)] == [expected] * 3
 
 
 @pytest.mark.parametrize(
@@ -176,41 +178,58 @@ def tell_apart(way, make):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("way", ["describe_jax"], indirect=True)
 def test_legacy_capsules(way, fields):
     tell_apart(way, lambda: Tensor(version=None, **{"shape": (2, 3), **fields}))
 
 
 @pytest.fixture
 def short(way):
-    """An Array that goes the short way."""
+    """An Array that is read as one whose type answers in C."""
     kind = type("Array", (Array,), {})
-    choosing.shortcuts[kind] = way
-    yield kind
-    choosing.shortcuts.pop(kind)
+    assert view(kind(lambda: side_by_side((1,), (1,)))).shape == (1,)
+    assert choosing.readers[None][id(kind)].__qualname__.startswith("reader_in_c")
+    return kind
 
 
-@pytest.mark.parametrize("way", ["describe_jax"], indirect=True)
-def test_what_is_no_capsule(short):
+def test_what_is_no_capsule():
     class Given(Exporter):
         pass
 
-    choosing.shortcuts[Given] = protocol.describe_jax
-    try:
-        for given in (7, "capsule", object(), []):
-            with pytest.raises(errors.ProtocolError, match="no PyCapsule"):
-                view(Given(Tensor(), capsule=given))
-        used = Tensor().capsule()
-        kept = view(used)  # consumed: the name says so
-        with pytest.raises(errors.ProtocolError, match="consumed already"):
-            view(Given(Tensor(), capsule=used))
-        del kept
-    finally:
-        choosing.shortcuts.pop(Given)
+    for given in (7, "capsule", object(), []):
+        with pytest.raises(errors.ProtocolError, match="no PyCapsule"):
+            view(Given(Tensor(), capsule=given))
+    used = Tensor().capsule()
+    kept = view(used)  # consumed: the name says so
+    with pytest.raises(errors.ProtocolError, match="consumed already"):
+        view(Given(Tensor(), capsule=used))
+    del kept
+
+
+def test_what_is_replaced_later_counts(short):
+    """What a class or an object gets after its type was learnt is honoured."""
+    make = lambda: side_by_side((2,), (1,))  # noqa: E731
+    assert view(short(make)).shape == (2,)
+    one = short(make)
+    one.__dlpack__ = short(lambda: side_by_side((5,), (1,))).__dlpack__
+    assert view(one).shape == (5,)
+    two = short(make)
+    two.__dlpack_device__ = lambda: (2, 0)
+    with pytest.raises(errors.ProtocolError, match="contradicts"):
+        view(two)
+    short.__dlpack_device__ = lambda self: (2, 0)
+    with pytest.raises(errors.ProtocolError, match="contradicts"):
+        view(short(make))
+    del short.__dlpack_device__
+    short.__dlpack__ = lambda self, **keywords: side_by_side((7,), (1,)).capsule()
+    assert view(short(make)).shape == (7,)
+
+
+def test_a_legacy_capsule_from_a_type_that_gave_versioned_ones(short):
+    assert view(short(lambda: Tensor(version=None, shape=(2, 3)))).readonly
 
 
 def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
-    monkeypatch.setattr(module("arrays.strided"), "describe", None)
+    monkeypatch.setattr(protocol, "describe", None)
     for extents, steps in ((2, 3), (3, 1)), ((4, 5), (1, 4)), ((4, 5), (1, 4)), ((6,), (2,)), ((), ()):
         assert view(short(lambda extents=extents, steps=steps: side_by_side(extents, steps))).strides == tuple(
             [4 * step for step in steps]
@@ -220,8 +239,8 @@ def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
 def test_of_a_million_layouts_some_are_kept(short, way):
     for n in range(2500):
         assert view(short(lambda n=n: side_by_side((n, 2), (2, 1)))).shape == (n, 2)
-    kinds = protocol._ndarrays if way is protocol.describe_ndarray else protocol._arrays
-    assert [len(kind[3]) <= 1000 for kind in kinds.values()] == [True]
+    kinds = tensors.BY_CAPSULE
+    assert all(len(kind[2]) <= 1000 for kind in kinds.values())
     for lanes in range(1, 250):
         assert view(short(lambda lanes=lanes: side_by_side((2,), (1,), dtype=(1, 8, lanes)))).itemsize == lanes
     assert 1 < len(kinds) <= 100

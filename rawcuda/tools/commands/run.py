@@ -14,7 +14,7 @@ from pathlib import Path
 from ...elements import npy
 from ...gpu.device import Device
 from ...gpu.kernels import image, signature
-from ...gpu.kernels.module import Module
+from ...gpu.kernels.kernel import Module
 from . import operands
 from .console import (
     PROGRAM,

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "write", "check"]
 
-MANIFEST = "VENDORED.txt"
-PARTS = {
-    # name: (root, what is left out with a clear error where it is reached, what it is good for)
-    "view": (
-        "arrays.making",
-        "driver emulator gpu tools",
-        "view() and copy() over host memory by every protocol, without CUDA",
-    ),
-    "driver": ("driver", "emulator tools", "cu, the driver's functions by their C names, and use()"),
-    "dlpack": ("dlpack", "", "DLPack's structs and capsules, in a small package without CUDA"),
-}
 _FIRST_LINE = re.compile(r"(\S+) (\S+), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
 _CACHED = (".pyc", ".pyo")  # what Python itself puts into __pycache__

@@ -1,0 +1,209 @@
+"""Read a DLPack tensor: the C struct, whichever way its address came.
+
+What it is   `describe_tensor`, which every DLPack tensor goes through: those in capsules, those that a C exchange table
+             gives, and those that our own exchange table receives.
+How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is checked
+             once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and flags, as bytes), then
+             by shape and strides, as bytes. A tensor that was seen before costs two reads and two look-ups.
+What not     Nothing here knows capsules, or who asked for the tensor.
+Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
+Read next    dlpack.py
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import Struct, unpack
+
+from ..dlpack import DEVICE_TYPES, VERSION
+from ..elements import layout
+from ..elements.dtypes import from_dlpack
+from ..errors import refusal
+from ..interpreter.cpython import unpacker, window
+from .description import Description, Place, place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..elements.dtypes import DType
+
+    Ints = tuple[int, ...]
+    # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0: there are none
+    Layout = tuple[Ints, Ints, DType, Place, int]
+    Kind = tuple[int, Any, Any, dict[Any, Layout], Callable[[Any], Layout]]
+    Kinds = dict[Any, Kind]
+
+__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
+
+LEGACY = -1  # flags of a tensor that has none: whether it is read-only is not said
+_CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
+
+# One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
+read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
+_new = object.__new__
+
+# What was seen by each protocol: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
+BY_CAPSULE: Kinds = {}
+BY_TABLE: Kinds = {}
+
+
+class Moved(Exception):
+    """The tensor got other memory while it was being read."""
+
+
+def describe_tensor(
+    kind: type[Description], kinds: Kinds, owner: Any, address: int, flags: int | None = None, within: Any = None
+) -> Description:
+    """Describe the tensor at an address.
+
+    kind      the class to make
+    kinds     BY_CAPSULE or BY_TABLE: the protocol that it came by
+    owner     what keeps the tensor's memory alive
+    address   of a DLManagedTensorVersioned; if `flags` is given, of a DLTensor, which has no flags of its own
+    flags     DLPack's flags, or LEGACY: the memory counts as read-only
+    within    a torch storage that must contain all elements; it is asked after the tensor was read
+    raises    ProtocolError   another major version, and each field that no view can have
+              Moved           the elements are not within the storage
+    """
+    if flags is None:
+        major, flags, data, what, shape, strides, offset = read_versioned(window, address)
+        if major != 1:
+            raise _other_version(kinds, major)
+    else:
+        data, what, shape, strides, offset = _read_plain(window, address)
+    try:
+        apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
+    except KeyError:
+        apart, together, known, work_out, separately = _meet(kinds, flags, what)
+    if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:  # strides follow the shape: one read for both
+        seen = together(window, shape)
+    else:
+        seen = separately(shape, strides)
+    try:
+        shape_, steps, dtype, where, reach = known[seen]
+    except KeyError:
+        shape_, steps, dtype, where, reach = work_out(seen)
+    if not data and reach or offset and data + offset >= 0x10000000000000000:
+        raise refusal(
+            _protocol_of(kinds),
+            "data",
+            data,
+            f"with byte_offset {offset} is no address of elements; the exporter is at fault",
+        )
+    data += offset
+    if within is not None and reach:
+        begin = within.data_ptr()
+        if data < begin or data + reach > begin + within.nbytes():
+            raise Moved
+    made = _new(kind)
+    made.ptr, made.shape, made.strides, made.dtype = data, shape_, steps, dtype
+    made._place, made._owner, made.stream = where, owner, None
+    return made
+
+
+def _protocol_of(kinds: Kinds) -> str:
+    return "dlpack" if kinds is BY_CAPSULE else "dlpack_c_exchange"
+
+
+def _other_version(kinds: Kinds, major: int) -> Exception:
+    return refusal(
+        _protocol_of(kinds),
+        "version.major",
+        major,
+        f"is not {VERSION[0]}, so what follows may be laid out otherwise; ask with max_version={VERSION}",
+    )
+
+
+def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
+    """Check the fields that are no sizes, and enter what they mean.
+
+    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that were
+              seen; what works a new layout out; what reads shape and strides each for itself
+    raises    ProtocolError   what no view can have
+    """
+    type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)
+    protocol = _protocol_of(kinds)
+    legacy = flags == LEGACY
+    if not 0 <= ndim <= layout.MAX_NDIM:
+        raise refusal(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
+    dtype = from_dlpack(code, bits, lanes, not legacy and bool(flags & 4))
+    if dtype.packed:
+        raise refusal(
+            protocol,
+            "dtype",
+            (code, bits, lanes),
+            f"packs several {dtype} into a byte, so elements have no address; export them padded, or in lanes that "
+            "fill a byte",
+        )
+    where = place(_device(type_, id_, protocol), legacy or bool(flags & 1), protocol, legacy)
+    known: dict[Any, Layout] = {}
+    work_out = partial(_work_out, known, ndim, dtype, where)
+    separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
+    if len(kinds) >= 100:  # what comes from outside must not grow without limit
+        kinds.clear()
+    together = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
+    apart = 8 * ndim if where.is_host else -1  # (so that reader_in_c() need not ask where the memory is)
+    made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
+    return made
+
+
+def _read_nothing(window: Any, shape: int) -> tuple[bytes, ...]:
+    """Read shape and strides of an array without dimensions."""
+    return ()
+
+
+def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: int) -> tuple[bytes, ...]:
+    """Read shape and, unless it is null, strides; without dimensions both pointers mean nothing."""
+    if not ndim:
+        return ()
+    for field, pointer in ("shape", shape), ("strides", strides):
+        if not 0xFFF < pointer < 2**63 and (pointer or field == "shape"):
+            raise refusal(protocol, field, hex(pointer), "is no pointer; the exporter is at fault")
+    extents: tuple[bytes, ...] = read(window, shape)
+    return extents + read(window, strides) if strides else extents
+
+
+def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, seen: tuple[bytes, ...]) -> Layout:
+    """Check shape and, if there are any, strides, and enter what they mean."""
+    raw, itemsize = b"".join(seen), dtype.itemsize
+    numbers: Ints = Struct(f"{len(raw) // 8}q").unpack(raw)
+    shape = numbers[:ndim]
+    steps = numbers[ndim:] or layout.c_strides(shape, 1)
+    strides, total, low, high = [], max(itemsize, 1), 0, itemsize
+    for n, step in zip(shape, steps):
+        step *= itemsize
+        strides.append(step)
+        if n < 0:
+            raise refusal(where.protocol, "shape", shape, "has a negative extent; the exporter is at fault")
+        total *= n or 1
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    if total > layout.LIMIT:
+        try:
+            layout.checked_size(shape, itemsize)
+        except ValueError as error:
+            raise refusal(where.protocol, "shape", shape, str(error)) from None
+    if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
+        raise refusal(where.protocol, "strides", steps, "reach further than any memory; the exporter is at fault")
+    if len(known) >= 1000:
+        known.clear()
+    made = known[seen] = shape, tuple(strides), dtype, where, 0 if 0 in shape else high
+    return made
+
+
+def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:
+    if type_ in (_CPU, _ROCM_HOST):
+        return "cpu", 0  # some exporters leave the id of host memory undefined
+    if type_ == _CUDA_HOST:
+        return "cuda_host", 0
+    if type_ in (_CUDA, _CUDA_MANAGED):
+        if id_ < 0:
+            raise refusal(protocol, "device.device_id", id_, "is negative; the exporter is at fault")
+        return ("cuda" if type_ == _CUDA else "cuda_managed"), id_
+    name = next((name for name, number in DEVICE_TYPES.items() if number == type_), "unknown to DLPack 1.3")
+    raise refusal(
+        protocol, "device.device_type", type_, f"({name}) is neither host nor CUDA memory; copy it to the host first"
+    )
