@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self as Self  # (type checkers bring their own)
 
     from .arrays.strided import StridedView as StridedView
-    from .dlpack import Consumed as Consumed
     from .driver import Driver as Driver
     from .gpu.device import Device as Device
     from .gpu.graph import Graph as Graph

@@ -13,6 +13,7 @@ import os
 from collections import deque
 from functools import partial
 
+from . import tracing
 from .errors import Closed
 
 TYPE_CHECKING = False
@@ -56,6 +57,8 @@ def outdate() -> None:
         except ValueError:  # another thread was faster
             pass
 
+
+tracing.observers.append(outdate)
 
 forked: list[
     bool

@@ -1,7 +1,7 @@
 """Who listens to driver calls and protocol steps.
 
-What it is   a list of listeners, and the two kinds of event that they receive. While the list is empty no event is made:
-             every caller looks at `listeners` first.
+What it is   a list of listeners, and the two kinds of event that they receive. While the list is empty no event is
+             made: every caller looks at `listeners` first.
 What not     the class `Trace`, which adds a listener for the length of a with block: tools/traces.py.
 Read next    driver.py (calls), protocols/dlpack.py (steps), tools/traces.py
 """
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     Event = Union["Call", "Step"]
     Listener = Callable[[Event], object]
 
-__all__ = ["Call", "Step", "careful", "listeners", "emit"]
+__all__ = ["Call", "Step", "careful", "listeners", "emit", "observers"]
 
 listeners: list[Listener] = []
 careful: list[
     object
 ] = []  # not empty while no driver call may go a short way: something listens, or this is a fork()ed child
+observers: list[Callable[[], object]] = []  # what is called when a trace begins; owned.py joins it
 _telling = _thread._local()  # .now is there while this thread tells its listeners
 
 

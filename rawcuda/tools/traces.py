@@ -11,8 +11,8 @@ from __future__ import annotations
 import _thread
 import os
 
-from .. import names, owned
-from ..tracing import Call, Step, careful, listeners
+from .. import names
+from ..tracing import Call, Step, careful, listeners, observers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class Trace:
                 self._listener = self._writer.event
             careful.append(self)
             listeners.append(self._listener)
-            owned.outdate()  # calls that were prepared before look at nothing else
+            for observer in tuple(observers):  # whoever prepared calls while nothing listened
+                observer()
         except BaseException:  # __exit__ is not called for a block that was never entered
             self._stop()
             raise

@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "library errors doors names owned tracing locate"),
+    ("", "library errors doors names tracing owned locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -300,6 +300,7 @@ def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
         or isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).partition(".")[0] not in own
+        and not ast.unparse(node.value.func).endswith(".observers.append")  # a room joins those who are told
     ]
     assert not wrong, "\n".join(wrong)
 

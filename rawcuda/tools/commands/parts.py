@@ -1,6 +1,6 @@
 """What a vendored copy is made of: the files of the whole package, or those of a part of it.
 
-What it is   a part is its root modules with all that they import, late imports too, as `ast` reads them. Where one of
+What it is   a part is some modules with all that they import, late imports too, as `ast` reads them. Where one of
              them would import what the part leaves out, a stand-in lies in its place: importing it raises Unsupported,
              and a type checker takes any name from it.
 What not     no file is rewritten: imports are relative, so a copy works under any name, in any package. Only the
@@ -30,44 +30,35 @@ MANIFEST = "VENDORED.txt"
 
 
 class Part(NamedTuple):
-    """A part that can be copied without the rest.
+    """A part that can be copied without the rest: the modules of the public names that are not left out, and some more.
 
-    roots     modules that it has, with all that they import
-    left_out  modules and folders that it has not, unless they are roots
+    left_out  modules and folders that the part has not
+    more      modules that it has nevertheless
     good_for  what it can be used for
     """
 
-    roots: tuple[str, ...]
     left_out: tuple[str, ...]
+    more: tuple[str, ...]
     good_for: str
 
 
 PARTS = {
     "gpu": Part(
-        (
-            "driver",
-            "library",
-            "arrays.strided",
-            "gpu.device",
-            "gpu.graph",
-            "gpu.kernels.kernel",
-            "gpu.kernels.launch",
-            "tools.traces",
-        ),
         ("emulator", "tools"),
+        ("library", "tools.traces"),
         "devices, streams, memory, kernels and views: all but the emulator and the tools",
     ),
     "view": Part(
-        ("arrays.strided", "tools.traces"),
         ("driver", "emulator", "gpu", "tools"),
+        ("tools.traces",),
         "view() and copy() over host memory by every protocol, without CUDA",
     ),
     "driver": Part(
-        ("driver", "library", "tools.traces"),
         ("arrays", "elements", "emulator", "gpu", "protocols", "tools"),
+        ("library", "tools.traces"),
         "cu, the driver's functions by their C names, and use()",
     ),
-    "dlpack": Part(("dlpack",), (), "DLPack's structs and capsules, in a small package without CUDA"),
+    "dlpack": Part((), ("dlpack",), "DLPack's structs and capsules, in a small package without CUDA"),
 }
 
 
@@ -94,7 +85,7 @@ def part(name: str | None, origin: str) -> Files:
         return sources
     house, chosen = _House(sources), PARTS[name]
     # The part "dlpack" is one module with what it cannot do without: its late imports are for other parts.
-    kept = house.closure(chosen, late=name != "dlpack")
+    kept = house.closure(chosen) if name != "dlpack" else house.closure(chosen, late=False, public=False)
     copied = {house.paths[module]: sources[house.paths[module]] for module in sorted(kept)}
     if name == "dlpack":
         copied["__init__.py"] = copied.pop("dlpack.py")
@@ -136,14 +127,23 @@ class _House:
             elif late or not isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 waiting += ast.iter_child_nodes(node)
 
-    def closure(self, chosen: Part, *, late: bool) -> set[str]:
-        """Return the modules of a part."""
+    def homes(self) -> list[str]:
+        """Return the modules that define the public names."""
+        [table] = [
+            node.value
+            for node in ast.walk(self._trees[""])
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+        ]
+        return list(ast.literal_eval(table).values())
+
+    def closure(self, chosen: Part, *, late: bool = True, public: bool = True) -> set[str]:
+        """Return the modules of a part: `public` ones and more, with what they import, also in functions if `late`."""
         kept: set[str] = set()
-        waiting = list(chosen.roots)
+        waiting = [*(self.homes() if public else []), *chosen.more]
         while waiting:
             module = waiting.pop()
             parents = {module[:end] for end in range(len(module) + 1) if module[end : end + 1] in (".", "")}
-            is_out = parents & {*chosen.left_out} and module not in chosen.roots
+            is_out = parents & {*chosen.left_out} and module not in chosen.more
             if module and module not in kept and not is_out:
                 kept |= parents  # and the packages that it is in
                 for each in parents:
