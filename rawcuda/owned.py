@@ -72,9 +72,6 @@ def invalidate() -> None:
             pass
 
 
-generation, outdate = token, invalidate
-
-
 # -- releasing
 
 dropped: deque[Entry] = deque()  # what was collected without a close, and what an interrupt kept from being released
