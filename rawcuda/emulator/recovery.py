@@ -46,7 +46,9 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 def answer(machine: Machine, name: str, caught: BaseException) -> int:
     """Return the code for an exception that an entry point raised, and keep an exception that nobody meant to raise."""
     if isinstance(caught, (Refused, Fault)):
-        caught.__traceback__ = caught.__context__ = caught.__cause__ = None  # frees them here, where an interrupt is caught
+        caught.__traceback__ = caught.__context__ = caught.__cause__ = (
+            None  # frees them here, where an interrupt is caught
+        )
         return machine.refuse(caught.code, caught.report)
     recover(machine)
     caught = _origin(caught)

@@ -176,7 +176,9 @@ class Space:
             raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
         step = max(alignment, 1)
         with self.lock:
-            base = (self._next + 2 * step - 1) // (2 * step) * (2 * step) + step  # an odd multiple, so that it has no larger alignment
+            base = (self._next + 2 * step - 1) // (2 * step) * (
+                2 * step
+            ) + step  # an odd multiple, so that it has no larger alignment
             self._next = (base + size + 2 * GAP - 1) // GAP * GAP
         made = Allocation(base, size, kind, data, label, None)
         if self.watch and poison and size <= POISONED_UP_TO:
@@ -208,7 +210,9 @@ class Space:
         if size <= 0:
             raise Fault(INVALID_VALUE, f"a registration of {size} bytes: the size must be positive")
         if self._overlapping(address, size) is not None:
-            raise Fault(INVALID_VALUE, f"memory in the {size} bytes from {address:#x} on is registered or allocated already")
+            raise Fault(
+                INVALID_VALUE, f"memory in the {size} bytes from {address:#x} on is registered or allocated already"
+            )
         data = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
         return self._enter(Allocation(address, size, "pinned", data, label or "registered host memory", None))
 

@@ -161,7 +161,10 @@ def _launch(
     if cooperative:
         most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
         if grid[0] * grid[1] * grid[2] > most:
-            raise Refused(720, f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit")
+            raise Refused(
+                720,
+                f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
+            )
     arguments = _arguments(function, parameters, extra)
     run = function.entry.run
     progress = machine.progress

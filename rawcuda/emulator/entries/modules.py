@@ -98,7 +98,8 @@ class Module:
         if found is None:
             if name not in self.code.entries:
                 raise Refused(
-                    500, f"no kernel {name!r} in this module; the kernels are: {', '.join(sorted(self.code.entries)) or 'none'}"
+                    500,
+                    f"no kernel {name!r} in this module; the kernels are: {', '.join(sorted(self.code.entries)) or 'none'}",
                 )
             found = self.functions[name] = self.machine.add(Function(self, self.code.entries[name]))
         return found
@@ -250,7 +251,8 @@ def get_global(machine: Machine, address: int, size: int, handle: int, name: int
     variable = variables.get(text(name))
     if variable is None:
         raise Refused(
-            500, f"no variable {text(name)!r} in this module; the variables are: {', '.join(sorted(variables)) or 'none'}"
+            500,
+            f"no variable {text(name)!r} in this module; the variables are: {', '.join(sorted(variables)) or 'none'}",
         )
     if address:
         put_u64(address, variable.base)

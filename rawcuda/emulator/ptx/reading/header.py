@@ -25,12 +25,10 @@ _SINCE = {
     "sm_87": (7, 4), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0), "sm_100": (8, 6), "sm_101": (8, 6), "sm_120": (8, 7),
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
-_VERSIONS = (
-    frozenset(  # the minor numbers of each major .version; `newest` limits newer ones
-        (major, minor)
-        for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
-        for minor in range(most + 1)
-    )
+_VERSIONS = frozenset(  # the minor numbers of each major .version; `newest` limits newer ones
+    (major, minor)
+    for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
+    for minor in range(most + 1)
 )
 _OPTIONS = ("texmode_unified", "texmode_independent", "debug")
 LONGEST_NUMBER = 400  # digits
@@ -73,9 +71,7 @@ def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None
         or not all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in number)
     ):
         raise tokens.unexpected("a version such as 6.3")
-    major, minor = (
-        int(part) & 0xFFFFFFFF for part in number
-    )  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
+    major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
     if made.version > newest or made.version < (9, 0) and made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."

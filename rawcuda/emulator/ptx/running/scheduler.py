@@ -63,7 +63,9 @@ class Team:
         self.warps: list[list[int]] = [
             list(range(start, min(start + 32, self.left))) for start in range(0, self.left, 32)
         ]
-        self.ready: list[dict[int, Any]] = [dict.fromkeys(warp) for warp in self.warps]  # thread -> the value to send to it
+        self.ready: list[dict[int, Any]] = [
+            dict.fromkeys(warp) for warp in self.warps
+        ]  # thread -> the value to send to it
         self.arrived: dict[int, int] = {}  # barrier -> the number of threads that arrived without waiting
         self.idle_rounds = 0
         self.idle_since = 0.0

@@ -1,14 +1,14 @@
 """The opcode table.
 
-One row a form; forms.py says how to read one. `{a}` is an operand as unsigned integer (or float), `{sa}` as signed,
-`{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. Whatever else a value names stands in integers.py.
+There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float), `{sa}` as
+a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in running/integers.py.
 
-"round" rows are computed in double and rounded once more to their own width, which is exact for everything here but FMA
-(rounding.py says why); directed roundings and all of half precision are left to rounding.py and half.py. Approximations
-are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
+"round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA (see
+running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are computed
+in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
 
 Source       PTX ISA, "Instruction Set"
-Read next    data.py and what follows it
+Read next    translating/data.py
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ INTEGERS: list[Row] = [
      "clamp((signed24({a}) * signed24({b}) >> 16) + {sc}, -0x80000000, 0x7fffffff)"),
     ("sad", _U, "d a b c", "wrap", "{c} + abs({a} - {b})"),
     ("sad", _S, "d a b c", "wrap", "{c} + abs({sa} - {sb})"),
-    # a division by zero has an unspecified result; this is what the hardware's sequence gives
+    # the result of a division by zero is unspecified; this is that of GPUs
     ("div", _U, "d a b", "exact", "{a} // {b} if {b} else {M}"),
     ("div", _S, "d a b", "wrap", "divide({sa}, {sb})"),
     ("rem", _U, "d a b", "exact", "{a} % {b} if {b} else {a}"),
@@ -330,7 +330,7 @@ REFUSED = {
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
     **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
     "applypriority": "cache policies are not emulated",
-    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "a stack of the kernel's own is not emulated"),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
     **dict.fromkeys(
         ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2",
          "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"),
@@ -346,7 +346,7 @@ REFUSED_MODIFIERS = {
     "shared::cluster": "shared memory of other blocks of a cluster",
 }
 
-# a cache policy changes no result: made, passed on, and never looked at
+# a cache policy has no effect on results: it is created, passed and ignored
 _LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 POLICIES: list[Row] = [
     (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32", "exact", "0"),
