@@ -124,7 +124,9 @@ def raise_at(place, call, error):
         nonlocal passed
         if not frame.f_code.co_filename.startswith(FOLDER_OF_EMULATOR):
             return None
-        if event == "line" and not before_its_try(frame):  # what a trace function raises at other events goes other ways than an interrupt
+        if event == "line" and not before_its_try(
+            frame
+        ):  # what a trace function raises at other events goes other ways than an interrupt
             passed += 1
             if passed == place:
                 raise error

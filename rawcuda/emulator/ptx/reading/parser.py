@@ -1,8 +1,8 @@
 """PTX tokens to a Module: directives, functions, statements, operands.
 
-The parser knows the punctuation and the scopes of PTX, but no opcodes: translating/forms.py checks instructions. Names are
-resolved here, except those after `bra` and `call`, which may be declared later. The depth of recursion does not depend on
-the text.
+The parser knows the punctuation and the scopes of PTX, but no opcodes: translating/forms.py checks instructions. Names
+are resolved here, except those after `bra` and `call`, which may be declared later. The depth of recursion does not
+depend on the text.
 
 Source       PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
 Read next    reading/syntax.py for the result; translating/forms.py for the check of instructions
@@ -386,5 +386,6 @@ class _Parser:
 
 
 _REGISTER_TYPES = (
-    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64", "b128",
+    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64",
+    "b128",
 )  # fmt: skip

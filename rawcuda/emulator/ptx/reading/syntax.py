@@ -1,7 +1,7 @@
 """The classes of a parsed module, and the scopes of its names.
 
-Types are the words of PTX without the dot ("u32", "f64", "pred"). A register has two names: the one in the text, for reports,
-and the one in the generated Python, which consists of checked characters.
+Types are the words of PTX without the dot ("u32", "f64", "pred"). A register has two names: the one in the text, for
+reports, and the one in the generated Python, which consists of checked characters.
 
 Source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
 Read next    reading/parser.py, which creates these; translating/registers.py and translate.py, which read them
@@ -26,7 +26,8 @@ __all__ = [
 
 BITS = {
     "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32, "s32": 32,
-    "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64,
+    "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
+    "f64": 64, "f32x2": 64,
     "b128": 128, "pred": 1,
 }  # fmt: skip
 

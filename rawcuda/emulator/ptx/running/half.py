@@ -1,10 +1,11 @@
 """Half precision: float16 and bfloat16 as bits, one or two in a register; and other numbers that share a register.
 
-Operands are converted to Python floats, which represent all of them exactly. Sums, differences and products are exact, or
-innocuously rounded in double (53 >= 2 * 11 + 2), and are then rounded to the half format. FMA uses ratios.
+Operands are converted to Python floats, which represent all of them exactly. Sums, differences and products are exact,
+or innocuously rounded in double (53 >= 2 * 11 + 2), and are then rounded to the half format. FMA uses ratios.
 
 Source       PTX ISA, "Half Precision Floating Point Instructions", "Mixed Precision Floating Point Instructions",
-             "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
+             "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's
+             upper half
 Read next    running/rounding.py
 """
 
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min", "half_mul",
-    "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub", "to_half",
+    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min",
+    "half_mul",
+    "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub",
+    "to_half",
     "to_integer",
 ]  # fmt: skip
 

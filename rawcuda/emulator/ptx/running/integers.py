@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field", "packed", "permute",
+    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field",
+    "packed", "permute",
     "remainder", "reverse", "sign_extend", "signed24", "signed_field", "signed_halves", "zero_extend",
 ]  # fmt: skip
 

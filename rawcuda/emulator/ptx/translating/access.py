@@ -1,7 +1,7 @@
 """The code of memory accesses: ld, st, atom and cp.async.
 
-Each global access in the code caches the allocation that it used last: a typed view, the address of the view's element 0
-minus the instruction's offset, and the view's length. The check is then three comparisons:
+Each global access in the code caches the allocation that it used last: a typed view, the address of the view's element
+0 minus the instruction's offset, and the view's length. The check is then three comparisons:
 
     i = r_rd4 - lo0
     if i & 3 or not 0 <= i < n0:
@@ -9,8 +9,9 @@ minus the instruction's offset, and the view's length. The check is then three c
         i = r_rd4 - lo0
     r_f1 = v0[i >> 2]
 
-Shared memory is one view for each block, and the bounds of the view are the check; a local frame likewise. The alignment of
-a register and the index from it are computed once, and are valid until the register changes or another path joins.
+Shared memory is one view for each block, and the bounds of the view are the check; a local frame likewise. The
+alignment of a register and the index from it are computed once, and are valid until the register changes or another
+path joins.
 
 Read next    running/machine.py, which has `reach`
 """
@@ -136,7 +137,8 @@ class AccessEmitter(Emitter):
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
             self.put(
-                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, {note.offset}, {total}, {note.space!r})",
+                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, "
+                f"{note.offset}, {total}, {note.space!r})",
                 note,
             )
         if watched:
@@ -385,7 +387,8 @@ class AccessEmitter(Emitter):
             known.add(name)
             plain = f"{base} >> {shift}" if shift else base
             self.put(
-                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, {total}, {shift})",
+                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, "
+                f"{total}, {shift})",
                 note,
             )
         return name

@@ -200,7 +200,8 @@ class ControlEmitter(ConvertEmitter):
         if verb == "arrive" and isinstance(count, Int) and not count.value:
             raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
         self.put(
-            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}, {self._aligned(instruction)}"
+            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, "
+            f"{self.line}, {self._aligned(instruction)}"
         )
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
@@ -229,7 +230,8 @@ class ControlEmitter(ConvertEmitter):
             check_read(instruction, count, "u32", False)
         text = self.value(source, "pred")
         self.put(
-            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, {self._aligned(instruction)}"
+            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, "
+            f"{self._aligned(instruction)}"
         )
         self.assign(target, type, "x")
 

@@ -1,4 +1,5 @@
-"""The code of arithmetic, logic, comparisons and moves: a general method, and methods for instructions that need statements.
+"""The code of arithmetic, logic, comparisons and moves: a general method, and methods for instructions that need
+statements.
 
 Read next    running/integers.py, rounding.py and half.py, which the expressions call
 """
@@ -256,7 +257,8 @@ class DataEmitter(AccessEmitter):
         cmp = shape.chosen["cmp"]
         wrong = self.reject("Mismatch between instruction type and comparison qualifier")
         if type in _HALVES:
-            return f"half_compare({type!r}, {self._comparison_of_halves(shape)!r}, {self.value(a, type)}, {self.value(b, type)})"
+            operator = self._comparison_of_halves(shape)
+            return f"half_compare({type!r}, {operator!r}, {self.value(a, type)}, {self.value(b, type)})"
         if type in FLOAT_TYPES:
             if cmp not in _NAN_AWARE:
                 raise wrong

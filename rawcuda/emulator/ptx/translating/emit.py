@@ -1,8 +1,8 @@
 """The base of all emitters: lines of generated Python, operands as expressions, results in registers.
 
-The generated source contains only integers, floats written with repr(), names from `python_name`, and words of this package;
-no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from which a report
-learns the register of the address.
+The generated source contains only integers, floats written with repr(), names from `python_name`, and words of this
+package; no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from
+which a report learns the register of the address.
 
 Read next    translating/access.py, data.py, control.py for the instructions; translate.py for the frame around them
 """
@@ -128,7 +128,7 @@ class Emitter:
     # -- operands
 
     def value(self, operand: Operand, type: str) -> str:
-        """Return an operand as an expression of a type: a float for f32 and f64, a bool for pred, else an unsigned integer."""
+        """Return an operand as an expression: a float for f32 and f64, a bool for pred, else an unsigned integer."""
         if isinstance(operand, Register):
             return self.register(operand, type)
         if isinstance(operand, Int):

@@ -1,15 +1,15 @@
 """Control flow: a function's instructions become basic blocks, and the blocks become nested Python.
 
-Python has `if`, `for`, `continue` and `break`, but no goto. The plan follows the dominator tree: a block with one predecessor
-is nested in the branch that leads to it; a block with several predecessors follows the block that dominates it; a loop
-becomes a loop, and the blocks after it follow. A jump is then one of
+Python has `if`, `for`, `continue` and `break`, but no goto. The plan follows the dominator tree: a block with one
+predecessor is nested in the branch that leads to it; a block with several predecessors follows the block that dominates
+it; a loop becomes a loop, and the blocks after it follow. A jump is then one of
 
     nothing      if control reaches the target anyway
     continue, break, return
     at = 7       plus one of the above, if blocks must be skipped: these begin with `if at == 7:`
 
-Irreducible control flow (a loop with two entries), and flow that nests too deeply for Python, becomes numbered blocks in one
-loop, which is slower but always possible.
+Irreducible control flow (a loop with two entries), and flow that nests too deeply for Python, becomes numbered blocks
+in one loop, which is slower but always possible.
 
 Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy
 Read next    translating/translate.py, which writes the source by the plan

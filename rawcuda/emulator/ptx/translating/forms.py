@@ -5,18 +5,19 @@ The opcode table has rows of five columns, one row for each form of an opcode:
     ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
       modifiers                types  operands result   value
 
-- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of the
-  two, `.cop:ca|cg` for one of the two under a name. As in ptxas, their order does not matter.
+- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
+  the two, `.cop:ca|cg` for one of the two under a name. As in ptxas, their order does not matter.
 - `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
-- operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d` are
-  written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
-  address. After the type, `^` permits a wider register (`ld`, `st`, `cvt`), `!` requires a register, and `>23<256` are the
-  bounds of a constant.
-- result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or float64
-  that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any meaning. "!name" passes the
-  whole instruction to the method of that name.
-- value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed integer.
+- operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
+  are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
+  address. After the type, `^` permits a wider register (`ld`, `st`, `cvt`), `!` requires a register, and `>23<256` are
+  the bounds of a constant.
+- result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
+  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any meaning. "!name"
+  passes the whole instruction to the method of that name.
+- value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
+  integer.
 
 The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
 
@@ -81,7 +82,8 @@ _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 # modifier: the .version and the .target that it needs in every instruction
 _SINCE = {
     "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
-    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)), "param::entry": ((8, 3), (0, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
+    "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
 _REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas accepts these twice
 

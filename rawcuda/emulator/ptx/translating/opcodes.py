@@ -1,11 +1,12 @@
 """The opcode table.
 
-There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float), `{sa}` as
-a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in running/integers.py.
+There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float),
+`{sa}` as a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in
+running/integers.py.
 
-"round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA (see
-running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are computed
-in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
+"round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA
+(see running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are
+computed in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
 
 Source       PTX ISA, "Instruction Set"
 Read next    translating/data.py
@@ -32,7 +33,8 @@ _ANY = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
 INTEGERS: list[Row] = [
     ("add", f"{_U} {_S}", "d a b", "wrap", "{a} + {b}"),
     ("add .sat", "s32", "d a b", "wrap", "clamp({sa} + {sb}, -0x80000000, 0x7fffffff)"),
-    ("add @8.0 @sm_90", "u16x2 s16x2", "d a b", "exact", "({a} & 0xffff0000) + ({b} & 0xffff0000) & 0xffff0000 | {a} + {b} & 0xffff"),
+    ("add @8.0 @sm_90", "u16x2 s16x2", "d a b", "exact",
+     "({a} & 0xffff0000) + ({b} & 0xffff0000) & 0xffff0000 | {a} + {b} & 0xffff"),
     ("add .cc", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b}"),
     ("addc .cc?", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b} + cf"),
     ("sub", f"{_U} {_S}", "d a b", "wrap", "{a} - {b}"),
@@ -143,11 +145,13 @@ MOVES: list[Row] = [
     ("cvta .space:window", "u64", "d a:any", "!cvta", ""),
     ("cvta .to .space:window", "u64", "d a", "!cvta", ""),
     ("isspacep .space:window", "", "d:pred a:b64", "!isspacep", ""),
-    ("cvt .anyrnd? .ftz? .sat?", "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
+    ("cvt .anyrnd? .ftz? .sat?",
+     "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
      "f64 bf16", "d:T^ a:T2^", "!cvt", ""),
     ("cvt .rnd:rn|rz .relu? .satfinite? @7.0 @sm_80", "f16x2 bf16x2 / f32", "d a:T2^ b:T2^", "!cvt_pair", ""),
     ("cvt .pack .sat @6.5 @sm_72", "u16 s16 / s32", "d:u32^ a:T2^ b:T2^", "exact", "packed('{T}', 0, {sa}, {sb})"),
-    ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact", "packed('{T}', {c}, {sa}, {sb})"),
+    ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact",
+     "packed('{T}', {c}, {sa}, {sb})"),
     ("cvt .rna .satfinite? @7.0 @sm_80", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
@@ -187,14 +191,17 @@ MOVES: list[Row] = [
     ("atom .sem? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "d:any m:mem a:any",
      "!atom_vector", ""),
     ("red .sem:relaxed|release? .scope? .global? .add .vec @8.1 @sm_90", "f32", "m:mem a:any", "!atom_vector", ""),
-    ("red .sem:relaxed|release? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "m:mem a:any",
+    ("red .sem:relaxed|release? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2",
+     "m:mem a:any",
      "!atom_vector", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "m:mem a", "!atom", ""),
-    ("red .sem:relaxed|release? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "m:mem a", "!atom", ""),
+    ("red .sem:relaxed|release? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "m:mem a",
+     "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .inc|dec", "u32", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .and|or|xor", "b32 b64", "m:mem a", "!atom", ""),
-    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any", "!cp_async", ""),
+    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any",
+     "!cp_async", ""),
     ("cp .async .commit_group|wait_all @7.0 @sm_80", "", "", "!nothing", ""),
     ("cp .async .wait_group @7.0 @sm_80", "", "a:constant", "!nothing", ""),
 ]  # fmt: skip
@@ -262,7 +269,8 @@ FLOATS: list[Row] = [
     ("mul .rn? @7.8 @sm_90", _BRAIN, "d a b", "half", "mul"),
     ("mul .rnd? .ftz? @8.6 @sm_100", "f32x2", "d a b", "exact", "pair_mul('{rnd}', '{ftz}', {a}, {b})"),
     ("fma .rnd .ftz? @8.6 @sm_100", "f32x2", "d a b c", "exact", "pair_fma('{rnd}', '{ftz}', {a}, {b}, {c})"),
-    ("fma .rnd .sat? @8.6 @sm_100", "f32 / f16 bf16", "d a:T2 b:T2 c", "float", "mixed_fma('{T2}', '{rnd}', {a}, {b}, {c})"),
+    ("fma .rnd .sat? @8.6 @sm_100", "f32 / f16 bf16", "d a:T2 b:T2 c", "float",
+     "mixed_fma('{T2}', '{rnd}', {a}, {b}, {c})"),
     ("fma .rnd .ftz? .sat?", "f32", "d a b c", "!fma", ""),
     ("fma .rnd", "f64", "d a b c", "!fma", ""),
     ("fma .rn .ftz? .sat? @4.2 @sm_53", _HALF, "d a b c", "half", "fma"),
@@ -349,10 +357,13 @@ REFUSED_MODIFIERS = {
 # a cache policy has no effect on results: it is created, passed and ignored
 _LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 POLICIES: list[Row] = [
-    (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32", "exact", "0"),
-    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value) for text, types, slots, result, value in
+    (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32",
+     "exact", "0"),
+    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value) 
+      for text, types, slots, result, value in
       ((each[0].replace(".space?", ".space:global?").replace(".atomspace?", ".global?"), *each[1:]) for each in MOVES)
-      if text.split()[0] in ("ld", "st", "atom", "red") and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
+      if text.split()[0] in ("ld", "st", "atom", "red")
+      and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
 TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL], REFUSED, REFUSED_MODIFIERS)

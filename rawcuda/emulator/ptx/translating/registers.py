@@ -1,8 +1,9 @@
 """The analysis of a function's registers before the translation.
 
-- Which registers hold floats. A register is a Python float if floating-point arithmetic uses it, and otherwise its bits as
-  an unsigned integer, so float32 data that is only copied keeps the bits of a signalling NaN. The declared type does not
-  decide (nvcc for sm_100 and Triton keep floats in `.b32` registers), so registers that moves connect are decided together.
+- Which registers hold floats. A register is a Python float if floating-point arithmetic uses it, and otherwise its bits
+  as an unsigned integer, so float32 data that is only copied keeps the bits of a signalling NaN. The declared type does
+  not decide (nvcc for sm_100 and Triton keep floats in `.b32` registers), so registers that moves connect are decided
+  together.
 - Which registers may be read before they are written. That is legal PTX with an undefined result; they start as poison.
 - Which registers are the same for all threads of a block. They are computed once for each block.
 

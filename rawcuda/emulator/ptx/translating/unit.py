@@ -177,7 +177,7 @@ class Unit:
         return None
 
     def _spread_blocking(self) -> None:
-        """Find the functions that can wait: they or their callees do; a call through a pointer may call any function."""
+        """Find the functions that can wait, themselves or in a callee; a pointer may be to any function."""
         everything = {name for name, made in self.prepared.items() if not made.function.entry}
         changed = True
         while changed:
@@ -201,7 +201,7 @@ class Unit:
     # -- shared memory
 
     def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int]:
-        """Lay out the shared variables that a kernel can access: offsets by the id of the variable, and the total size."""
+        """Lay out the shared variables of a kernel and its callees: offsets by id of the variable, and total size."""
         wanted: dict[int, Variable] = {}
         for name in kernel.reaches:
             made = self.prepared.get(name)
