@@ -1,13 +1,13 @@
 """A libcuda made of Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
 
 What it is   Emulator, a library object that behaves like a loaded libcuda: `address(symbol)` returns the address of a C
-             function. A client binds and calls these functions as it would NVIDIA's, so everything up to the interface of
-             the driver is tested without a GPU.
-What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. The emulator
-             imports no client, and a client uses it only through addresses.
-How          thunks.py turns Python functions into C functions. machine.py holds devices, contexts and handles. queues.py
-             decides when work runs. space.py is the memory. entries/ has one module for each family of cu* functions.
-             ptx/ compiles kernels to Python and runs them. recovery.py handles interrupts.
+             function. A client binds and calls these functions as it would NVIDIA's, so everything up to the interface
+             of the driver is tested without a GPU.
+What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. The
+             emulator imports no client, and a client uses it only through addresses.
+How          thunks.py turns Python functions into C functions. machine.py holds devices, contexts and handles.
+             queues.py decides when work runs. space.py is the memory. entries/ has one module for each family of cu*
+             functions. ptx/ compiles kernels to Python and runs them. recovery.py handles interrupts.
 Source       CUDA Driver API; PTX ISA
 Read next    thunks.py, machine.py, queues.py, then entries/streams.py as the simplest family, or ptx/ for kernels
 """
@@ -32,14 +32,14 @@ _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the sa
 class Emulator:
     """An emulated driver with its devices. Pass it to use(), or bind its addresses with ctypes.
 
-    mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in any permitted order
+    mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in random order
     seed      the seed of the random mode
     devices   the number of devices
     sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
     checked   whether kernels are checked for reads of uninitialised memory and for races in shared memory
-    strict    whether a kernel that reads uninitialised memory fails; otherwise the read is reported in `reports` and on stderr
+    strict    whether a read of uninitialised memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     """
 
@@ -97,7 +97,8 @@ class Emulator:
                 words[word] = True
             else:
                 raise ValueError(
-                    f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, sm=NUMBER, dump, "
+                    f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
+                    f"sm=NUMBER, dump, "
                     "unchecked, strict, leaks"
                 )
         return cls(
@@ -154,7 +155,7 @@ class Emulator:
         return self._machine.explain(code)
 
     def live_handles(self) -> dict[str, int]:
-        """Count the objects that were created and not released yet, by kind: memory, stream, event, module, context, ...
+        """Count the objects that were created and not yet released, by kind: memory, stream, event, module, ...
 
         Objects of a context that an error has made unusable are not counted. Each retain of a primary context is.
         """

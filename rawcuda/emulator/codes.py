@@ -1,8 +1,9 @@
 """Result codes: their names, and the driver's texts for them.
 
 What it is   one line for each CUresult: code, name without its CUDA_ERROR_ prefix, text.
-What not     a choice of codes: each entry point chooses its own. Codes that no entry point returns are left out. The table does
-             not come from the one that clients use, so a mistake there is seen. A test compares both with cuda.h.
+What not     a choice of codes: each entry point chooses its own. Codes that no entry point returns are left out. The
+             table does not come from the one that clients use, so a mistake there is seen. A test compares both with
+             cuda.h.
 Source       names: cuda.h, enum CUresult, and its comments for which errors are sticky; texts: cuGetErrorString
 Read next    thunks.py
 """

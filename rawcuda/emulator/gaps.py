@@ -1,8 +1,8 @@
 """What the emulator does not have, and why: one table, which the command `doctor` prints.
 
-What it is   rows of (what, why), in four parts: what no emulator can show; entry points that do not exist (address() returns
-             None for them); entry points that do less than the driver's; where the emulator is stricter than a GPU, or where
-             its behaviour has not been compared with one.
+What it is   rows of (what, why), in four parts: what no emulator can show; entry points that do not exist (address()
+             returns None for them); entry points that do less than the driver's; where the emulator is stricter than a
+             GPU, or where its behaviour has not been compared with one.
 Read next    the README, for what a green run on the emulator means
 """
 
@@ -14,8 +14,10 @@ GAPS: tuple[tuple[str, str], ...] = (
     # -- what no emulator can show
     (
         "real asynchrony",
-        "work runs in the threads that make calls (host functions in one of their own), and nothing runs between calls; lazy and random "
-        "modes show what may run late, not what runs at the same time. A program that waits for a kernel without a call, by reading "
+        "work runs in the threads that make calls (host functions in one of their own), and nothing runs between "
+        "calls; lazy and random "
+        "modes show what may run late, not what runs at the same time. A program that waits for a kernel without a "
+        "call, by reading "
         "pinned memory in a loop, never ends in lazy mode",
     ),
     (
@@ -24,12 +26,14 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "resource limits",
-        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that needs too many of them runs",
+        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that needs too many of "
+        "them runs",
     ),
     ("speed", "about 10 million thread-instructions a second; the times of events and kernels say nothing about a GPU"),
     (
         "machine code",
-        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4; with zstd, as nvcc 13 "
+        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4; "
+        "with zstd, as nvcc 13 "
         "does unless told --no-compress, it can be unpacked from Python 3.14 on",
     ),
     (
@@ -52,7 +56,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "not needed so far"),
     ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
-        "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, ...)",
+        "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
+        "...)",
         "graphs can only be captured from streams",
     ),
     (
@@ -74,12 +79,14 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
         "old ABIs, deprecated calls, and the forms for the per-thread default stream (_ptsz, _ptds)",
-        "cuGetProcAddress returns the newest ABI of the requested version, or says that the version is not sufficient; handle 2 is the "
+        "cuGetProcAddress returns the newest ABI of the requested version, or says that the version is not "
+        "sufficient; handle 2 is the "
         "per-thread default stream",
     ),
     # -- entry points that do less than the driver's
     (
-        "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with CUctxCreateParams",
+        "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
+        "CUctxCreateParams",
         "refused with 801",
     ),
     ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
@@ -90,24 +97,30 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "memory pools",
-        "nothing is kept for reuse; the use of stream-ordered memory before its stream reaches the allocation is not detected",
+        "nothing is kept for reuse; the use of stream-ordered memory before its stream reaches the allocation is "
+        "not detected",
     ),
     ("managed memory", "never moves; the host may access it at any time"),
     (
         "the memory checker",
-        "finds reads of device, local and shared memory in which no byte was written, if the value is used and not only moved; "
-        "allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialised memory counts as written. "
+        "finds reads of device, local and shared memory in which no byte was written, if the value is used and not "
+        "only moved; "
+        "allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialised memory "
+        "counts as written. "
         "Only races in shared memory are found, and fences, locks, polled flags and partial barriers count as barriers",
     ),
     # -- stricter than a GPU, or not compared with one
     (
         "leniency",
-        "bounds are exact to the byte, freed addresses and handles are never used again, fresh memory holds a wild value, an upload "
+        "bounds are exact to the byte, freed addresses and handles are never used again, fresh memory holds a wild "
+        "value, an upload "
         "from pageable memory may still be pending when the call returns: a program that fails here may work on a GPU",
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; zero bytes may be copied between any pointers; a call that "
-        "names a stream or event still needs a current context; a context that was reset after a sticky error can be used again",
+        "which of two bad arguments is refused first; cuMemFree(0) is 1; zero bytes may be copied between any "
+        "pointers; a call that "
+        "names a stream or event still needs a current context; a context that was reset after a sticky error can "
+        "be used again",
     ),
 )

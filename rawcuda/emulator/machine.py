@@ -2,9 +2,9 @@
 
 What it is   the objects behind the entry points, and the look-ups with which nearly all entry points begin.
 How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it ends the
-             process) and is never reused. One lock protects everything in this module.
-             Each thread has its own stack of current contexts. In a thread that C code started, every callback into Python
-             sees a new threading.local, so such threads are identified by the number that the system gives them.
+             process) and is never reused. One lock protects everything in this module. Each thread has its own stack of
+             current contexts. In a thread that C code started, every callback into Python sees a new threading.local,
+             so such threads are identified by the number that the system gives them.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
 Read next    queues.py, entries/contexts.py
 """
@@ -89,7 +89,7 @@ class Device:
 
 
 class Context:
-    """A context with everything that was created in it; `state` is 0, 709 (destroyed) or the error that made it unusable."""
+    """A context with the objects created in it; `state` is 0, 709 (destroyed) or the error that made it unusable."""
 
     def __init__(self, machine: Machine, device: Device, flags: int, *, primary: bool = False) -> None:
         self.machine, self.device, self.flags, self.primary = machine, device, flags, primary
@@ -181,7 +181,8 @@ class Context:
         if self.state or not (left or things):
             return
         lines = [
-            f"{len(left)} allocations of {sum(holding.allocation.size for holding in left)} bytes were left in {self!r} at its end"
+            f"{len(left)} allocations of {sum(holding.allocation.size for holding in left)} bytes were left in "
+            f"{self!r} at its end"
         ]
         for holding in left[:_LISTED]:
             made = holding.allocation
@@ -382,7 +383,7 @@ class Machine:
         return self.unread.get(code) if code in STICKY else self.unread.pop(code, None)
 
     def live(self) -> dict[str, int]:
-        """Count the objects that the user created and has not released, by kind; those in unusable contexts do not count."""
+        """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
         counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
         lost = set()
         for thing in self.handles.values():

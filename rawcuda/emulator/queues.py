@@ -2,17 +2,16 @@
 
 What it is   Work, Stream, Event, and Queues, which accepts work and decides when each piece runs.
 How          Each piece of work lists what it must wait for: its predecessor in the stream, events, and what the legacy
-             default stream joins. All of these were submitted earlier, so there is always work that can run, and every wait
-             ends. No engine runs in the background: work runs in the thread that makes a call.
-                 eager   in the call that submits it
-                 lazy    as late as possible: when a call waits for it, and then only what the call needs
-                 random  in between, in any order that events and streams permit, chosen by a seeded generator
-             Short work (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock released,
-             so that other Python threads can make calls, and only one kernel runs at a time, so that atomics are atomic. A
+             default stream joins. All of these were submitted earlier, so there is always work that can run, and every
+             wait ends. No engine runs in the background: work runs in the thread that makes a call. eager   in the call
+             that submits it lazy    as late as possible: when a call waits for it, and then only what the call needs
+             random  in between, in any order that events and streams permit, chosen by a seeded generator Short work
+             (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock released, so
+             that other Python threads can make calls, and only one kernel runs at a time, so that atomics are atomic. A
              host function runs in its own thread, as in the driver: it may wait for a lock that the caller of
              cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves the rest of the stream
-             pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED.
-             An interrupted call leaves this state as it is at that moment; `repair` corrects it.
+             pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED. An interrupted call leaves
+             this state as it is at that moment; `repair` corrects it.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, recovery.py, entries/streams.py
 """
@@ -202,7 +201,8 @@ class Queues:
             if self.inside_kernel():
                 raise Refused(
                     800,
-                    "a __del__ that a garbage collection ran inside an emulated kernel waits for the thread of that kernel: "
+                    "a __del__ that a garbage collection ran inside an emulated kernel waits for the thread of "
+                    "that kernel: "
                     "wait outside __del__",
                 )
             head = self._choose(work)
@@ -364,8 +364,8 @@ class Queues:
     def repair(self, running: set[Work]) -> None:
         """Correct what an interrupted call of this thread can have left inconsistent.
 
-        Work that had begun is finished, though it is done in part. Work that had not begun stays in its queue. Work that
-        was not in a queue yet is dropped.
+        Work that had begun counts as done, although only a part of it was done. Work that had not begun stays in its
+        queue. Work that was not in a queue yet is dropped.
 
         shape   running: the work that calls further down this thread's stack run
         """

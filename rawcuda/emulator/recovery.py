@@ -2,14 +2,14 @@
 
 What it is   `answer`, which turns whatever an entry point raised into a result code; `recover`, which makes the machine
              consistent again; Interrupts, which gives an interrupt to the Python code that made the call.
-How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any two
-             steps of the machine. No step cleans up for itself: the exception travels up to the entry point, and `recover`
-             compares everything that can be left half done with the thread's stack. A lock that no call on the stack holds
-             is released, and work that no call on the stack runs is finished or stays queued. It can itself be interrupted
-             and called again.
-             An exception cannot pass through the C code that called the entry point. It is kept, the call returns
-             CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as the client asks for an explanation of that code. If
-             nobody asks, a helper thread raises it in the calling thread a moment later.
+How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any
+             two steps of the machine. No step cleans up for itself: the exception travels up to the entry point, and
+             `recover` compares everything that can be left half done with the thread's stack. A lock that no call on
+             the stack holds is released, and work that no call on the stack runs is finished or stays queued. It can
+             itself be interrupted and called again. An exception cannot pass through the C code that called the entry
+             point. It is kept, the call returns CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as the client asks
+             for an explanation of that code. If nobody asks, a helper thread raises it in the calling thread a moment
+             later.
 What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
 Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
 Read next    thunks.py, queues.py
@@ -80,7 +80,7 @@ def _origin(caught: BaseException) -> BaseException:
 
 
 def is_outside(caught: BaseException) -> bool:
-    """Tell whether an exception comes from the user's code: a signal handler or a callback, and not from the emulator."""
+    """Tell whether an exception comes from the user's code (a signal handler or a callback)."""
     if not isinstance(caught, Exception):
         return True  # KeyboardInterrupt, SystemExit
     if isinstance(caught, (Refused, Fault, MemoryError, RecursionError)):

@@ -1,14 +1,16 @@
 """The emulated address space: every allocation, found by address and checked to the byte.
 
-What it is   Allocation and Space. A device address is never a host address: device memory starts at 2**49, which no x86-64
-             or arm64 process maps. A host that dereferences a device pointer crashes, as it would with a GPU, and a kernel
-             that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same address on the host.
-How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart, so a
-             stray pointer hits nothing and a freed one is recognised. A base has the requested alignment and no more, so
-             code that relies on page alignment fails. New device memory is filled with POISON, an unlikely number in every
-             type, so a missing initialisation shows.
+What it is   Allocation and Space. A device address is never a host address: device memory starts at 2**49, which no
+             x86-64 or arm64 process maps. A host that dereferences a device pointer crashes, as it would with a GPU,
+             and a kernel that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same
+             address on the host.
+How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart,
+             so a stray pointer hits nothing and a freed one is recognised. A base has the requested alignment and no
+             more, so code that relies on page alignment fails. New device memory is filled with POISON, an unlikely
+             number in every type, so a missing initialisation shows.
 What not     a memory model: threads run one after another, and each store is visible at once.
-Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for it
+Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for
+             it
 """
 
 from __future__ import annotations
@@ -53,6 +55,10 @@ def elements(memory: memoryview, code: str) -> memoryview:
 
 def _made(allocation: Allocation) -> str:
     return f", allocated at {allocation.origin}" if allocation.origin else ""
+
+
+def _place(allocation: Allocation) -> str:
+    return f"{allocation.describe()} at {allocation.base:#x}{_made(allocation)}"
 
 
 class Fault(Exception):
@@ -236,8 +242,8 @@ class Space:
     def find(self, address: int) -> Allocation | None:
         """Return the live allocation that contains address, or None.
 
-        Kernels look addresses up without the lock while other threads allocate and free. An allocation that contains the
-        address is the right one, whatever changed meanwhile. Any other result is checked again with the lock held.
+        Kernels look addresses up without the lock, while other threads allocate and free. An allocation that contains
+        the address is the right one, whatever changed meanwhile. Any other result is checked again with the lock held.
         """
         bases = self._bases
         try:
@@ -283,8 +289,8 @@ class Space:
         if found is not None:
             over = address - found.base + nbytes - found.size
             if over > 0:
-                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {found.describe()} at {found.base:#x}{_made(found)}"
-            return f"{text}: {address - found.base} bytes into a {found.describe()} at {found.base:#x}{_made(found)}"
+                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {_place(found)}"
+            return f"{text}: {address - found.base} bytes into a {_place(found)}"
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
                 return f"{text}: {address - base} bytes into a {words} that was freed"
@@ -306,7 +312,7 @@ class Space:
                 return "not device memory; is it a host address?"
             return "no allocation is near"
         distance, side, which = min(near, key=lambda choice: choice[0])
-        return f"{distance} bytes {side} a {which.describe()} at {which.base:#x}{_made(which)}"
+        return f"{distance} bytes {side} a {_place(which)}"
 
     def _overlapping(self, address: int, size: int) -> Allocation | None:
         with self.lock:

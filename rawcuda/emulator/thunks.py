@@ -1,15 +1,15 @@
 """Python functions as C functions.
 
-What it is   `entry`, which declares an entry point by its C prototype; `serve`, which creates a C function pointer for it (a
-             thunk); and functions that read and write the C memory to which a caller's pointers point.
-What not     a check of pointers beyond NULL: like the driver, it trusts the caller, and an invalid pointer ends the process.
-How          every pointer and handle is declared as an integer of its width. NULL then arrives as 0 (with c_void_p it would
-             be None), and text is not cut at a NUL. Structures by value arrive as ctypes structures.
-             Each emulator has its own thunks, so a thunk needs no look-up to find its emulator. A thunk is created on first
+What it is   `entry`, which declares an entry point by its C prototype; `serve`, which creates a C function pointer for
+             it (a thunk); and functions that read and write the C memory to which a caller's pointers point.
+What not     a check of pointers beyond NULL: like the driver, it trusts the caller, and an invalid pointer ends the
+             process.
+How          every pointer and handle is declared as an integer of its width. NULL then arrives as 0 (with c_void_p it
+             would be None), and text is not cut at a NUL. Structures by value arrive as ctypes structures. Each
+             emulator has its own thunks, so a thunk needs no look-up to find its emulator. A thunk is created on first
              use and never freed, not even when the interpreter ends: clients keep addresses, and the address of a freed
-             thunk may call another thunk.
-             The prototypes are written here and not taken from the table that clients use, so a mistake in one of the two
-             is seen. Tests compare both with cuda.h.
+             thunk may call another thunk. The prototypes are written here and not taken from the table that clients
+             use, so a mistake in one of the two is seen. Tests compare both with cuda.h.
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
 Read next    machine.py, recovery.py, then a module of entry points, such as entries/streams.py
 """

@@ -1,12 +1,11 @@
 """Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
 What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
-How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in stream
-             order. Pageable host memory that is read is staged in the call, as in the driver; pageable memory that is
-             written is written in stream order. Pinned memory is never staged, so a program that overwrites it too early
-             gets wrong results here.
-             The forms without a stream (here None) use the legacy default stream, and wait unless both sides are on a
-             device.
+How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
+             stream order. Pageable host memory that is read is staged in the call, as in the driver; pageable memory
+             that is written is written in stream order. Pinned memory is never staged, so a program that overwrites it
+             too early gets wrong results here. The forms without a stream (here None) use the legacy default stream,
+             and wait unless both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
 Read next    entries/modules.py
 """
@@ -230,7 +229,8 @@ def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[
     since=4000,
 )
 @entry(
-    "cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)",
+    "cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t "
+    "ByteCount)",
     since=4000,
 )
 def copy_peer(

@@ -1,13 +1,13 @@
 """Entry points: initialisation, version, error texts, devices, addresses of entry points.
 
-What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, and cuDevice* without contexts and pools. A table has
-             the attributes of a plausible device of compute capability 9.0, a row for each that is not 0: number, value,
-             name. The limits are those of that architecture. Features that are not emulated are 0, so that a program that
-             asks for them avoids them. Numbers that only describe speed are invented.
+What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, and cuDevice* without contexts and pools. A
+             table has the attributes of a plausible device of compute capability 9.0, a row for each that is not 0:
+             number, value, name. The limits are those of that architecture. Features that are not emulated are 0, so
+             that a program that asks for them avoids them. Numbers that only describe speed are invented.
 What not     a model of a product: it has four multiprocessors, so that a grid sized by the device stays small.
 Source       cuda.h, enum CUdevice_attribute; CUDA Programming Guide, "Technical specifications per compute capability";
-             CUDA Driver API, "Initialization", "Version Management", "Error Handling", "Device Management", "Driver Entry
-             Point Access"
+             CUDA Driver API, "Initialization", "Version Management", "Error Handling", "Device Management", "Driver
+             Entry Point Access"
 Read next    entries/contexts.py
 """
 

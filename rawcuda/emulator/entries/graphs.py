@@ -2,9 +2,9 @@
 
 What it is   Capture, which turns the work submitted to streams into nodes; Graph and GraphExec, which hold the nodes.
 What not     the creation of single nodes: see gaps.py.
-How          a graph is a list of nodes, each with the numbers of the earlier nodes that it waits for, so the list is an order
-             in which the nodes can run. A launch submits the nodes to a stream one after another, in random mode in any
-             permitted order. A node repeats what the captured call did: it reads host memory in each launch.
+How          a graph is a list of nodes, each with the numbers of the earlier nodes that it waits for, so the list is an
+             order in which the nodes can run. A launch submits the nodes to a stream one after another, in random mode
+             in any permitted order. A node repeats what the captured call did: it reads host memory in each launch.
 Source       CUDA Driver API, "Stream Management" (capture), "Graph Management"; Programming Guide, "CUDA Graphs"
 Read next    gaps.py
 """
@@ -131,7 +131,7 @@ class Capture:
             self.frontier[stream] = tuple(sorted({*self.frontier[stream], *nodes}))
 
     def repair(self, streams: list[Stream]) -> None:
-        """Correct what an interrupted call can have left inconsistent; what cannot be corrected invalidates the capture."""
+        """Correct the effects of an interrupted call; a stream that was partly added invalidates the capture."""
         for stream in streams:
             if (stream.capture is self) != (stream in self.frontier):
                 self.invalidate()

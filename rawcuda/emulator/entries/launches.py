@@ -1,12 +1,12 @@
 """Entry points: launching kernels, and occupancy by the published formulas.
 
-How          everything is checked, and the arguments are copied, at the call; the kernel runs when its stream gets there. What goes
-             wrong inside it loses the context, and is told by the next call that waits, as on a GPU.
-             How many blocks fit on a multiprocessor is the least of what its threads, block slots, registers and shared memory
-             allow. Registers are given out to warps in units of 256, shared memory in units of 128 bytes, and each block costs
-             1 KiB more.
-Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h), for compute
-             capability 9.0
+How          everything is checked, and the arguments are copied, at the call; the kernel runs when its stream gets
+             there. What goes wrong inside it loses the context, and is told by the next call that waits, as on a GPU.
+             How many blocks fit on a multiprocessor is the least of what its threads, block slots, registers and shared
+             memory allow. Registers are given out to warps in units of 256, shared memory in units of 128 bytes, and
+             each block costs 1 KiB more.
+Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h),
+             for compute capability 9.0
 Read next    entries/graphs.py
 """
 
@@ -121,7 +121,7 @@ def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
 
 
 def _reachable(context: Context) -> Callable[[Allocation], bool]:
-    """Return a function that tells whether a kernel in a context may access an allocation: of its device, the host or a peer."""
+    """Return a function that tells whether a kernel may access an allocation: of its device, the host or a peer."""
 
     def allowed(allocation: Allocation) -> bool:
         holding = allocation.context
@@ -178,8 +178,10 @@ def _launch(
 
 
 @entry(
-    "cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, "
-    "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, "
+    "cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned "
+    "int blockDimX, "
+    "unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void "
+    "**kernelParams, "
     "void **extra)",
     since=4000,
 )
@@ -203,7 +205,8 @@ def launch(
 
 @entry(
     "cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, "
-    "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, "
+    "unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream "
+    "hStream, "
     "void **kernelParams)",
     since=9000,
 )
@@ -300,7 +303,8 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
     since=7000,
 )
 @entry(
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t "
+    "dynamicSMemSize)",
     since=6050,
 )
 def max_active_blocks(machine: Machine, address: int, handle: int, threads: int, shared: int, flags: int = 0) -> None:

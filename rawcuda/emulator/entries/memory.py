@@ -1,7 +1,7 @@
 """Entry points: device, pinned and managed memory, and the attributes of pointers.
 
-How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing memory first
-             finishes the context's work, as in the driver. pools.py has memory in stream order.
+How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing
+             memory first finishes the context's work, as in the driver. pools.py has memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
 Read next    entries/pools.py, entries/copies.py
 """
@@ -99,7 +99,8 @@ def mem_alloc(machine: Machine, address: int, nbytes: int) -> None:
 
 
 @entry(
-    "cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)",
+    "cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int "
+    "ElementSizeBytes)",
     since=3020,
 )
 def alloc_pitch(machine: Machine, address: int, pitch: int, width: int, height: int, element: int) -> None:
@@ -231,7 +232,8 @@ def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
 
 
 @entry(
-    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream)",
+    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream "
+    "hStream)",
     since=12020,
 )
 def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
@@ -273,7 +275,8 @@ def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: 
 
 
 @entry(
-    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)",
+    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, "
+    "size_t count)",
     since=8000,
 )
 def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:

@@ -1,9 +1,9 @@
 """Entry points: modules, functions and their attributes.
 
-How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The messages
-             of the compiler go to the JIT's log buffers.
-             The driver's interface does not pass the length of an image: PTX ends at a NUL, and the header of a fatbin
-             contains it. A fatbin is searched for PTX; machine code cannot run.
+How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The
+             messages of the compiler go to the JIT's log buffers. The driver's interface does not pass the length of an
+             image: PTX ends at a NUL, and the header of a fatbin contains it. A fatbin is searched for PTX; machine
+             code cannot run.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); fatbins as nvcc 11 to 13 write them
              (undocumented: a header of 16 bytes, then members, each with its own header)
 Read next    ptx/, entries/launches.py
@@ -99,7 +99,8 @@ class Module:
             if name not in self.code.entries:
                 raise Refused(
                     500,
-                    f"no kernel {name!r} in this module; the kernels are: {', '.join(sorted(self.code.entries)) or 'none'}",
+                    f"no kernel {name!r} in this module; the kernels are: "
+                    f"{', '.join(sorted(self.code.entries)) or 'none'}",
                 )
             found = self.functions[name] = self.machine.add(Function(self, self.code.entries[name]))
         return found
@@ -331,7 +332,7 @@ def function_name(machine: Machine, address: int, handle: int) -> None:
 
 @entry("cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)", since=12040)
 def parameter_info(machine: Machine, handle: int, index: int, offset: int, size: int) -> None:
-    """Write offset and size of a kernel's parameter, or refuse a number beyond the last; the size pointer may be NULL."""
+    """Write offset and size of a kernel's parameter, or refuse its number; the size pointer may be NULL."""
     parameters = function_at(machine, handle).entry.parameters
     if not 0 <= index < len(parameters):
         raise Refused(1)

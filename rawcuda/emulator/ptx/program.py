@@ -1,6 +1,7 @@
 """A loaded module: its variables in memory, its compiled functions, its kernels.
 
-Source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API, cuModuleLoadDataEx
+Source       PTX ISA, "Kernel and Function Directives", "Performance-Tuning Directives"; CUDA Driver API,
+             cuModuleLoadDataEx
 Read next    running/scheduler.py
 """
 
@@ -57,8 +58,10 @@ __all__ = ["Code", "Entry", "load"]
 
 # driver version -> the newest .version that its PTX compiler accepts; driver 13.x accepts 9.x
 _VERSIONS = (
-    (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)), (12020, (8, 2)),
-    (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)), (11040, (7, 4)),
+    (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)),
+    (12020, (8, 2)),
+    (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)),
+    (11040, (7, 4)),
     (0, (7, 3)),
 )  # fmt: skip
 _SECONDS_BETWEEN_PROGRESS = 0.1
@@ -112,7 +115,7 @@ class Entry:
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells which allocations may be accessed
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells if an allocation is accessible
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -152,7 +155,7 @@ class Entry:
 
 
 def _print(text: str, launch: Launch) -> None:
-    """Write the output of a kernel to Python's stdout; report an error of stdout, for which the kernel is not to blame."""
+    """Write the output of a kernel to Python's stdout, and report an error of stdout without failing the kernel."""
     stdout = sys.stdout
     try:
         if stdout is None:
@@ -165,7 +168,8 @@ def _print(text: str, launch: Launch) -> None:
         stdout.flush()
     except Exception as reason:
         launch.space.warnings.append(
-            f"the output of kernel {launch.name} could not be printed: {type(reason).__name__}: {reason}\n    {text[:1000]}"
+            f"the output of kernel {launch.name} could not be printed: {type(reason).__name__}: {reason}\n    "
+            f"{text[:1000]}"
         )
 
 
@@ -264,7 +268,7 @@ class Code:
         )
 
     def _variables(self) -> list[Variable]:
-        """Return the variables that live as long as the module: those at its top level, and static ones of functions."""
+        """Return the variables that live as long as the module: its own, and static ones of functions."""
         inner = [v for function in self.module.functions.values() for v in function.variables]
         kept = [*self.module.variables.values(), *inner]
         return [v for v in kept if v.space in ("global", "const") and v.linkage != "extern"]
@@ -276,7 +280,8 @@ class Code:
         if constant > MOST_CONSTANT:
             raise Rejected(
                 INVALID_PTX,
-                f"ptxas error   : File uses too much global constant data ({constant:#x} bytes, {MOST_CONSTANT:#x} max)",
+                f"ptxas error   : File uses too much global constant data ({constant:#x} bytes, {MOST_CONSTANT:#x} "
+                f"max)",
             )
         if sum(variable.size for variable in variables) > MOST_GLOBAL:
             raise Rejected(OUT_OF_MEMORY, f"ptxas fatal   : Variables of more than {MOST_GLOBAL:#x} bytes do not fit")

@@ -1,7 +1,8 @@
 """Declarations: registers, variables, parameters and initialisers.
 
 An initialiser can contain integers, floats, names of functions and variables, `generic(name)`, and a mask that selects
-one byte of an address, `0xff00(name)`. It is stored as (offset, value, width), and becomes bytes once addresses are known.
+one byte of an address, `0xff00(name)`. It is stored as (offset, value, width), and becomes bytes once addresses are
+known.
 
 Source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
 Read next    parser.py
@@ -61,7 +62,8 @@ def number(tokens: Tokens) -> Int | Float:
 
 
 _PRECEDENCE = {
-    "|": 1, "^": 2, "&": 3, "==": 4, "!=": 4, "<": 5, ">": 5, "<=": 5, ">=": 5, "<<": 6, ">>": 6, "+": 7, "-": 7, "*": 8,
+    "|": 1, "^": 2, "&": 3, "==": 4, "!=": 4, "<": 5, ">": 5, "<=": 5, ">=": 5, "<<": 6, ">>": 6, "+": 7, "-": 7,
+    "*": 8,
     "/": 8,
 }  # fmt: skip
 

@@ -20,9 +20,12 @@ __all__ = ["read_header"]
 _TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])([af]?)\Z", re.ASCII)
 # target, or the first of several: the .version that introduced it; a: for that architecture only, f: for its family
 _SINCE = {
-    "sm_20": (2, 0), "sm_30": (3, 0), "sm_35": (3, 1), "sm_32": (4, 0), "sm_50": (4, 0), "sm_37": (4, 1), "sm_52": (4, 1), "sm_53": (4, 2),
-    "sm_60": (5, 0), "sm_61": (5, 0), "sm_62": (5, 0), "sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1),
-    "sm_87": (7, 4), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0), "sm_100": (8, 6), "sm_101": (8, 6), "sm_120": (8, 7),
+    "sm_20": (2, 0), "sm_30": (3, 0), "sm_35": (3, 1), "sm_32": (4, 0), "sm_50": (4, 0), "sm_37": (4, 1),
+    "sm_52": (4, 1), "sm_53": (4, 2),
+    "sm_60": (5, 0), "sm_61": (5, 0), "sm_62": (5, 0), "sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3),
+    "sm_80": (7, 0), "sm_86": (7, 1),
+    "sm_87": (7, 4), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0), "sm_100": (8, 6), "sm_101": (8, 6),
+    "sm_120": (8, 7),
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
 _VERSIONS = frozenset(  # the minor numbers of each major .version; `newest` limits newer ones
@@ -55,7 +58,8 @@ def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architect
         raise Rejected(
             NO_BINARY_FOR_GPU,
             f"ptxas fatal   : Program with .target '{made.target}' cannot be compiled to architecture "
-            f"'sm_{architecture[0]}{architecture[1]}' (RAWCUDA_EMULATOR=sm={made.architecture[0]}{made.architecture[1]} emulates such a device)",
+            f"'sm_{architecture[0]}{architecture[1]}' "
+            f"(RAWCUDA_EMULATOR=sm={made.architecture[0]}{made.architecture[1]} emulates such a device)",
         )
     if tokens.accept(".address_size"):
         if tokens.text != "64":

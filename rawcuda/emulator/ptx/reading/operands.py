@@ -1,10 +1,11 @@
 """Operands: registers, constants, names, addresses, vectors, pairs.
 
-Names are looked up here, in the scope in which they are used. A name that is not declared yet stays a `Name`, because labels
-and callees may come later in the text.
+Names are looked up here, in the scope in which they are used. A name that is not declared yet stays a `Name`, because
+labels and callees may come later in the text.
 
-A special register is a row: its type, a Python expression over names of the generated code (`tx ty tz t`, the thread's index
-and its linear number; `B`, the block; `L`, the launch), and whether it is the same for a whole block and computed once.
+A special register is a row: its type, a Python expression over names of the generated code (`tx ty tz t`, the thread's
+index and its linear number; `B`, the block; `L`, the launch), and whether it is the same for a whole block and computed
+once.
 
 Source       PTX ISA, "Instruction Operands", "Special Registers"
 Read next    parser.py

@@ -1,11 +1,11 @@
 """PTX tokens to a Module: directives, functions, statements, operands.
 
-The parser knows PTX' punctuation and its scopes, and no opcode: what an instruction may look like is the business of
-the opcode table. Names are resolved here, except those after `bra` and `call`, which may come later in the text.
-Nothing recurses with the depth of the text.
+The parser knows the punctuation and the scopes of PTX, but no opcodes: translating/forms.py checks instructions. Names
+are resolved here, except those after `bra` and `call`, which may be declared later. The depth of recursion does not
+depend on the text.
 
 Source       PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
-Read next    syntax.py for what comes out; forms.py for how an instruction is judged
+Read next    reading/syntax.py for the result; translating/forms.py for the check of instructions
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
 def parse(text: str, newest: tuple[int, int] = (99, 9), architecture: tuple[int, int] = (99, 9)) -> Module:
     """Read a whole PTX module.
 
-    shape   newest: the latest .version that is known; architecture: the latest .target that can run
-    raises  Rejected   a newer .version (222) or .target (209); else at the first thing that is not PTX, with its line
+    shape   newest: the newest .version that is accepted; architecture: the newest .target that can run
+    raises  Rejected   a newer .version (222) or .target (209); a syntax error, with its line
     """
     return _Parser(Tokens(text), newest, architecture).module()
 
@@ -68,7 +68,7 @@ class _Parser:
         self.architecture = architecture
         self.operands = OperandReader(tokens)
         self.made = Module()
-        self.scope = Scope(None, None)  # the module's
+        self.scope = Scope(None, None)  # the scope of the module
 
     # -- the module
 
@@ -97,7 +97,7 @@ class _Parser:
         read_header(tokens, made, self.newest, self.architecture)
 
     def _ignorable(self) -> bool:
-        """Step over what says nothing about execution; tell whether there was such a thing."""
+        """Skip a directive that does not affect execution; tell whether there was one."""
         tokens = self.tokens
         word = tokens.text
         if word == ".file":
@@ -316,13 +316,13 @@ class _Parser:
         made.body.append(label)
 
     def _table(self, scope: Scope, name: str) -> None:
-        """Read the named things that `call` and `brx.idx` refer to."""
+        """Read a prototype or a table for `call` and `brx.idx`."""
         tokens = self.tokens
         word = tokens.advance()
         if name in scope.names:
             raise tokens.fail(f"Duplicate definition of '{name[:80]}'")
         if word == ".callprototype":
-            # a prototype's parameters have no storage, and `_` may stand for every name
+            # the parameters of a prototype have no storage, and `_` may be the name of all of them
             returns = self._shapes() if tokens.text == "(" else []
             tokens.advance()
             parameters = self._shapes() if tokens.text == "(" else []
@@ -372,7 +372,7 @@ class _Parser:
         if not _OPCODE.match(word):
             raise tokens.unexpected("an instruction")
         tokens.advance()
-        while tokens.text[:1] == "." and tokens.kind == WORD:  # modifiers may stand apart
+        while tokens.text[:1] == "." and tokens.kind == WORD:  # white space may separate modifiers
             word += tokens.advance()
         operands: list[Operand] = []
         calls = word.startswith("call")
@@ -386,5 +386,6 @@ class _Parser:
 
 
 _REGISTER_TYPES = (
-    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64", "b128",
+    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64",
+    "b128",
 )  # fmt: skip

@@ -1,10 +1,10 @@
-"""What a parsed module is made of: a few small classes, and the scope that names live in.
+"""The classes of a parsed module, and the scopes of its names.
 
-Types are PTX' own words without the dot ("u32", "f64", "pred"). A register carries two names: the one in the text,
-for reports, and the one it has in the generated Python, which contains nothing of the text but checked letters.
+Types are the words of PTX without the dot ("u32", "f64", "pred"). A register has two names: the one in the text, for
+reports, and the one in the generated Python, which consists of checked characters.
 
 Source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
-Read next    parser.py, which makes these; registers.py and translate.py, which read them
+Read next    reading/parser.py, which creates these; translating/registers.py and translate.py, which read them
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = [
 
 BITS = {
     "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32, "s32": 32,
-    "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64,
+    "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
+    "f64": 64, "f32x2": 64,
     "b128": 128, "pred": 1,
 }  # fmt: skip
 
@@ -35,7 +36,7 @@ _PLAIN = re.compile(r"%?([A-Za-z_]\w*)\Z", re.ASCII)
 
 
 class Register:
-    """A virtual register: .reg declares it, instructions write and read it."""
+    """A virtual register, declared by .reg."""
 
     __slots__ = ("name", "type", "python", "index")
 
@@ -43,13 +44,13 @@ class Register:
         self.name = name
         self.type = type
         self.python = python
-        self.index = index  # its number within the function, a bit position in sets of registers
+        self.index = index  # its number in the function, the bit position in sets of registers
 
 
 class Variable:
-    """Memory with a name: a global, a constant, a shared array, a local depot, a parameter.
+    """A variable: global, constant, shared or local memory, or a parameter.
 
-    shape   count elements of `type`; size in bytes; initial: (offset, bytes or Symbol, width) in order
+    shape   count elements of `type`; size in bytes; initial: (offset, bytes or Symbol, width), sorted
     """
 
     __slots__ = (
@@ -77,7 +78,7 @@ class Variable:
         self.linkage = ""
         self.managed = False
         self.scalar = True
-        self.offset = 0  # within its function's parameters, local frame or shared memory, once laid out
+        self.offset = 0  # in the parameters, the local frame or shared memory; set by the layout
 
 
 class Special:
@@ -90,7 +91,7 @@ class Special:
 
 
 class Int:
-    """An integer constant; `unsigned` is kept for constant expressions only."""
+    """An integer constant; only constant expressions use `unsigned`."""
 
     __slots__ = ("value",)
 
@@ -99,7 +100,7 @@ class Int:
 
 
 class Float:
-    """A floating constant: 64 bits as PTX holds them, and the 32 that were written if they were."""
+    """A floating-point constant: its 64 bits, and its 32 bits if it was written so."""
 
     __slots__ = ("value", "single")
 
@@ -109,7 +110,7 @@ class Float:
 
 
 class Symbol:
-    """The address of a variable or function, and an offset; `generic` where the text says generic(name)."""
+    """The address of a variable or function with an offset; `generic` if written as generic(name)."""
 
     __slots__ = ("target", "offset", "generic", "mask")
 
@@ -117,22 +118,22 @@ class Symbol:
         self.target = target
         self.offset = offset
         self.generic = generic
-        self.mask = mask  # 0xff00(name) takes one byte of the address
+        self.mask = mask  # 0xff00(name) selects one byte of the address
 
 
 class Name:
-    """A word that stands for a label, a callee or a prototype: what it is depends on the instruction."""
+    """A name of a label, a callee or a prototype, depending on the instruction."""
 
     __slots__ = ("text", "scope", "prototype")
 
     def __init__(self, text: str, scope: Scope, prototype: Prototype | None = None) -> None:
         self.text = text
         self.scope = scope
-        self.prototype = prototype  # what it names, where that is known already
+        self.prototype = prototype  # the target, if it is known already
 
 
 class Address:
-    """What stands between square brackets."""
+    """An address in square brackets."""
 
     __slots__ = ("base", "offset")
 
@@ -171,24 +172,24 @@ class Pair:
 
 
 class Sink:
-    """The destination `_`, which keeps nothing."""
+    """The destination `_`, which discards the result."""
 
     __slots__ = ()
 
 
 class Label:
-    """A place to branch to."""
+    """A target of branches."""
 
     __slots__ = ("name", "line", "number")
 
     def __init__(self, name: str, line: int) -> None:
         self.name = name
         self.line = line
-        self.number = -1  # the number of the basic block that it opens
+        self.number = -1  # the number of its basic block
 
 
 class Instruction:
-    """One instruction, `@!%p1 opcode.modifier operands;`."""
+    """An instruction, `@!%p1 opcode.modifier operands;`."""
 
     __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
 
@@ -210,7 +211,7 @@ class Instruction:
 
 
 class Prototype:
-    """The shape of an indirect call, or a table of labels or callees."""
+    """The signature of an indirect call, or a table of labels or callees."""
 
     __slots__ = ("returns", "parameters", "labels")
 
@@ -221,7 +222,7 @@ class Prototype:
 
 
 class Function:
-    """A kernel or a device function; without a body it is only declared."""
+    """A kernel or a device function; without a body, only a declaration."""
 
     def __init__(self, name: str, entry: bool, line: int) -> None:
         self.name = name
@@ -235,13 +236,13 @@ class Function:
         self.registers: list[Register] = []
         self.variables: list[Variable] = []  # .local and .shared and .param inside the body
         self.limits: dict[str, tuple[int, ...]] = {}
-        self.index = 0  # its number in the module: part of its address
+        self.index = 0  # its number in the module, and part of its address
         self.python = ""
         self.scope: Scope | None = None
 
 
 class Module:
-    """All of one PTX text."""
+    """A PTX module."""
 
     def __init__(self) -> None:
         self.version = (0, 0)
@@ -250,13 +251,13 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
-        self.locations: list[tuple[int, int, int]] = []  # of .loc: line here, number of the file, line there
+        self.locations: list[tuple[int, int, int]] = []  # of .loc: PTX line, number of the file, line of the file
 
 
 class Scope:
-    """Names between two braces. Inline assembly opens scopes whose names repeat, so look-up walks outwards.
+    """The names of a block in braces. Inline assembly repeats names in inner scopes, so look-up goes outwards.
 
-    A declaration `.reg .b32 %r<1000000>;` costs nothing: its registers are made when they are first named.
+    A declaration `.reg .b32 %r<1000000>;` is cheap: its registers are created when they are first named.
     """
 
     __slots__ = ("outer", "names", "ranges", "labels", "function")
@@ -283,7 +284,7 @@ class Scope:
         return None
 
     def in_range(self, name: str) -> str:
-        """Return the type that a numbered declaration of this very scope gives a name, or "".
+        """Return the type of a name in a numbered declaration of this scope, or "".
 
         "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself.
         """
@@ -308,7 +309,7 @@ class Scope:
         return None
 
     def declare(self, name: str, type: str) -> Register:
-        """Make a register in this scope."""
+        """Create a register in this scope."""
         function = self.function
         assert function is not None
         index = len(function.registers)
@@ -319,9 +320,9 @@ class Scope:
 
 
 def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
-    """Turn a PTX name into a Python one that nothing in the text can bend.
+    """Return a safe Python name for a PTX name.
 
-    The number keeps apart what would fall together: names of inner scopes, `x` and `%x`, names that are not letters.
+    The number distinguishes names that would be equal: those of inner scopes, `x` and `%x`, names without letters.
 
     >>> python_name("r", "%rd4", 7), python_name("r", "rd4", 7), python_name("r", "%a$b", 7)
     ('r_rd4', 'r7_rd4', 'r7_')
@@ -332,7 +333,7 @@ def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
     return f"{prefix}_{match.group(1)}" if plain and name[0] == "%" else f"{prefix}{number}_{match.group(1)}"
 
 
-# -- refusing
+# -- rejections
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
@@ -342,9 +343,9 @@ UNSUPPORTED_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
 
 class Rejected(Exception):
-    """Refuse an image: the one way in which PTX is refused, with a log in ptxas' own form.
+    """The rejection of an image, with a log in the format of ptxas.
 
-    shape   code: the CUresult; log: what the JIT error log would hold; line: where, or None
+    shape   code: the CUresult; log: the content of the JIT error log; line: the line of the error, or None
     """
 
     def __init__(self, code: int, log: str, line: int | None = None) -> None:
@@ -358,7 +359,7 @@ class Rejected(Exception):
 
     @classmethod
     def at(cls, line: int, message: str, code: int = INVALID_PTX) -> Rejected:
-        """Make a rejection that names a line of the text."""
+        """Return a rejection that names a line of the text."""
         log = (
             f"ptxas application ptx input, line {line}; error   : {message}\n"
             "ptxas fatal   : Ptx assembly aborted due to errors"

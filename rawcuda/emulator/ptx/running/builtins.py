@@ -62,7 +62,8 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
         if precision == "*":
             precision = str(max(0, int(take("i", 4))))
-        spec = f"%{flags}{min(int(width), 4096) if width else ''}{'.' + str(min(int(precision), 4096)) if precision is not None else ''}"
+        digits = "" if precision is None else f".{min(int(precision), 4096)}"
+        spec = f"%{flags}{min(int(width), 4096) if width else ''}{digits}"
         long = length in ("l", "ll", "j", "z", "t")
         if kind == "p":
             return f"{spec}s" % f"0x{int(take('Q', 8)):x}"

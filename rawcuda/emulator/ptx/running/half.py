@@ -1,11 +1,12 @@
-"""Half precision, float16 and bfloat16, one or two to a register, as bits; and other numbers that share a register.
+"""Half precision: float16 and bfloat16 as bits, one or two in a register; and other numbers that share a register.
 
-Operands become Python floats, which hold every one of them exactly; sums, differences and products are then exact or
-safely rounded in double (53 >= 2 * 11 + 2), and are rounded once to the half format. FMA goes through ratios.
+Operands are converted to Python floats, which represent all of them exactly. Sums, differences and products are exact,
+or innocuously rounded in double (53 >= 2 * 11 + 2), and are then rounded to the half format. FMA uses ratios.
 
 Source       PTX ISA, "Half Precision Floating Point Instructions", "Mixed Precision Floating Point Instructions",
-             "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's upper half
-Read next    rounding.py
+             "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's
+             upper half
+Read next    running/rounding.py
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min", "half_mul",
-    "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub", "to_half",
+    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min",
+    "half_mul",
+    "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub",
+    "to_half",
     "to_integer",
 ]  # fmt: skip
 
@@ -50,16 +53,16 @@ _NAN = 0x7FFF
 
 
 def from_half(type: str, bits: int) -> float:
-    """Return the number that 16 bits stand for."""
+    """Return the number with these 16 bits."""
     if type == "bf16":
         return float_of_32(bits << 16)
     return float(struct.unpack("<e", struct.pack("<H", bits))[0])
 
 
 def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
-    """Round a number to 16 bits.
+    """Round a number to a half and return its bits.
 
-    shape   source: the type of value (a half's bits are taken as bits); flags: of sat, relu, satfinite
+    shape   source: the type of value, which for a half is its bits; flags: of sat, relu, satfinite
     """
     if source in _FORMATS:
         value = from_half(source, int(value))
@@ -119,7 +122,7 @@ def _of_ratio(type: str, top: int, bottom: int, mode: str, sign: int) -> int:
 
 
 def _each(type: str, flags: str, operation: Callable[..., int], *operands: int) -> int:
-    """Apply an operation to the one number in a register, or to both."""
+    """Apply an operation to the number or the two numbers in a register."""
     words = flags.split(",") if flags else []
     single = type[:-2] if type[-2:] == "x2" else type
     if single == type:
@@ -185,12 +188,12 @@ def _fma(type: str, words: list[str], a: int, b: int, c: int) -> int:
 
 
 def half_min(type: str, flags: str, a: int, b: int) -> int:
-    """Return the smaller."""
+    """Return the smaller number."""
     return _each(type, flags, lambda t, w, x, y: _extreme(t, w, minimum, minimum_nan, x, y), a, b)
 
 
 def half_max(type: str, flags: str, a: int, b: int) -> int:
-    """Return the larger."""
+    """Return the larger number."""
     return _each(type, flags, lambda t, w, x, y: _extreme(t, w, maximum, maximum_nan, x, y), a, b)
 
 
@@ -220,7 +223,7 @@ def half_tanh(type: str, flags: str, a: int) -> int:
 
 
 def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
-    """Compare, with the orders and non-orders of setp; `cmp` may end in ",ftz"."""
+    """Compare with an ordered or unordered operator of setp; `cmp` may end in ",ftz"."""
     if "," in cmp:
         cmp, a, b = cmp[:-4], _flush(type, a), _flush(type, b)
     x, y = from_half(type, a), from_half(type, b)
@@ -234,7 +237,7 @@ def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
 
 
 def to_integer(type: str, value: float, mode: str, to: str) -> int:
-    """Convert a float to an integer type, held to its range; a NaN is 0."""
+    """Convert a float to an integer type with saturation; a NaN becomes 0."""
     if type in _FORMATS:
         value = from_half(type, int(value))
     if value != value:
@@ -282,7 +285,7 @@ def pair_mul(mode: str, ftz: str, a: int, b: int) -> int:
 
 
 def pair_fma(mode: str, ftz: str, a: int, b: int, c: int) -> int:
-    """Multiply and add, twice, each with one rounding."""
+    """Multiply and add two pairs of float32, each with one rounding."""
     return _both(directed_fma, mode, ftz, a, b, c)
 
 
@@ -302,7 +305,7 @@ def mixed_fma(type: str, mode: str, a: int, b: int, c: float) -> float:
 
 
 def byte_differences(a: int, b: int, c: int, first: str, second: str, add: str) -> int:
-    """Return the differences of four bytes, or add them to a number (vabsdiff4)."""
+    """Return the absolute differences of four bytes, or their sum with a number (vabsdiff4)."""
     made, total = 0, c
     for shift in (24, 16, 8, 0):
         x, y = a >> shift & 0xFF, b >> shift & 0xFF

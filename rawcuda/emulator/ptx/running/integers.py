@@ -1,10 +1,10 @@
-"""Integer arithmetic that is more than one Python operator: what the opcode table's expressions call.
+"""Integer arithmetic that needs more than a Python operator, for the expressions of the opcode table.
 
-Every integer is canonical: unsigned, cut to its register's width. Functions take and give such integers unless their
-name says signed.
+Every integer is unsigned and truncated to the width of its register. Functions take and return such integers, unless
+their name contains "signed".
 
 Source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
-Read next    rounding.py
+Read next    running/rounding.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field", "packed", "permute",
+    "bit_mask", "clamp", "divide", "dot2", "dot4", "find_bit", "find_nth", "funnel", "halves", "insert_field",
+    "packed", "permute",
     "remainder", "reverse", "sign_extend", "signed24", "signed_field", "signed_halves", "zero_extend",
 ]  # fmt: skip
 
@@ -22,12 +23,12 @@ M32 = 0xFFFFFFFF
 
 
 def clamp(value: int, low: int, high: int) -> int:
-    """Hold a value between two limits."""
+    """Clamp a value to two limits."""
     return low if value < low else high if value > high else value
 
 
 def divide(a: int, b: int) -> int:
-    """Divide signed integers, cutting towards zero; by zero gives all ones."""
+    """Divide signed integers, rounding towards zero; a division by zero returns all ones."""
     if b == 0:
         return -1
     quotient = abs(a) // abs(b)
@@ -35,7 +36,7 @@ def divide(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """Return what a signed division leaves, with the dividend's sign; by zero leaves the dividend."""
+    """Return the remainder of a signed division, with the dividend's sign; division by zero returns the dividend."""
     if b == 0:
         return a
     rest = abs(a) % abs(b)
@@ -53,12 +54,12 @@ def _signed(value: int, bits: int) -> int:
 
 
 def reverse(value: int, bits: int) -> int:
-    """Put the bits in the opposite order."""
+    """Reverse the order of the bits."""
     return int(f"{value:0{bits}b}"[::-1], 2)
 
 
 def find_bit(value: int, bits: int, shiftamt: str) -> int:
-    """Find the highest set bit, or with shiftamt how far it must move left; all ones if there is none."""
+    """Return the highest set bit, or with shiftamt its distance from the top; all ones if there is none."""
     if not value:
         return M32
     place = value.bit_length() - 1
@@ -66,7 +67,7 @@ def find_bit(value: int, bits: int, shiftamt: str) -> int:
 
 
 def find_nth(value: int, start: int, offset: int) -> int:
-    """Find the offset-th set bit from bit start on, upwards or downwards (fns)."""
+    """Return the offset-th set bit from bit start on, upwards or downwards (fns)."""
     offset = _signed(offset, 32)
     if start > 31:
         return M32
@@ -84,7 +85,7 @@ def find_nth(value: int, start: int, offset: int) -> int:
 
 
 def signed_field(value: int, start: int, length: int, bits: int) -> int:
-    """Cut out a bit field and extend its sign; beyond the top the sign bit repeats (bfe.s32, bfe.s64)."""
+    """Extract a bit field and extend its sign; above the top the sign bit repeats (bfe.s32, bfe.s64)."""
     if not length:
         return 0
     wide = _signed(value, bits) >> min(start, bits)
@@ -92,7 +93,7 @@ def signed_field(value: int, start: int, length: int, bits: int) -> int:
 
 
 def insert_field(field: int, into: int, start: int, length: int, bits: int) -> int:
-    """Put the low bits of one number into another (bfi)."""
+    """Insert the low bits of a number into another (bfi)."""
     if start >= bits:
         return into
     cover = (1 << min(length, bits)) - 1 << start & (1 << bits) - 1
@@ -100,7 +101,7 @@ def insert_field(field: int, into: int, start: int, length: int, bits: int) -> i
 
 
 def bit_mask(start: int, length: int, mode: str) -> int:
-    """Make a run of ones (bmsk)."""
+    """Return a mask of consecutive ones (bmsk)."""
     if mode == "wrap":
         start, length = start & 31, length & 31
     if start > 31 or not length:
@@ -109,26 +110,26 @@ def bit_mask(start: int, length: int, mode: str) -> int:
 
 
 def zero_extend(value: int, length: int, mode: str) -> int:
-    """Keep the low bits (szext.u32)."""
+    """Return the low bits, zero-extended (szext.u32)."""
     length = length & 31 if mode == "wrap" else min(length, 32)
     return value & (1 << length) - 1
 
 
 def sign_extend(value: int, length: int, mode: str) -> int:
-    """Keep the low bits and repeat the topmost of them (szext.s32)."""
+    """Return the low bits, sign-extended (szext.s32)."""
     length = length & 31 if mode == "wrap" else min(length, 32)
     return _signed(value, length) & M32 if length else 0
 
 
 def funnel(a: int, b: int, amount: int, direction: str, mode: str) -> int:
-    """Shift the 64 bits b:a and keep the upper (left) or the lower (right) half (shf)."""
+    """Shift the 64 bits b:a and return the upper (left) or the lower (right) half (shf)."""
     amount = min(amount, 32) if mode == "clamp" else amount & 31
     both = b << 32 | a
     return (both << amount >> 32 if direction == "l" else both >> amount) & M32
 
 
 def permute(a: int, b: int, selector: int, mode: str) -> int:
-    """Pick four bytes of b:a (prmt)."""
+    """Select four bytes of b:a (prmt)."""
     source = (b << 32 | a).to_bytes(8, "little")
     if mode:
         low = selector & 3
@@ -168,7 +169,7 @@ def signed_halves(pick: Callable[[int, int], int], a: int, b: int, relu: str) ->
 
 
 def packed(type: str, above: int, a: int, b: int) -> int:
-    """Saturate two signed numbers and put them below what is there (cvt.pack)."""
+    """Saturate two signed numbers and pack them below the bits of a third (cvt.pack)."""
     bits = int(type[1:])
     low, high = (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
     pair = (clamp(a, low, high) % (1 << bits)) << bits | clamp(b, low, high) % (1 << bits)

@@ -1,9 +1,10 @@
 """The objects behind generated code: launch, block, thread, local frames, and the look-ups of memory accesses.
 
-The generated code calls these functions only if its own cache of the last allocation does not contain the address, so they
-can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
+The generated code calls these functions only if its own cache of the last allocation does not contain the address, so
+they can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next    running/scheduler.py, which runs the threads of a block; translating/access.py, whose code calls this module
+Read next    running/scheduler.py, which runs the threads of a block; translating/access.py, whose code calls this
+             module
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     Keep = tuple[memoryview, int, int]
 
 __all__ = [
-    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack", "wrapped",
+    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack",
+    "wrapped",
 ]  # fmt: skip
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
@@ -271,7 +273,8 @@ class Block:
     """A block of threads: its place in the grid and its shared memory."""
 
     __slots__ = (
-        "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place", "cluster_rank",
+        "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
+        "cluster_rank",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:

@@ -1,9 +1,10 @@
 """The race checker: accesses to shared memory since the threads of a block last synchronised.
 
-Each granule of shared memory stores its last writer and the readers since, each as one number: a clock value and a thread,
-or a mark for several threads. Synchronisation advances the clock: a barrier that of the block, a warp operation that of the
-warp. Operations that may synchronise in ways that are not tracked (fences, locks, polled flags) count as barriers, so a
-race may be missed, but every reported race is one. Atomic and volatile accesses never take part in a race.
+Each granule of shared memory stores its last writer and the readers since, each as one number: a clock value and a
+thread, or a mark for several threads. Synchronisation advances the clock: a barrier that of the block, a warp operation
+that of the warp. Operations that may synchronise in ways that are not tracked (fences, locks, polled flags) count as
+barriers, so a race may be missed, but every reported race is one. Atomic and volatile accesses never take part in a
+race.
 
 Two threads that write the same value are only reported, because programs do that on purpose.
 

@@ -1,7 +1,7 @@
 """From an exception in generated code to a report for the user.
 
-A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its PTX
-line and the register of the address; the frame contains the registers and the thread.
+A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its
+PTX line and the register of the address; the frame contains the registers and the thread.
 
 Read next    program.py, which makes the table of lines
 """
@@ -100,7 +100,8 @@ def _translated(
             size = launch.shared_bytes
             address &= 0xFFFFFFFF
             return ILLEGAL_ADDRESS, (
-                f"shared address {address:#x}: {address + note.width - size} bytes past the end of the block's {size} bytes"
+                f"shared address {address:#x}: {address + note.width - size} bytes past the end of the block's "
+                f"{size} bytes"
             )
         if isinstance(reason, ValueError) and "released" in str(reason):
             return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)

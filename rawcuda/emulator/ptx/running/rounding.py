@@ -1,15 +1,16 @@
 """Exact floating-point arithmetic in Python.
 
-Python has one type of float, binary64. An operation on float32 is computed in double, and rounded a second time by storing
-it in four bytes. For add, subtract, multiply, divide and square root the result is exact: 53 >= 2 * 24 + 2, so the first
-rounding never loses on which side of a float32 midpoint the true result lies. There is no such bound for FMA, where the
-first rounding can produce a midpoint. The midpoint is recognised (it has at most 25 bits, so splitting at 25 bits leaves it
-unchanged), and the error of the addition decides the direction.
+Python has one type of float, binary64. An operation on float32 is computed in double, and rounded a second time by
+storing it in four bytes. For add, subtract, multiply, divide and square root the result is exact: 53 >= 2 * 24 + 2, so
+the first rounding never loses on which side of a float32 midpoint the true result lies. There is no such bound for FMA,
+where the first rounding can produce a midpoint. The midpoint is recognised (it has at most 25 bits, so splitting at 25
+bits leaves it unchanged), and the error of the addition decides the direction.
 
 Directed roundings and special cases use integers: a result is a ratio, and `round_ratio` rounds ratios.
 
-Source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA and
-        correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point Instructions"
+Source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA
+             and correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point
+             Instructions"
 Read next    running/half.py
 """
 
@@ -27,7 +28,8 @@ __all__ = [
     "INF", "NAN", "SPLIT", "T4", "TINY", "binary_logarithm", "bits_of_32", "bits_of_64", "coarse_inverse_root",
     "coarse_reciprocal", "cosine", "directed_add", "directed_cvt", "directed_div", "directed_fma", "directed_mul",
     "directed_rcp", "directed_sqrt", "directed_sub", "divide_by_zero", "float_of_32", "float_of_64", "fma_64",
-    "fma_midpoint", "inverse_root", "inverse_root_64", "maximum", "maximum_nan", "minimum", "minimum_nan", "power_of_two", "root_of_other",
+    "fma_midpoint", "inverse_root", "inverse_root_64", "maximum", "maximum_nan", "minimum", "minimum_nan",
+    "power_of_two", "root_of_other",
     "round_ratio", "signs_multiplied", "sine", "test_property", "to_integer_value", "to_tf32", "to_whole",
     "whole_to_single",
 ]  # fmt: skip

@@ -2,10 +2,11 @@
 
 Threads that cannot wait are plain calls. Threads that can wait are generators. Each runs until it yields; then warp
 operations (shuffles, votes) are completed, then barriers, and last, when no thread can continue, queries for the active
-threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives wrong
-results every time, and a wait for a thread that never arrives is reported and does not hang.
+threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives
+wrong results every time, and a wait for a thread that never arrives is reported and does not hang.
 
-A request is (kind, verb, member mask or None, line, operands...). The requests of a group of a warp are answered together.
+A request is (kind, verb, member mask or None, line, operands...). The requests of a group of a warp are answered
+together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
 Read next    running/races.py
@@ -220,8 +221,10 @@ class Team:
                     index_of = self.block.launch.index_of
                     raise Fault(
                         LAUNCH_FAILED,
-                        f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread {index_of(t)} of the "
-                        f"same warp at ptx line {request[5]}: all threads of a warp must reach the same aligned barrier",
+                        f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread "
+                        f"{index_of(t)} of the "
+                        f"same warp at ptx line {request[5]}: all threads of a warp must reach the same aligned "
+                        f"barrier",
                     )
 
     def _convergence(self) -> bool:

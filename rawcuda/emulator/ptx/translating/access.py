@@ -1,18 +1,19 @@
-"""The templates of memory access: what an ld, st, atom or cp.async becomes.
+"""The code of memory accesses: ld, st, atom and cp.async.
 
-A global access keeps, for each place in the code, the allocation it met last: a typed view, the address of the view's
-element 0 less the instruction's offset, and the view's length. The check is then three comparisons:
+Each global access in the code caches the allocation that it used last: a typed view, the address of the view's element
+0 minus the instruction's offset, and the view's length. The check is then three comparisons:
 
     i = r_rd4 - lo0
     if i & 3 or not 0 <= i < n0:
-        v0, lo0, n0 = L.reach(r_rd4, 4, 'f', 4)      # looks the address up, or raises the fault
+        v0, lo0, n0 = L.reach(r_rd4, 4, 'f', 4)      # looks the address up, or raises a Fault
         i = r_rd4 - lo0
     r_f1 = v0[i >> 2]
 
-Shared memory is one view a block, and its own bounds are the check; a thread's local frame likewise. That a register is
-aligned, and the index it gives, are written once and hold until the register changes or other code may come in between.
+Shared memory is one view for each block, and the bounds of the view are the check; a local frame likewise. The
+alignment of a register and the index from it are computed once, and are valid until the register changes or another
+path joins.
 
-Read next    machine.py, which has `reach` and its like
+Read next    running/machine.py, which has `reach`
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
 
 
 class AccessEmitter(Emitter):
-    """Instructions that read and write memory."""
+    """The emitter of instructions that read and write memory."""
 
     def do_ld(self, instruction: Instruction, shape: Shape) -> None:
         """Load from memory into a register or a vector of them."""
@@ -109,13 +110,13 @@ class AccessEmitter(Emitter):
                 continue
             self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
 
-    # -- what the checker is told
+    # -- calls of the checkers
 
     def _is_watched(self, shape: Shape) -> bool:
         return shape.chosen.get("sem", "weak") != "weak"
 
     def put_order(self) -> None:
-        """Say that threads may have been ordered here."""
+        """Write the call that tells the race checker that threads may have synchronised."""
         if self.unit.granule:
             self.needs_watch = True
             self.put("watch_order()")
@@ -123,7 +124,7 @@ class AccessEmitter(Emitter):
     def touch(
         self, index: str, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
     ) -> None:
-        """Say what an access does: a read where there are no values."""
+        """Write the calls that tell the checkers of an access, which is a read if there are no values."""
         if not self.unit.watch or not self.marks:
             return
         width = WIDTH[code]
@@ -136,7 +137,8 @@ class AccessEmitter(Emitter):
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
             self.put(
-                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, {note.offset}, {total}, {note.space!r})",
+                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, "
+                f"{note.offset}, {total}, {note.space!r})",
                 note,
             )
         if watched:
@@ -176,7 +178,7 @@ class AccessEmitter(Emitter):
                 self.put(f"watch_write({start}, {count}, {self.line}{f', {code!r}{given}' if values else ''})", note)
 
     def touch_atomic(self, space: str, index: str, code: str, count: int, replaces: bool, note: Note) -> None:
-        """Say that an atomic changes memory: its old value matters, unless it is replaced."""
+        """Write the calls that tell the checkers of an atomic, which reads the old value unless it replaces it."""
         if not self.unit.watch or not self.marks:
             return
         if self.marks == "shared":
@@ -194,14 +196,14 @@ class AccessEmitter(Emitter):
             wanted = "f32" if BITS[type] == 32 else "f64"
             text = self.value(source, wanted)
             if wanted == "f32" and isinstance(source, Register) and self.holds_float[source.index]:
-                return f"{text} if {text} == {text} else NAN"  # every NaN that arithmetic makes is 0x7fffffff
+                return f"{text} if {text} == {text} else NAN"  # every NaN of arithmetic is 0x7fffffff
             return text
         if type in FLOAT_TYPES and not isinstance(source, Register):
             return f"bits_of_{BITS[type]}({self.value(source, type)})"
         return self.value(source, f"b{BITS[type]}" if type in FLOAT_TYPES else type)
 
     def _elements(self, instruction: Instruction, shape: Shape, operand: Operand, type: str) -> list[Operand]:
-        """List the registers or values that a (vector) access moves, after checking their classes."""
+        """Return the registers or values of a (vector) access, after a check of their classes."""
         vector = shape.chosen.get("vec")
         if vector is None:
             items = operand.items if isinstance(operand, Vector) and not operand.round else [operand]
@@ -228,10 +230,10 @@ class AccessEmitter(Emitter):
                 check_written(instruction, item, type if vector is None else f"b{BITS[type]}", True)
         return list(items)
 
-    # -- where
+    # -- addresses
 
     def space_of(self, instruction: Instruction, shape: Shape) -> str:
-        """Tell the state space of an access: "" is generic."""
+        """Return the state space of an access; "" is generic."""
         chosen = shape.chosen
         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
         if "nc" in instruction.modifiers and space != "global":
@@ -251,7 +253,7 @@ class AccessEmitter(Emitter):
                 raise self.reject(
                     f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
                 )
-            # a name in a generic access: the address is the one within the name's own space
+            # a name in a generic access stands for the address in its own space
             space = space or held
         elif isinstance(address.base, Register):
             type = address.base.type
@@ -267,7 +269,7 @@ class AccessEmitter(Emitter):
         return space
 
     def place(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
-        """Write the checks of an access, and give the view and the index of its first element."""
+        """Write the checks of an access, and return the view and the index of its first element."""
         self.marks = ""
         if space == "shared":
             self.marks = "shared"
@@ -327,7 +329,7 @@ class AccessEmitter(Emitter):
         return "w", index, note
 
     def _put_frame(self, place: str, code: str) -> None:
-        """Look first in the function's own frame."""
+        """Write a look-up that tries the frame of the function first."""
         self.local_views[code] = None
         self.put(
             f"i = {place}; w = frame_{code}; m = mark_{code}" if self.unit.watch else f"i = {place}; w = frame_{code}"
@@ -335,7 +337,7 @@ class AccessEmitter(Emitter):
         self.marks = "m"
 
     def _put_reach(self, base: str, offset: int, code: str, total: int, verb: str, note: Note) -> None:
-        """Look a generic address up, and say what is done to shared memory where it turns out to be that."""
+        """Write the look-up of a generic address, and tell the race checker if it is in shared memory."""
         self.put(f"w, i, keep = T.reach({base}, {offset}, {code!r}, {total})", note)
         if self.unit.watch:
             self.put("m = L.marked")
@@ -356,7 +358,7 @@ class AccessEmitter(Emitter):
         self.shared_views[code] = None
         shift = _SHIFT[WIDTH[code]]
         note = Note("shared", verb, total, base, offset)
-        if base.isdecimal():  # a variable's own address: known now
+        if base.isdecimal():  # the address of a variable, known at translation
             place = int(base) + offset
             note = Note("shared", verb, total, "", place)
             if place % total:
@@ -375,9 +377,9 @@ class AccessEmitter(Emitter):
         return f"s_{code}", f"i >> {shift}" if shift else "i", note
 
     def _shared_index(self, base: str, shift: int, total: int, bits: int, note: Note) -> str:
-        """Write the index that a register points at, made once as long as the register stays what it is.
+        """Write the index for a register, computed once until the register changes.
 
-        A register with its top bit set is a negative number to which an offset is still to be added.
+        A register with its top bit set is a negative number, to which an offset will be added.
         """
         known = self.known.setdefault(base, set())
         name = f"q{shift}_{total}{base}"
@@ -385,7 +387,8 @@ class AccessEmitter(Emitter):
             known.add(name)
             plain = f"{base} >> {shift}" if shift else base
             self.put(
-                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, {total}, {shift})",
+                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, "
+                f"{total}, {shift})",
                 note,
             )
         return name
@@ -454,11 +457,11 @@ class AccessEmitter(Emitter):
             self.write_slot(base.target, where, type, source)
 
     def is_kernel_parameter(self, variable: Variable) -> bool:
-        """Tell whether a variable is a parameter of the kernel being written."""
+        """Tell whether a variable is a parameter of this kernel."""
         return self.function.entry and variable in self.function.parameters
 
     def slot_is_float(self, variable: Variable) -> bool:
-        """Tell whether a scalar parameter travels as a Python float."""
+        """Tell whether a scalar parameter is passed as a Python float."""
         return variable.scalar and variable.type in FLOAT_TYPES
 
     def slot(self, variable: Variable) -> str:
@@ -523,7 +526,7 @@ class AccessEmitter(Emitter):
 
 
 def _sum(start: str, offset: int) -> str:
-    """Write an address and its offset, added now where both are numbers."""
+    """Return an address plus an offset, added now if both are numbers."""
     if start.isdecimal():
         return str(int(start) + offset)
     return f"{start} + {offset}" if offset else start

@@ -1,11 +1,11 @@
-"""Instructions that leave the straight path: calls, ends, barriers, and everything that a warp does together.
+"""The code of calls, returns, barriers, warp operations and atomics.
 
-A thread that has to wait yields what it waits for, and is sent the outcome:
+A thread that has to wait yields a request, and receives the result:
 
     x = yield 'shfl', 'down', mask, value, 16, 31, line
     yield 'bar', 0, 0, line
 
-Read next    scheduler.py, which answers
+Read next    running/scheduler.py, which answers requests
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ _UPDATES = {
 
 
 class ControlEmitter(ConvertEmitter):
-    """Instructions that end, call, wait, or act on memory as one."""
+    """The emitter of instructions that end, call, wait, or are atomic."""
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
-        """Say nothing: caches, fences and break points change no result here, where each store is seen at once."""
+        """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
         if instruction.opcode in ("membar", "fence"):
             self.put_order()
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
-        """Return."""
+        """Write a return."""
         self.leave()
 
     def do_exit(self, instruction: Instruction, shape: Shape) -> None:
-        """End the thread, from however deep."""
+        """Write the end of the thread, at any depth of calls."""
         if self.function.entry:
             self.put("return")
         else:
             self.put("raise Exited")
 
     def do_trap(self, instruction: Instruction, shape: Shape) -> None:
-        """Stop the kernel."""
+        """Write a trap."""
         self.put("trap()")
 
     def leave(self) -> None:
@@ -86,7 +86,7 @@ class ControlEmitter(ConvertEmitter):
     # -- calls
 
     def do_call(self, instruction: Instruction, shape: Shape) -> None:
-        """Call a function by name or through a pointer."""
+        """Write a call of a function by name or through a pointer."""
         operands = list(instruction.operands)
         returns: list[Operand] = []
         if isinstance(operands[0], Vector) and operands[0].round:
@@ -161,7 +161,7 @@ class ControlEmitter(ConvertEmitter):
             type = wanted.type if self.slot_is_float(wanted) else f"b{BITS[wanted.type]}"
         else:
             type = wanted.type
-            if type in FLOAT_TYPES:  # functions take their register parameters by what the type says
+            if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
                 return self.value(argument, type)
         if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
             raise self.reject("Type of an argument does not match the parameter")
@@ -192,7 +192,7 @@ class ControlEmitter(ConvertEmitter):
     # -- barriers
 
     def do_bar(self, instruction: Instruction, shape: Shape) -> None:
-        """Wait at a barrier of the block, or only arrive there."""
+        """Write a barrier of the block, which waits or only arrives."""
         if "cluster" in shape.chosen:
             raise self.reject("Cluster barriers are not emulated")
         count = instruction.operands[1] if len(instruction.operands) > 1 else None
@@ -200,11 +200,12 @@ class ControlEmitter(ConvertEmitter):
         if verb == "arrive" and isinstance(count, Int) and not count.value:
             raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
         self.put(
-            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, {self.line}, {self._aligned(instruction)}"
+            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, "
+            f"{self.line}, {self._aligned(instruction)}"
         )
 
     def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
-        """Refuse what needs several blocks at once."""
+        """Reject a barrier of a cluster."""
         raise self.reject("Cluster barriers are not emulated")
 
     def _barrier(self, operand: Operand) -> str:
@@ -218,7 +219,7 @@ class ControlEmitter(ConvertEmitter):
         return "0" if operand is None else self.value(operand, "u32")
 
     def do_bar_red(self, instruction: Instruction, shape: Shape) -> None:
-        """Wait at a barrier, and take a vote there."""
+        """Write a barrier with a vote."""
         operands = list(instruction.operands)
         count = operands.pop(2) if len(operands) == 4 else None
         target, barrier, source = operands
@@ -229,7 +230,8 @@ class ControlEmitter(ConvertEmitter):
             check_read(instruction, count, "u32", False)
         text = self.value(source, "pred")
         self.put(
-            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, {self._aligned(instruction)}"
+            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, "
+            f"{self._aligned(instruction)}"
         )
         self.assign(target, type, "x")
 
@@ -273,7 +275,7 @@ class ControlEmitter(ConvertEmitter):
             raise self.mismatch(instruction)
 
     def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
-        """Read another lane's value."""
+        """Write a read of another lane's value."""
         self._check_pair(instruction, 32)
         target, a, b, c = instruction.operands[:4]
         first = target.first if isinstance(target, Pair) else target
@@ -287,14 +289,14 @@ class ControlEmitter(ConvertEmitter):
         self._two(target, type)
 
     def do_vote(self, instruction: Instruction, shape: Shape) -> None:
-        """Take a vote of the warp."""
+        """Write a vote of the warp."""
         target, source = instruction.operands[:2]
         verb = next(word for word in ("all", "any", "uni", "ballot") if word in shape.chosen.values())
         self.put(f"x = yield 'vote', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {self.value(source, 'pred')}")
         self.assign(target, "b32" if verb == "ballot" else "pred", "x")
 
     def do_match(self, instruction: Instruction, shape: Shape) -> None:
-        """Find the lanes with the same value."""
+        """Write a search for the lanes with the same value."""
         self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
         verb = "all" if "all" in shape.chosen else "any"
@@ -306,7 +308,7 @@ class ControlEmitter(ConvertEmitter):
         self._two(target, "b32")
 
     def do_redux(self, instruction: Instruction, shape: Shape) -> None:
-        """Reduce over the warp."""
+        """Write a reduction over the warp."""
         target, source = instruction.operands[:2]
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
         value = self.signed(source, shape.type) if shape.type == "s32" else self.value(source, shape.type)
@@ -322,16 +324,16 @@ class ControlEmitter(ConvertEmitter):
         self.assign(target, "b32", "x & 0xffffffff")
 
     def do_warp_sync(self, instruction: Instruction, shape: Shape) -> None:
-        """Wait for lanes of the warp."""
+        """Write a barrier of the warp."""
         self.put(f"yield 'syncwarp', '', {self._mask(instruction, 0)}, {self.line}")
 
     def do_activemask(self, instruction: Instruction, shape: Shape) -> None:
-        """Ask which lanes are here."""
+        """Write a query for the active lanes."""
         self.put(f"x = yield 'activemask', '', None, {self.line}")
         self.assign(instruction.operands[0], "b32", "x")
 
     def do_elect(self, instruction: Instruction, shape: Shape) -> None:
-        """Choose one lane."""
+        """Write the election of a lane."""
         self._check_pair(instruction, 32, True)
         target = instruction.operands[0]
         if not isinstance(target, Pair) or not isinstance(target.second, Register):
@@ -340,13 +342,13 @@ class ControlEmitter(ConvertEmitter):
         self._two(instruction.operands[0], "b32")
 
     def do_nanosleep(self, instruction: Instruction, shape: Shape) -> None:
-        """Let other threads go on."""
+        """Write a pause in which other threads run."""
         self.put(f"yield 'spin', {self.line}")
 
     # -- atomics
 
     def do_atom(self, instruction: Instruction, shape: Shape) -> None:
-        """Read, change and write memory as one."""
+        """Write an atomic operation."""
         returns = instruction.opcode == "atom"
         operands = instruction.operands
         space = self.space_of(instruction, shape)
@@ -384,7 +386,7 @@ class ControlEmitter(ConvertEmitter):
             self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")
 
     def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
-        """Change neighbours in memory, each as one."""
+        """Write a vector of atomic operations."""
         operands = instruction.operands
         returns = instruction.opcode == "atom"
         count = int(shape.chosen["vec"][1:])
@@ -440,7 +442,7 @@ class ControlEmitter(ConvertEmitter):
         return ""
 
     def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
-        """Copy from global to shared memory, at once."""
+        """Write a copy from global to shared memory, which is synchronous here."""
         target, source, size = instruction.operands[:3]
         assert isinstance(target, Address) and isinstance(source, Address)
         if (
@@ -471,7 +473,7 @@ class ControlEmitter(ConvertEmitter):
         base, offset = self._address(source)
         note = Note("global", "read", total, base, offset)
         self.put("if u:")
-        self.indent += 1  # only so many bytes are read, and need to be there
+        self.indent += 1  # only these bytes are read, and must be accessible
         self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
         self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
         self.put(f"j = {base} - j; s_B[k:k + u] = w[j:j + u]", note)

@@ -1,7 +1,7 @@
-"""Conversions: cvt between integers, floats and halves, with every rounding, saturation and flush.
+"""The code of conversions: cvt between integers, floats and halves, with rounding, saturation and flush.
 
 Source       PTX ISA, "cvt", "cvt.pack"
-Read next    rounding.py, half.py: what the expressions call
+Read next    running/rounding.py and running/half.py, which the expressions call
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _RANK = {"bf16": 1, "f16": 1, "f32": 2, "f64": 3}
 
 
 class ConvertEmitter(DataEmitter):
-    """Instructions that convert."""
+    """The emitter of conversions."""
 
     def do_cvt(self, instruction: Instruction, shape: Shape) -> None:
-        """Convert a number."""
+        """Write the conversion of a number."""
         target, source = instruction.operands
         to, type = shape.types if len(shape.types) == 2 else (shape.types[0], shape.types[0])
         chosen = shape.chosen
@@ -105,13 +105,13 @@ class ConvertEmitter(DataEmitter):
             self.finish_float(target, to, f"to_whole({value}, {rounding!r})", False, ftz, saturate)
         elif type[0] in "us":
             if to == "f32" and BITS[type] == 64:
-                value = f"whole_to_single({value})"  # rounding to 53 bits first would be one rounding too many
+                value = f"whole_to_single({value})"  # rounding to 53 bits first would round twice
             self.finish_float(target, to, f"float({value})", to == "f32", ftz, saturate)
         else:
             self.finish_float(target, to, value, to == "f32" and type == "f64", ftz, saturate)
 
     def do_cvt_pair(self, instruction: Instruction, shape: Shape) -> None:
-        """Convert two numbers into the halves of one register."""
+        """Write the conversion of two numbers to the halves of one register."""
         to = shape.type[:-2]
         a, b = (self.value(operand, "f32") for operand in instruction.operands[1:3])
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
@@ -119,7 +119,7 @@ class ConvertEmitter(DataEmitter):
         self.assign(instruction.operands[0], shape.type, f"{high} << 16 | {low}")
 
     def do_cvt_tf32(self, instruction: Instruction, shape: Shape) -> None:
-        """Round to the format of tensor cores."""
+        """Write a rounding to TF32, the format of tensor cores."""
         chosen = shape.chosen
         flags = ",".join(word for word in ("relu", "satfinite") if word in chosen)
         mode = chosen.get("rn|rz", "rna")
@@ -131,6 +131,6 @@ class ConvertEmitter(DataEmitter):
 
 
 def _range(type: str) -> tuple[int, int]:
-    """Return the least and the greatest number of an integer type."""
+    """Return the smallest and the largest number of an integer type."""
     bits = BITS[type]
     return (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)

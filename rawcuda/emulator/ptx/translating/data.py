@@ -1,6 +1,7 @@
-"""Instructions that compute: the general case of a row, and the few whose text is no plain expression.
+"""The code of arithmetic, logic, comparisons and moves: a general method, and methods for instructions that need
+statements.
 
-Read next    integers.py, rounding.py, half.py: the functions that the expressions call
+Read next    running/integers.py, rounding.py and half.py, which the expressions call
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ _WHOLE = {
 
 
 class DataEmitter(AccessEmitter):
-    """Instructions that compute on registers."""
+    """The emitter of instructions that compute on registers."""
 
     # -- the general case
 
     def general(self, instruction: Instruction, shape: Shape) -> None:
-        """Write an instruction as its row says."""
+        """Write an instruction with the expression in its row."""
         result = shape.result
         if result == "half":
             self._half(instruction, shape)
@@ -119,13 +120,13 @@ class DataEmitter(AccessEmitter):
         return _PLACE.sub(fill, template)
 
     def flushed(self, text: str) -> str:
-        """Write a float32 with subnormals made zero."""
+        """Write a float32 with subnormals flushed to zero."""
         return f"({text} if not -TINY < {text} < TINY else {text} * 0.0)"
 
     def finish_float(
         self, target: Operand, type: str, expression: str, rounds: bool, ftz: bool = False, saturate: bool = False
     ) -> None:
-        """Round, flush, saturate, store."""
+        """Write rounding, flush, saturation and store of a result."""
         if rounds and type == "f32":
             self.put(f"T4[0] = {expression}")
             expression = "T4[0]"
@@ -169,7 +170,7 @@ class DataEmitter(AccessEmitter):
     # -- integers
 
     def do_carry(self, instruction: Instruction, shape: Shape) -> None:
-        """Add or subtract with carry in, carry out, or both; the carry is a bit and not a borrow."""
+        """Write an addition or subtraction with carry in, carry out or both; the carry is not a borrow."""
         self.uses_carry = True
         values = self._values(instruction, shape, False)
         bits = BITS[shape.type]
@@ -179,7 +180,7 @@ class DataEmitter(AccessEmitter):
         self.assign(instruction.operands[0], shape.type, f"x & {mask(bits)}")
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:
-        """Shift; by more than the width gives what is shifted in."""
+        """Write a shift; a shift by more than the width returns only bits that are shifted in."""
         bits = BITS[shape.type]
         amount = instruction.operands[2]
         left = instruction.opcode == "shl"
@@ -201,7 +202,7 @@ class DataEmitter(AccessEmitter):
             self.assign(instruction.operands[0], shape.type, f"{values['a']} >> {b}")
 
     def do_lop3(self, instruction: Instruction, shape: Shape) -> None:
-        """Combine three operands by a truth table, as the terms it names."""
+        """Write a combination of three operands by a truth table, as a sum of its terms."""
         table = instruction.operands[4]
         if not isinstance(table, Int):
             raise self.mismatch(instruction)
@@ -229,7 +230,7 @@ class DataEmitter(AccessEmitter):
     # -- floats
 
     def do_fma(self, instruction: Instruction, shape: Shape) -> None:
-        """Multiply and add with one rounding."""
+        """Write a fused multiply and add."""
         type, ftz = shape.type, "ftz" in shape.chosen
         values = self._values(instruction, shape, ftz)
         a, b, c = values["a"], values["b"], values["c"]
@@ -240,8 +241,8 @@ class DataEmitter(AccessEmitter):
         if type == "f64":
             self.assign(instruction.operands[0], type, f"fma_64({a}, {b}, {c})")
             return
-        # x is rounded twice: to 53 bits, then to 24. That goes wrong only if x came to lie halfway between two
-        # float32, and then it has at most 25 bits, which the splitting finds (rounding.py).
+        # x is rounded twice: to 53 bits, then to 24. The result is wrong only if x is a midpoint of two float32.
+        # Then it has at most 25 bits, which the splitting recognises (rounding.py).
         self.put(f"x = {a} * {b} + {c}; z = x * SPLIT; T4[0] = x; y = T4[0]")
         self.put("if z - (z - x) == x and y != x:")
         self.indent += 1
@@ -256,7 +257,8 @@ class DataEmitter(AccessEmitter):
         cmp = shape.chosen["cmp"]
         wrong = self.reject("Mismatch between instruction type and comparison qualifier")
         if type in _HALVES:
-            return f"half_compare({type!r}, {self._comparison_of_halves(shape)!r}, {self.value(a, type)}, {self.value(b, type)})"
+            operator = self._comparison_of_halves(shape)
+            return f"half_compare({type!r}, {operator!r}, {self.value(a, type)}, {self.value(b, type)})"
         if type in FLOAT_TYPES:
             if cmp not in _NAN_AWARE:
                 raise wrong
@@ -273,7 +275,7 @@ class DataEmitter(AccessEmitter):
         return f"{self.value(a, type)} {_WHOLE[cmp]} {self.value(b, type)}"
 
     def combined(self, condition: str, instruction: Instruction, shape: Shape) -> str:
-        """Join a comparison with the predicate that `.and`, `.or` or `.xor` asks for."""
+        """Write the combination of a comparison with a predicate by `.and`, `.or` or `.xor`."""
         bool = shape.chosen.get("bool")
         if (bool is None) == (len(instruction.operands) == 4):
             raise self.mismatch(instruction)
@@ -283,7 +285,7 @@ class DataEmitter(AccessEmitter):
         return f"({condition}) != {other}" if bool == "xor" else f"({condition}) {bool} {other}"
 
     def do_setp(self, instruction: Instruction, shape: Shape) -> None:
-        """Compare into one predicate or a predicate and its opposite."""
+        """Write a comparison into a predicate, or into a predicate and its negation."""
         target, a, b = instruction.operands[:3]
         type = shape.type
         if "x2" in type:
@@ -319,13 +321,13 @@ class DataEmitter(AccessEmitter):
                 self.assign(register, "pred", name)
 
     def _comparison_of_halves(self, shape: Shape) -> str:
-        """Return how halves are compared: the word of the opcode, and ftz."""
+        """Return the operator of a comparison of halves, with ",ftz" if it flushes."""
         if shape.chosen["cmp"] not in _NAN_AWARE:
             raise self.reject("Mismatch between instruction type and comparison qualifier")
         return ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])
 
     def _pair_conditions(self, instruction: Instruction, shape: Shape, type: str) -> list[str]:
-        """Write the comparisons of the lower and of the upper halves."""
+        """Write the comparisons of the lower and the upper halves."""
         made = []
         cmp = self._comparison_of_halves(shape)
         for part in ("& 0xffff", ">> 16"):
@@ -335,7 +337,7 @@ class DataEmitter(AccessEmitter):
         return made
 
     def do_set(self, instruction: Instruction, shape: Shape) -> None:
-        """Compare into a number."""
+        """Write a comparison into a number."""
         target, a, b = instruction.operands[:3]
         to, source = shape.types
         if "x2" in source:
@@ -351,12 +353,12 @@ class DataEmitter(AccessEmitter):
             self.assign(target, to, f"{one:#x} if {condition} else 0")
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
-        """Choose by a predicate."""
+        """Write a selection by a predicate."""
         target, a, b, condition = instruction.operands
         self._choose(target, shape.type, self.value(condition, "pred"), a, b)
 
     def do_slct(self, instruction: Instruction, shape: Shape) -> None:
-        """Choose by a sign."""
+        """Write a selection by a sign."""
         target, a, b, c = instruction.operands
         values = {"c": self.value(c, shape.types[1])}
         if shape.types[1] == "s32":
@@ -370,7 +372,7 @@ class DataEmitter(AccessEmitter):
         self.assign(target, type, f"{self.value(a, type)} if {condition} else {self.value(b, type)}")
 
     def carried(self, target: Operand, type: str) -> str:
-        """Tell as what a value travels that is only moved: as a float where its destination holds one."""
+        """Return the type in which a value is moved: a float type if the destination is a Python float."""
         bits = BITS[type]
         if isinstance(target, Register) and self.holds_float[target.index]:
             return "f32" if bits == 32 else "f64"
@@ -379,7 +381,7 @@ class DataEmitter(AccessEmitter):
     # -- moves
 
     def do_mov(self, instruction: Instruction, shape: Shape) -> None:
-        """Move, pack, unpack, or take an address."""
+        """Write a move, a pack, an unpack or an address."""
         target, source = instruction.operands
         type = shape.type
         if isinstance(target, Vector):
@@ -457,7 +459,7 @@ class DataEmitter(AccessEmitter):
                 self.assign(item, f"b{bits}", text if last else f"{text} & {mask(bits)}")
 
     def do_cvta(self, instruction: Instruction, shape: Shape) -> None:
-        """Turn an address within a space into a generic one, or back."""
+        """Write the conversion of an address in a state space to a generic one, or back."""
         space = shape.chosen["space"].split("::")[0]
         to = "to" in shape.chosen
         target, source = instruction.operands
@@ -477,7 +479,7 @@ class DataEmitter(AccessEmitter):
         self.assign(target, "b64", text)
 
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:
-        """Ask which space a generic address lies in."""
+        """Write a test for the state space of a generic address."""
         space = shape.chosen["space"]
         if space == "shared::cluster":
             space = "shared"

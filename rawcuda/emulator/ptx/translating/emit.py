@@ -1,10 +1,10 @@
-"""Writing Python: lines with the PTX line they stand for, operands as expressions, results into registers.
+"""The base of all emitters: lines of generated Python, operands as expressions, results in registers.
 
-Everything that reaches the generated text is an integer, a float that we wrote ourselves with repr(), a name made by
-`python_name`, or a word of this package. Each line remembers its PTX line, and, where it touches memory, a note that
-tells a fault report which register held the address.
+The generated source contains only integers, floats written with repr(), names from `python_name`, and words of this
+package; no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from
+which a report learns the register of the address.
 
-Read next    access.py, data.py, control.py: the instructions; translate.py: the frame around them
+Read next    translating/access.py, data.py, control.py for the instructions; translate.py for the frame around them
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FLOAT_TYPES = ("f32", "f64")
 
 
 class Note:
-    """What a line does to memory, for the report of a fault."""
+    """The memory access of a line, for the report of a fault."""
 
     __slots__ = ("space", "verb", "width", "register", "offset")
 
@@ -48,12 +48,12 @@ class Note:
         self.space = space
         self.verb = verb
         self.width = width
-        self.register = register  # the Python name that holds the address, or "" where offset is the address
+        self.register = register  # the Python name of the address, or "" if offset is the address
         self.offset = offset
 
 
 class Line:
-    """One line of generated Python."""
+    """A line of generated Python."""
 
     __slots__ = ("indent", "text", "line", "note")
 
@@ -65,12 +65,12 @@ class Line:
 
 
 def mask(bits: int) -> str:
-    """Write the mask of a width."""
+    """Return the mask of a width."""
     return f"{(1 << bits) - 1:#x}"
 
 
 def plain_float(value: float) -> str:
-    """Write a float as an expression that stands anywhere."""
+    """Return a float as an expression that is valid in every place."""
     if value != value:
         return "NAN"
     if math.isinf(value):
@@ -80,7 +80,7 @@ def plain_float(value: float) -> str:
 
 
 class Emitter:
-    """The state of writing one function, and what every instruction needs."""
+    """The state of the translation of one function, and the methods that all emitters use."""
 
     def __init__(self, unit: Unit, function: Function, holds_float: list[bool]) -> None:
         self.unit = unit
@@ -96,19 +96,19 @@ class Emitter:
         self.local_views: dict[str, None] = {}
         self.needs_thread = False
         self.needs_block = False
-        self.needs_watch = False  # what was done to shared memory is noted
-        self.needs_mine = False  # and what this thread has read is known
-        self.marks = ""  # the variable that says what was written where the last place is; "shared" for shared memory
-        self.judged: set[int] = set()  # registers whose value matters to more than a store
-        self.needs_place = False  # the thread's index within its block
+        self.needs_watch = False  # whether accesses to shared memory are recorded
+        self.needs_mine = False  # whether the stamps of this thread are needed
+        self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
+        self.judged: set[int] = set()  # registers that are used for more than a store
+        self.needs_place = False  # whether the thread's index in its block is needed
         self.needs_functions = False
         self.needs_fuel = False
         self.uses_carry = False
         self.blocks = False
         self.frame_size = 0
-        self.local_pointers: set[int] = set()  # registers that probably point into the frame, generically
-        self.known: dict[str, set[str]] = {}  # of registers, by name: what has been checked and still holds
-        self.early: set[int] = set()  # registers computed once a block
+        self.local_pointers: set[int] = set()  # registers that probably hold generic addresses in the frame
+        self.known: dict[str, set[str]] = {}  # the checks of registers, by name, that are still valid
+        self.early: set[int] = set()  # registers that are computed once for a block
         self.signed_early: set[int] = set()
 
     # -- lines
@@ -118,17 +118,17 @@ class Emitter:
         self.out.append(Line(self.indent, text, self.line, note))
 
     def reject(self, message: str) -> Rejected:
-        """Make (not raise) a rejection of the instruction being written."""
+        """Return (do not raise) a rejection of the current instruction."""
         return Rejected.at(self.line, message)
 
     def mismatch(self, instruction: Instruction) -> Rejected:
-        """Make (not raise) the rejection of operands that do not fit."""
+        """Return (do not raise) the rejection of operands that do not match."""
         return self.reject(f"Arguments mismatch for instruction '{instruction.opcode}'")
 
     # -- operands
 
     def value(self, operand: Operand, type: str) -> str:
-        """Write an operand as a value of a type: a float for f32 and f64, a bool for pred, else an unsigned integer."""
+        """Return an operand as an expression: a float for f32 and f64, a bool for pred, else an unsigned integer."""
         if isinstance(operand, Register):
             return self.register(operand, type)
         if isinstance(operand, Int):
@@ -146,10 +146,10 @@ class Emitter:
             return f"({self.special(operand)})"
         if isinstance(operand, Symbol):
             return self.symbol(operand)
-        raise self.reject("An operand that cannot be read")
+        raise self.reject("Operand cannot be read")
 
     def register(self, register: Register, type: str) -> str:
-        """Write a register as a value of a type; a wider register gives its low bits."""
+        """Return a register as an expression of a type; of a wider register, the low bits."""
         name = register.python
         if type == "pred":
             return name
@@ -164,7 +164,7 @@ class Emitter:
         return f"float_of_{want}({name})" if type in FLOAT_TYPES else name
 
     def signed(self, operand: Operand, type: str) -> str:
-        """Write an operand as a signed integer of a type's width."""
+        """Return an operand as an expression for a signed integer of a type's width."""
         bits = BITS[type]
         if isinstance(operand, Int):
             number = operand.value & (1 << bits) - 1
@@ -195,27 +195,27 @@ class Emitter:
         return f"{struct.unpack('<Q', struct.pack('<d', operand.value))[0]:#x}"
 
     def special(self, operand: Special) -> str:
-        """Write what a special register holds."""
+        """Return the expression of a special register."""
         expression = SPECIAL[operand.name][1]
         self.needs_place = self.needs_place or not SPECIAL[operand.name][2]
         self.needs_block = self.needs_block or "B." in expression
         return expression
 
     def symbol(self, operand: Symbol) -> str:
-        """Write the address that a name stands for, within its own space."""
+        """Return the address of a name in its state space."""
         target = operand.target
         if isinstance(target, Function):
             return f"{self.unit.code_address(target) + operand.offset:#x}"
         return self.variable(target, operand.offset)
 
     def variable(self, target: Variable, offset: int) -> str:
-        """Write a variable's address within its own space."""
+        """Return the address of a variable in its state space."""
         raise NotImplementedError
 
     # -- results
 
     def assign(self, operand: Operand, type: str, expression: str) -> None:
-        """Put a value of a type into a destination."""
+        """Write an assignment of a value of a type to a destination."""
         if isinstance(operand, Sink):
             self.put(expression)
             return
@@ -247,6 +247,6 @@ def single_bits(operand: Float) -> int:
 
 
 def float_of_bits(bits: int, width: int) -> float:
-    """Return the float that bits stand for."""
+    """Return the float with these bits."""
     code = ("<I", "<f") if width == 32 else ("<Q", "<d")
     return float(struct.unpack(code[1], struct.pack(code[0], bits & (1 << width) - 1))[0])

@@ -1,18 +1,18 @@
-"""Control flow: a function's instructions to basic blocks, and blocks to nested Python.
+"""Control flow: a function's instructions become basic blocks, and the blocks become nested Python.
 
-Python has `if`, `for`, `continue` and `break`, and no goto. The plan made here follows the dominator tree: a block with
-one way in is nested in the branch that leads to it; a block where ways join follows the block that dominates it; a loop
-is a loop, and what lies behind it follows. A jump is then one of
+Python has `if`, `for`, `continue` and `break`, but no goto. The plan follows the dominator tree: a block with one
+predecessor is nested in the branch that leads to it; a block with several predecessors follows the block that dominates
+it; a loop becomes a loop, and the blocks after it follow. A jump is then one of
 
-    nothing      when the text falls through to its target anyway
+    nothing      if control reaches the target anyway
     continue, break, return
-    at = 7       plus one of the above, where something must be skipped: what is skipped asks `if at == 7:`
+    at = 7       plus one of the above, if blocks must be skipped: these begin with `if at == 7:`
 
-Flow that has no such shape (a loop with two entries), or that nests too deeply for Python, becomes numbered blocks in
-one loop: slower, always possible.
+Irreducible control flow (a loop with two entries), and flow that nests too deeply for Python, becomes numbered blocks
+in one loop, which is slower but always possible.
 
-Source       the idea is Norman Ramsey's, "Beyond Relooper" (ICFP 2022); dominators after Cooper, Harvey and Kennedy
-Read next    translate.py, which writes the plan down
+Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy
+Read next    translating/translate.py, which writes the source by the plan
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Plan", "blocks_of", "plan"]
 
-DEEPEST_NEST = 40  # Python takes 100 levels of indentation
+DEEPEST_NEST = 40  # Python permits 100 levels of indentation
 DEEPEST_LOOPS = 15  # and 20 nested loops
-MOST_STEPS = 1_000_000  # of planning one function: what takes more gets no nested shape
-MOST_EDGES = 1_000_000  # between the blocks of one function
+MOST_STEPS = 1_000_000  # of the plan of one function; above that, blocks are numbered
+MOST_EDGES = 1_000_000  # edges between the blocks of one function
 
-EXIT = -1  # the number of the place where a function ends
+EXIT = -1  # the number of the end of a function
 
 
 class Block:
-    """Instructions that run one after the other, and where they lead.
+    """A basic block: instructions that run one after the other, and the targets of the last one.
 
     shape   kind: "go" (one target), "if" (branch, then fall through), "switch", "end"
     """
@@ -51,9 +51,9 @@ class Block:
 
 
 def blocks_of(function: Function) -> list[Block]:
-    """Cut a function's body into basic blocks.
+    """Divide a function's body into basic blocks.
 
-    raises  Rejected   a branch to nowhere
+    raises  Rejected   a branch to an unknown label
     """
     body = function.body or []
     used = _branched_to(body)
@@ -124,7 +124,7 @@ def _target(branch: Instruction, name: object) -> int:
 
 
 def _join(blocks: list[Block]) -> list[Block]:
-    """Let jumps to an empty block that only goes on lead there at once."""
+    """Redirect jumps to an empty block to the successor of that block."""
     final: dict[int, int] = {}
 
     def follow(number: int) -> int:
@@ -167,9 +167,9 @@ def _reachable(blocks: list[Block]) -> list[Block]:
 
 
 class Plan:
-    """Where each block goes in nested code.
+    """The place of each block in nested code.
 
-    shape   inside[b]: blocks that follow b at its own level; after[b]: blocks that follow b's loop; both in order
+    shape   inside[b]: the blocks that follow b at its level; after[b]: those that follow b's loop; both in order
     """
 
     def __init__(self, blocks: list[Block]) -> None:
@@ -180,24 +180,24 @@ class Plan:
         self.parent: list[tuple[str, int, int]] = [("root", 0, 0)] * count
         self.loops: set[int] = set()  # headers
         self.bodies: dict[int, set[int]] = {}  # header -> the blocks of its loop
-        self.numbered: set[int] = set()  # blocks that ask for `at`
-        self.relays: dict[int, dict[int, str]] = {}  # loop header -> {target: statement right behind that loop}
+        self.numbered: set[int] = set()  # blocks that test `at`
+        self.relays: dict[int, dict[int, str]] = {}  # loop header -> {target: the statement after that loop}
         self._jumps: dict[tuple[int, int], tuple[str, bool, list[int]]] = {}
         self.steps = 0
 
     def is_inline(self, source: int, target: int) -> bool:
-        """Tell whether target stands inside the branch of source."""
+        """Tell whether target is nested in the branch of source."""
         return target != EXIT and self.parent[target][:2] == ("inline", source)
 
     def jump(self, source: int, target: int) -> tuple[str, bool]:
-        """Return the statement that takes source to target, and whether `at` has to say so first."""
+        """Return the statement for a jump from source to target, and whether `at` must be set before."""
         if target == EXIT:
             return "return", False
         statement, skips, left = self._jumps[source, target]
         return statement, skips or target in self.numbered or any(header in self.relays for header in left)
 
     def route(self, source: int, target: int) -> None:
-        """Find out how a jump gets to its target: what it passes, which loops it leaves."""
+        """Plan a jump: which blocks it skips, and which loops it leaves."""
         statement = ""
         passed: list[int] = []
         left: list[int] = []
@@ -209,7 +209,7 @@ class Plan:
                 passed.append(number)
                 continue
             verb = "continue" if number == target else "break"
-            if left:  # right behind the loop just left, this one is left or restarted too
+            if left:  # directly after the inner loop, this one is left or continued too
                 self.relays.setdefault(left[-1], {})[target] = verb
             else:
                 statement = verb
@@ -221,7 +221,7 @@ class Plan:
         self._jumps[source, target] = (statement, bool(passed), left)
 
     def _walk(self, number: int) -> Iterator[tuple[bool, int]]:
-        """Return what the text falls into behind a block: (False, block), or (True, header) at the end of a loop."""
+        """Return where control goes after a block: (False, block), or (True, header) at the end of a loop."""
         part, at = "inside", 0
         while True:
             if part == "inside":
@@ -241,7 +241,7 @@ class Plan:
 
 
 def plan(blocks: list[Block]) -> Plan | None:
-    """Nest the blocks; None when they have no nested shape that Python takes."""
+    """Return a plan that nests the blocks, or None if Python cannot express it."""
     made = Plan(blocks)
     order = _reverse_postorder(blocks)
     rank = {number: at for at, number in enumerate(order)}
@@ -293,7 +293,7 @@ def _fits(made: Plan, order: list[int]) -> bool:
         part, above, _ = made.parent[number]
         level = nest[above] if number else 0
         if part == "after":
-            level -= 1  # out of that loop again
+            level -= 1  # after that loop
         if part == "inline" and made.blocks[above].kind != "go" or number in made.numbered:
             level += 1
         nest[number] = level + (number in made.loops)
@@ -369,7 +369,7 @@ def _natural_loop(body: set[int], latch: int, before: list[list[int]]) -> None:
 def _loop_chains(
     order: list[int], bodies: dict[int, set[int]], dominator: dict[int, int]
 ) -> dict[int, list[int]] | None:
-    """List for each block the headers of the loops around it, outermost first; None where there are too many."""
+    """Return for each block the headers of the loops around it, outermost first, or None if there are too many."""
     chains: dict[int, list[int]] = {}
     for number in order:
         chain = [] if number == order[0] else [h for h in chains[dominator[number]] if number in bodies[h]]

@@ -1,26 +1,28 @@
-"""How an opcode is described, and how an instruction is held against the description.
+"""The format of the opcode table, and the check of instructions against it.
 
-The opcode table is rows of five columns, one row a form of an opcode:
+The opcode table has rows of five columns, one row for each form of an opcode:
 
     ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
       modifiers                types  operands result   value
 
-- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for either,
-  `.cop:ca|cg` for either under a name. As in ptxas their order does not matter.
-- `@8.0` and `@sm_90` are the PTX version and the architecture that brought the form.
-- types: the types that fit; a second group after `/` is the type of the sources (`cvt`, `set`).
-- operands: a name, and after a colon the type where it is not the instruction's. `d` and what begins with `d` is
-  written. `wide` is twice the instruction's width, `T2` the second type. `?` marks what may be missing. `mem` is an
-  address. `^` after the type lets a wider register stand (`ld`, `st`, `cvt`), `!` wants a register, `>23<256` are the bounds of a constant.
-- result: what becomes of the value: "wrap" cuts it to its width, "exact" is in range as it is, "round" is a float32 or
-  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" moves bits and does not care
-  what they mean. "!name" hands the whole instruction to a method of that name.
-- value: a Python expression, `{a}` the operand as an unsigned integer or float, `{sa}` as a signed integer.
+- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
+  the two, `.cop:ca|cg` for one of the two under a name. As in ptxas, their order does not matter.
+- `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
+- types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
+- operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
+  are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
+  address. After the type, `^` permits a wider register (`ld`, `st`, `cvt`), `!` requires a register, and `>23<256` are
+  the bounds of a constant.
+- result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
+  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any meaning. "!name"
+  passes the whole instruction to the method of that name.
+- value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
+  integer.
 
-The same row is the validator: what fits no row, or whose operands have other classes, is rejected as ptxas would.
+The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
 
 Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
-Read next    the tables: opcodes.py
+Read next    translating/opcodes.py, the table
 """
 
 from __future__ import annotations
@@ -77,16 +79,17 @@ SETS = {
 _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
 
-# modifier: the .version and the .target that it needs, whatever it stands in
+# modifier: the .version and the .target that it needs in every instruction
 _SINCE = {
     "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
-    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)), "param::entry": ((8, 3), (0, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
+    "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
-_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas does not mind these twice
+_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas accepts these twice
 
 
 class Slot:
-    """One place for an operand: its name, its type word, and how strictly it is held to it."""
+    """An operand of a row: its name, its type, and how strictly the type is checked."""
 
     __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain")
 
@@ -104,7 +107,7 @@ class Slot:
         self.written = self.name[0] == "d"
 
     def resolved(self, types: tuple[str, ...]) -> str:
-        """Tell the type that this operand has under an instruction's types."""
+        """Return the type of this operand for the types of an instruction."""
         word = self.type
         if word == "T":
             return types[0] if types else ""
@@ -116,7 +119,7 @@ class Slot:
 
 
 class Form:
-    """One row, taken apart."""
+    """A parsed row."""
 
     __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "least", "most", "version", "architecture")
 
@@ -147,7 +150,7 @@ class Form:
         self.least = sum(not slot.optional for slot in self.slots)
 
     def fit(self, modifiers: tuple[str, ...]) -> Shape | str:
-        """Hold modifiers against this row: the shape they make, or why they do not fit."""
+        """Match modifiers with this row; return the shape, or the reason why they do not match."""
         chosen: dict[str, str] = {}
         types: list[str] = []
         for modifier in modifiers:
@@ -175,7 +178,7 @@ class Form:
 
 
 class Shape:
-    """A form with its types and modifiers chosen: all that the opcode text says."""
+    """A form with chosen types and modifiers: the meaning of the text of an opcode."""
 
     __slots__ = ("form", "types", "chosen", "result", "slots", "wanted")
 
@@ -193,12 +196,12 @@ class Shape:
         return self.types[0] if self.types else ""
 
     def has(self, modifier: str) -> bool:
-        """Tell whether a modifier stands in the opcode."""
+        """Tell whether the opcode has a modifier."""
         return modifier in self.chosen.values()
 
 
 class Table:
-    """All rows, by opcode; taken apart when an opcode is first met."""
+    """All rows, by opcode; parsed when an opcode is first used."""
 
     def __init__(self, rows: Iterable[Row], refused: dict[str, str], refused_modifiers: dict[str, str]) -> None:
         self._rows: dict[str, list[Row]] = {}
@@ -210,13 +213,13 @@ class Table:
             self._rows.setdefault(row[0].split(" ", 1)[0], []).append(row)
 
     def opcodes(self) -> list[str]:
-        """List the opcodes that run here."""
+        """Return the opcodes that are emulated."""
         return sorted(self._rows)
 
     def shape(self, instruction: Instruction) -> Shape:
-        """Find the row that an instruction's opcode text fits.
+        """Find the row for the opcode of an instruction.
 
-        raises  Rejected   no such opcode, or no such form of it
+        raises  Rejected   an unknown opcode, or an unknown form of it
         """
         text = instruction.text
         known = self._shapes.get(text)
@@ -248,7 +251,7 @@ class Table:
 
 
 def check(instruction: Instruction, shape: Shape, version: tuple[int, int], architecture: tuple[int, int]) -> None:
-    """Hold the operands against the row, and the row against what the module says it is for.
+    """Check the operands against the row, and the row against .version and .target of the module.
 
     raises  Rejected   wrong count, class or type; newer than the module's .version or .target
     """
@@ -297,7 +300,7 @@ def _check_bounds(instruction: Instruction, slot: Slot, operand: Operand) -> Non
         )
 
 
-# operands that are no values: the methods that the rows name look into these themselves
+# operands that are not values: the methods that the rows name check these
 _OTHER: dict[str, tuple[type, ...]] = {
     "mem": (Address,),
     "any": (object,),
@@ -313,7 +316,7 @@ def _mismatch(instruction: Instruction) -> Rejected:
 
 
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
-    """Hold a destination against the type it should have."""
+    """Check the type of a destination."""
     if isinstance(operand, Register):
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
@@ -329,7 +332,7 @@ def check_written(instruction: Instruction, operand: Operand, type: str, relaxed
 
 
 def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
-    """Hold a source against the type it should have."""
+    """Check the type of a source."""
     if isinstance(operand, Register):
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
@@ -355,7 +358,7 @@ def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: b
 
 
 def fits(held: str, wanted: str, relaxed: bool) -> bool:
-    """Tell whether a register of type `held` may stand where an instruction wants `wanted`."""
+    """Tell whether a register of type `held` is accepted for an operand of type `wanted`."""
     if held == wanted:
         return True
     if held == "pred" or wanted == "pred":

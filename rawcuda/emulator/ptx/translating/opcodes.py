@@ -1,14 +1,15 @@
 """The opcode table.
 
-One row a form; forms.py says how to read one. `{a}` is an operand as unsigned integer (or float), `{sa}` as signed,
-`{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. Whatever else a value names stands in integers.py.
+There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float),
+`{sa}` as a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in
+running/integers.py.
 
-"round" rows are computed in double and rounded once more to their own width, which is exact for everything here but FMA
-(rounding.py says why); directed roundings and all of half precision are left to rounding.py and half.py. Approximations
-are computed in double and rounded: closer than the ISA asks for, and never bit for bit a GPU's.
+"round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA
+(see running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are
+computed in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
 
 Source       PTX ISA, "Instruction Set"
-Read next    data.py and what follows it
+Read next    translating/data.py
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _ANY = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
 INTEGERS: list[Row] = [
     ("add", f"{_U} {_S}", "d a b", "wrap", "{a} + {b}"),
     ("add .sat", "s32", "d a b", "wrap", "clamp({sa} + {sb}, -0x80000000, 0x7fffffff)"),
-    ("add @8.0 @sm_90", "u16x2 s16x2", "d a b", "exact", "({a} & 0xffff0000) + ({b} & 0xffff0000) & 0xffff0000 | {a} + {b} & 0xffff"),
+    ("add @8.0 @sm_90", "u16x2 s16x2", "d a b", "exact",
+     "({a} & 0xffff0000) + ({b} & 0xffff0000) & 0xffff0000 | {a} + {b} & 0xffff"),
     ("add .cc", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b}"),
     ("addc .cc?", "u32 s32 u64 s64", "d a b", "!carry", "{a} + {b} + cf"),
     ("sub", f"{_U} {_S}", "d a b", "wrap", "{a} - {b}"),
@@ -68,7 +70,7 @@ INTEGERS: list[Row] = [
      "clamp((signed24({a}) * signed24({b}) >> 16) + {sc}, -0x80000000, 0x7fffffff)"),
     ("sad", _U, "d a b c", "wrap", "{c} + abs({a} - {b})"),
     ("sad", _S, "d a b c", "wrap", "{c} + abs({sa} - {sb})"),
-    # a division by zero has an unspecified result; this is what the hardware's sequence gives
+    # the result of a division by zero is unspecified; this is that of GPUs
     ("div", _U, "d a b", "exact", "{a} // {b} if {b} else {M}"),
     ("div", _S, "d a b", "wrap", "divide({sa}, {sb})"),
     ("rem", _U, "d a b", "exact", "{a} % {b} if {b} else {a}"),
@@ -143,11 +145,13 @@ MOVES: list[Row] = [
     ("cvta .space:window", "u64", "d a:any", "!cvta", ""),
     ("cvta .to .space:window", "u64", "d a", "!cvta", ""),
     ("isspacep .space:window", "", "d:pred a:b64", "!isspacep", ""),
-    ("cvt .anyrnd? .ftz? .sat?", "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
+    ("cvt .anyrnd? .ftz? .sat?",
+     "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
      "f64 bf16", "d:T^ a:T2^", "!cvt", ""),
     ("cvt .rnd:rn|rz .relu? .satfinite? @7.0 @sm_80", "f16x2 bf16x2 / f32", "d a:T2^ b:T2^", "!cvt_pair", ""),
     ("cvt .pack .sat @6.5 @sm_72", "u16 s16 / s32", "d:u32^ a:T2^ b:T2^", "exact", "packed('{T}', 0, {sa}, {sb})"),
-    ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact", "packed('{T}', {c}, {sa}, {sb})"),
+    ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact",
+     "packed('{T}', {c}, {sa}, {sb})"),
     ("cvt .rna .satfinite? @7.0 @sm_80", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
@@ -187,14 +191,17 @@ MOVES: list[Row] = [
     ("atom .sem? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "d:any m:mem a:any",
      "!atom_vector", ""),
     ("red .sem:relaxed|release? .scope? .global? .add .vec @8.1 @sm_90", "f32", "m:mem a:any", "!atom_vector", ""),
-    ("red .sem:relaxed|release? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "m:mem a:any",
+    ("red .sem:relaxed|release? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2",
+     "m:mem a:any",
      "!atom_vector", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "m:mem a", "!atom", ""),
-    ("red .sem:relaxed|release? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "m:mem a", "!atom", ""),
+    ("red .sem:relaxed|release? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "m:mem a",
+     "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .inc|dec", "u32", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .and|or|xor", "b32 b64", "m:mem a", "!atom", ""),
-    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any", "!cp_async", ""),
+    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any",
+     "!cp_async", ""),
     ("cp .async .commit_group|wait_all @7.0 @sm_80", "", "", "!nothing", ""),
     ("cp .async .wait_group @7.0 @sm_80", "", "a:constant", "!nothing", ""),
 ]  # fmt: skip
@@ -262,7 +269,8 @@ FLOATS: list[Row] = [
     ("mul .rn? @7.8 @sm_90", _BRAIN, "d a b", "half", "mul"),
     ("mul .rnd? .ftz? @8.6 @sm_100", "f32x2", "d a b", "exact", "pair_mul('{rnd}', '{ftz}', {a}, {b})"),
     ("fma .rnd .ftz? @8.6 @sm_100", "f32x2", "d a b c", "exact", "pair_fma('{rnd}', '{ftz}', {a}, {b}, {c})"),
-    ("fma .rnd .sat? @8.6 @sm_100", "f32 / f16 bf16", "d a:T2 b:T2 c", "float", "mixed_fma('{T2}', '{rnd}', {a}, {b}, {c})"),
+    ("fma .rnd .sat? @8.6 @sm_100", "f32 / f16 bf16", "d a:T2 b:T2 c", "float",
+     "mixed_fma('{T2}', '{rnd}', {a}, {b}, {c})"),
     ("fma .rnd .ftz? .sat?", "f32", "d a b c", "!fma", ""),
     ("fma .rnd", "f64", "d a b c", "!fma", ""),
     ("fma .rn .ftz? .sat? @4.2 @sm_53", _HALF, "d a b c", "half", "fma"),
@@ -330,7 +338,7 @@ REFUSED = {
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
     **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
     "applypriority": "cache policies are not emulated",
-    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "a stack of the kernel's own is not emulated"),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
     **dict.fromkeys(
         ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2",
          "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"),
@@ -346,13 +354,16 @@ REFUSED_MODIFIERS = {
     "shared::cluster": "shared memory of other blocks of a cluster",
 }
 
-# a cache policy changes no result: made, passed on, and never looked at
+# a cache policy has no effect on results: it is created, passed and ignored
 _LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 POLICIES: list[Row] = [
-    (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32", "exact", "0"),
-    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value) for text, types, slots, result, value in
+    (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32",
+     "exact", "0"),
+    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value) 
+      for text, types, slots, result, value in
       ((each[0].replace(".space?", ".space:global?").replace(".atomspace?", ".global?"), *each[1:]) for each in MOVES)
-      if text.split()[0] in ("ld", "st", "atom", "red") and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
+      if text.split()[0] in ("ld", "st", "atom", "red")
+      and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
 TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL], REFUSED, REFUSED_MODIFIERS)

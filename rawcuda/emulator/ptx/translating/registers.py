@@ -1,12 +1,13 @@
-"""What can be known of a function's registers before it is translated.
+"""The analysis of a function's registers before the translation.
 
-- Which hold floats. A register is a Python float where it takes part in floating arithmetic, and its bits as an
-  unsigned integer otherwise: so float32 data that is only copied keeps even a signalling NaN's bits. The declared type
-  does not tell (nvcc for sm_100 and Triton keep floats in `.b32` registers), so what moves connect is judged together.
-- Which may be read before they are written. That is legal PTX with an undefined result; they start as poison.
-- Which are the same for all threads of a block. They are computed once a block.
+- Which registers hold floats. A register is a Python float if floating-point arithmetic uses it, and otherwise its bits
+  as an unsigned integer, so float32 data that is only copied keeps the bits of a signalling NaN. The declared type does
+  not decide (nvcc for sm_100 and Triton keep floats in `.b32` registers), so registers that moves connect are decided
+  together.
+- Which registers may be read before they are written. That is legal PTX with an undefined result; they start as poison.
+- Which registers are the same for all threads of a block. They are computed once for each block.
 
-Read next    translate.py
+Read next    translating/translate.py
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
 
-# opcodes that carry bits and do not care what they mean
+# opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
 _FLOATS = ("f32", "f64")
 
@@ -59,7 +60,7 @@ def _registers(operand: Operand) -> list[Register]:
 
 
 def reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Register], list[Register]]:
-    """Return the registers that an instruction reads, and those it writes."""
+    """Return the registers that an instruction reads, and those that it writes."""
     reads: list[Register] = []
     writes: list[Register] = []
     if instruction.opcode == "call":
@@ -81,7 +82,7 @@ def reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Regis
 
 
 def floating(function: Function, judged: list[Judged]) -> list[bool]:
-    """Tell for each register, by index, whether Python holds it as a float."""
+    """Return for each register, by index, whether it is a Python float."""
     count = len(function.registers)
     above = list(range(count))
 
@@ -136,13 +137,13 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
 
 
 def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> list[Register]:
-    """Return the registers that some path reads before it writes them."""
+    """Return the registers that a path reads before it writes them."""
     everything = (1 << len(function.registers)) - 1
     given = 0
     for register in function.parameter_registers:
         given |= 1 << register.index
     gains: list[int] = []
-    wanting: list[list[tuple[int, int]]] = []  # a block: (written so far in it, read here), where something is read
+    wanting: list[list[tuple[int, int]]] = []  # for each block: (written so far in it, read here) of each read
     for block in blocks:
         gained = 0
         wants: list[tuple[int, int]] = []
@@ -184,7 +185,7 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
 def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
     """Name, by index, the registers that probably hold generic addresses of local memory.
 
-    A guess for speed: unoptimised code reaches its own variables so, and the access then looks into its frame first.
+    A guess for speed: unoptimised code accesses its variables so, and the access then tries its frame first.
     """
     found: set[int] = set()
     for _ in range(2):
@@ -207,7 +208,7 @@ _UNIFORM_SPECIALS = frozenset(("!mov", "!select", "!slct", "!setp", "!set", "!cv
 def uniform(function: Function, judged: list[Judged], late: list[Register]) -> set[int]:
     """Name, by id, the instructions of a kernel whose result is the same for all threads of a block.
 
-    Only pure ones, and only where the register is written once: computing them early then changes nothing.
+    Only pure instructions whose register is written once, so that computing them early has no effect.
     """
     written = [0] * len(function.registers)
     for instruction, shape in judged:
@@ -250,7 +251,7 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
 
 
 def values_that_matter(judged: list[Judged]) -> set[int]:
-    """Return the registers that are used for more than a store: what is only moved may be anything."""
+    """Return the registers that are used for more than a store; the others may be uninitialised."""
     found: set[int] = set()
     moves: list[tuple[list[int], list[int]]] = []
     for instruction, shape in judged:
@@ -259,7 +260,7 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
         if instruction.opcode in _MOVERS:
             moves.append(([each.index for each in writes], [each.index for each in reads]))
             passed = reads
-        elif instruction.opcode in ("selp", "slct"):  # one of two may be there only to be passed over
+        elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialised
             passed = instruction.operands[1:3]
         elif instruction.opcode == "st":
             value = instruction.operands[1]
@@ -277,5 +278,5 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
     return found
 
 
-# what only carries bits on; a bit field is set in what nobody wrote by reading and writing all of its word
+# opcodes that only move bits; setting a bit field reads and writes its whole, perhaps uninitialised word
 _MOVERS = frozenset(("mov", "and", "or", "not", "lop3", "bfi"))

@@ -1,14 +1,14 @@
-"""One PTX function to one Python function: the frame round the instructions.
+"""From a PTX function to a Python function: the frame around the instructions.
 
-    def k0_add(L, B):                      # once a block: what is the same for all its threads
+    def k0_add(L, B):                      # once for a block: values that are the same in all threads
         r_rd1 = L.parameter(0, 'Q')
-        v0 = lo0 = None; n0 = 0            # the caches of the places that touch global memory
-        def thread(t, tx, ty, tz):         # once a thread: linear number and index
+        v0 = lo0 = None; n0 = 0            # the caches of the accesses to global memory
+        def thread(t, tx, ty, tz):         # once for a thread: linear number and index
             nonlocal v0, lo0, n0
             ...
         return thread
 
-    def functions(L):                      # device functions: once a launch, those that the kernel can reach
+    def functions(L):                      # device functions that the kernel can call, once for a launch
         made = {}
         def make_f3_dot():
             def f3_dot(T, p0_x, p1_y): ...
@@ -16,7 +16,7 @@
         made[3] = make_f3_dot
         return made
 
-Read next    flow.py for how blocks nest; program.py for what happens to the text
+Read next    translating/flow.py for the nesting of blocks; program.py, which compiles the source
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Translated", "translate"]
 
-_MET = re.compile(r"(^|= |\()yield |^watch_order")  # where other threads may have run
+_MET = re.compile(r"(^|= |\()yield |^watch_order")  # after which other threads may have run
 POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
 
 
 class Translated:
-    """The lines of one function, and what the run needs to know of it."""
+    """A translated function: its lines, and the facts that running it needs."""
 
     def __init__(self, prepared: Prepared, lines: list[Line], writer: Writer) -> None:
         self.prepared = prepared
@@ -63,7 +63,7 @@ class Translated:
 
 
 class Writer(ControlEmitter):
-    """Writes one function."""
+    """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
         function = prepared.function
@@ -77,17 +77,17 @@ class Writer(ControlEmitter):
         self.shared: dict[int, int] = {}
         self.shared_size = 0
         self.uniform: set[int] = set()
-        self._todo: list[Callable[[], None]] = []  # what is still to be written, last first
+        self._todo: list[Callable[[], None]] = []  # what remains to be written, last first
         if function.entry:
             self.shared, self.shared_size = unit.shared_layout(prepared)
             self.uniform = uniform(function, judged, self.late)
         if unit.watch:
             self.judged = values_that_matter(judged)
 
-    # -- what is in memory
+    # -- addresses
 
     def variable(self, target: Variable, offset: int) -> str:
-        """Write a variable's address within its own space."""
+        """Return the address of a variable in its state space."""
         space = target.space
         if space == "shared":
             if self.function.entry:
@@ -140,7 +140,7 @@ class Writer(ControlEmitter):
         if len(self.out) == before:
             self.put("pass")
         self.indent -= 1
-        self.known = known  # what was found out inside holds only inside
+        self.known = known  # checks inside the branch are valid only there
 
     def _written(self, instruction: Instruction) -> list[int]:
         return [r.index for r in reads_and_writes(instruction, self.prepared.shapes[id(instruction)])[1]]
@@ -168,7 +168,7 @@ class Writer(ControlEmitter):
             stack.pop()()
 
     def _block(self, plan: Plan, number: int) -> None:
-        """Write a block, and put what follows it on the stack of what is to be done."""
+        """Write a block, and push what follows it on the stack of remaining steps."""
         outer = self.indent
         self.known.clear()
         block = plan.blocks[number]
@@ -286,7 +286,7 @@ class Writer(ControlEmitter):
             self._arm(plan, block, target, indent + 1, todo)
 
     def _arm(self, plan: Plan, block: Block, target: int, indent: int, todo: list[Callable[[], None]]) -> None:
-        """Write the way from a block to one target: the target itself where it is nested here, else a jump."""
+        """Write the transition from a block to a target: the target if it is nested here, else a jump."""
         line = self.line
         if plan.is_inline(block.number, target):
 
@@ -315,7 +315,7 @@ class Writer(ControlEmitter):
         todo.append(jump)
 
     def _numbered(self, blocks: list[Block]) -> None:
-        """Write blocks without a nested shape: numbered, in one loop, found by halving."""
+        """Write numbered blocks in one loop, selected by binary search."""
         self.needs_fuel = True
         self.put("at = 0")
         self.put("for _ in fuel:")
@@ -378,7 +378,7 @@ class Writer(ControlEmitter):
     # -- the frame
 
     def finish(self) -> list[Line]:
-        """Put prologue, header and body together."""
+        """Assemble prologue, header and body."""
         function = self.function
         first, name = function.line, function.python
         lines: list[Line] = []
@@ -438,11 +438,11 @@ class Writer(ControlEmitter):
         return lines
 
     def _at_hand(self) -> list[str]:
-        """Return what is used so often that a local variable pays: default arguments, which nobody passes."""
+        """Return the default arguments that make frequently used objects local variables."""
         return [f"{name}={name}" for name in ("T4", "SPLIT") if any(name in line.text for line in self.body)]
 
     def _watching(self) -> list[str]:
-        """Return what notes the accesses to shared memory."""
+        """Return the functions that record accesses to shared memory, as default arguments."""
         if not self.needs_watch:
             return []
         names = [
@@ -497,7 +497,7 @@ class Writer(ControlEmitter):
 def translate(unit: Unit, prepared: Prepared) -> Translated:
     """Write one function.
 
-    raises  Rejected   an instruction whose operands fit its row but mean nothing
+    raises  Rejected   an instruction whose operands match its row but have no meaning
     """
     writer = Writer(unit, prepared)
     writer.flow()

@@ -1,7 +1,7 @@
-"""What the functions of one module share while they are translated: addresses, layouts, who calls whom, who can block.
+"""The state that the functions of a module share during translation: addresses, layouts, calls, waiting.
 
 Source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
-Read next    translate.py
+Read next    translating/translate.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .registers import reads_and_writes
 
 __all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
-# Generic addresses of what is no global memory: above any host address, below the first device address.
+# Generic addresses of memory that is not global: above any host address, below the first device address.
 SHARED_WINDOW = 1 << 48
 LOCAL_WINDOW = (1 << 48) + (1 << 40)
 PARAMETER_WINDOW = (1 << 48) + (2 << 40)
@@ -37,7 +37,7 @@ _BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "acti
 
 
 class Prepared:
-    """One function, judged and cut into blocks, before it is written."""
+    """A checked function, divided into blocks, before it is written."""
 
     __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "spins", "reaches")
 
@@ -60,11 +60,11 @@ class Unit:
 
     def __init__(self, module: Module, addresses: dict[int, int], watch: bool = False) -> None:
         self.module = module
-        self.watch = watch  # whether accesses say what they do
-        self.granule = 0  # bytes of the least access to shared memory; 0: there is none
-        self.addresses = addresses  # of global and const variables, by id of the variable
+        self.watch = watch  # whether accesses are checked
+        self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
+        self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
-        self.shared_variables: list[Variable] = []  # those that device functions name, whose place the kernel decides
+        self.shared_variables: list[Variable] = []  # those of device functions, whose offset depends on the kernel
         self._slots: dict[int, str] = {}
         for function in module.functions.values():
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
@@ -100,11 +100,11 @@ class Unit:
     # -- names and addresses
 
     def code_address(self, function: Function) -> int:
-        """Return the address that stands for a function when it is a value."""
+        """Return the address of a function as a value."""
         return CODE_BASE + CODE_STEP * function.index
 
     def slot_name(self, function: Function, variable: Variable) -> str:
-        """Return the Python variable of a parameter; scopes repeat `param0`, so each declaration has its own."""
+        """Return the Python variable of a parameter; each declaration has its own, because scopes repeat `param0`."""
         name = self._slots.get(id(variable))
         if name is None:
             number = len(self._slots)
@@ -112,12 +112,12 @@ class Unit:
         return name
 
     def shared_number(self, variable: Variable) -> int:
-        """Return a shared variable that a device function names its number in Launch.shared_at."""
+        """Return the index in Launch.shared_at of a shared variable of a device function."""
         if variable not in self.shared_variables:
             self.shared_variables.append(variable)
         return self.shared_variables.index(variable)
 
-    # -- judging
+    # -- checks and analysis
 
     def _prepare(self, function: Function) -> Prepared:
         shapes: dict[int, Shape] = {}
@@ -144,7 +144,7 @@ class Unit:
         return made
 
     def _find_spins(self) -> None:
-        """Find the loops that wait, also for what a function reads that they call."""
+        """Find the loops that wait, also by a read in a function that they call."""
         watchers: set[str] = set()
         changed = True
         while changed:
@@ -160,7 +160,7 @@ class Unit:
             made.blocking = made.blocking or bool(made.spins)
 
     def callee(self, instruction: Instruction) -> Function | None:
-        """Find whom a call calls; None where a register says so."""
+        """Return the callee of a call, or None for a call through a register."""
         operands = list(instruction.operands)
         if operands and isinstance(operands[0], Vector):
             operands.pop(0)
@@ -177,7 +177,7 @@ class Unit:
         return None
 
     def _spread_blocking(self) -> None:
-        """Whoever calls what can block can block; a call through a pointer may reach any function."""
+        """Find the functions that can wait, themselves or in a callee; a pointer may be to any function."""
         everything = {name for name, made in self.prepared.items() if not made.function.entry}
         changed = True
         while changed:
@@ -201,7 +201,7 @@ class Unit:
     # -- shared memory
 
     def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int]:
-        """Place the shared variables that one kernel can reach: offsets by id of the variable, and their size."""
+        """Lay out the shared variables of a kernel and its callees: offsets by id of the variable, and total size."""
         wanted: dict[int, Variable] = {}
         for name in kernel.reaches:
             made = self.prepared.get(name)
@@ -234,10 +234,10 @@ class Unit:
 
 
 def _spins(made: Prepared, watchers: set[str]) -> set[int]:
-    """Return the loops that wait for another thread: what they leave on comes from memory that others write.
+    """Return the loops that wait for another thread: their exit depends on memory that others write.
 
-    Such a loop hands control over on each turn, so that the thread it waits for gets to run. Where a function has no
-    nested shape, {-1} stands for all of it.
+    Such a loop yields in each iteration, so that the other thread can run. For a function whose blocks are not nested,
+    the result is {-1}.
     """
     if made.plan is None:
         instructions = [i for block in made.blocks for i in block.instructions]
@@ -251,7 +251,7 @@ def _spins(made: Prepared, watchers: set[str]) -> set[int]:
 
 
 def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
-    """Tell whether an instruction reads what other threads may be writing."""
+    """Tell whether an instruction reads memory that other threads may write."""
     opcode = instruction.opcode
     if opcode == "ld":
         return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
@@ -266,7 +266,7 @@ def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
 
 
 def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
-    """Tell whether a loop is left on what such an instruction reads, however many registers later."""
+    """Tell whether the exit of a loop depends on such a read, directly or through other registers."""
     inside = [i for number in body for i in made.blocks[number].instructions]
     calls = any(i.opcode == "call" and _is_watched(i, watchers) for i in inside)
     wanted: set[int] = set()
@@ -291,7 +291,7 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
 
 
 def local_layout(function: Function) -> int:
-    """Place a function's local variables in its frame, and give the frame's size."""
+    """Lay out a function's local variables in its frame, and return the size of the frame."""
     offset = 0
     for variable in function.variables:
         if variable.space == "local":
