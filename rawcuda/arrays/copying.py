@@ -11,6 +11,7 @@ Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
 from __future__ import annotations
 
 import ctypes
+import sys
 
 from .. import doors
 from ..elements import layout
