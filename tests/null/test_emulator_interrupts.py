@@ -55,7 +55,8 @@ class Program:
 
     def allocate_and_free(self):
         at = ctypes.c_uint64()
-        return self.client.code("cuMemAlloc_v2", ctypes.addressof(at), 64) or self.client.code("cuMemFree_v2", at.value)
+        code = self.client.code("cuMemAlloc_v2", ctypes.addressof(at), 64)
+        return code or self.client.code("cuMemFree_v2", at.value)
 
     def call_host(self):
         address = ctypes.cast(self.host, ctypes.c_void_p).value
