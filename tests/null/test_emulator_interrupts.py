@@ -1,7 +1,7 @@
 """Exceptions at any place inside the emulator: interrupts, a lack of memory, and what users' own handlers raise.
 
-After each of them a plain launch and a synchronisation work, every lock is free, no work ran twice, and the exception has
-reached the Python code that made the call.
+After each of them a plain launch and a synchronisation work, every lock is free, no work ran twice, and the exception
+has reached the Python code that made the call.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def before_its_try(frame):
 
 
 def raise_at(place, call, error):
-    """Make a call with an exception raised at the place-th traced line of the emulator; what was raised, and the place."""
+    """Make a call with an exception at a traced line of the emulator; return what it raised, and if it got there."""
     passed = 0
 
     def trace(frame, event, argument):
