@@ -1,7 +1,7 @@
 """Exceptions at any place inside the emulator: interrupts, a lack of memory, and what users' own handlers raise.
 
-After each of them a plain launch and a synchronisation work, every lock is free, no work ran twice, and the exception has
-reached the Python code that made the call.
+After each of them a plain launch and a synchronisation work, every lock is free, no work ran twice, and the exception
+has reached the Python code that made the call.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Program:
 
     def allocate_and_free(self):
         at = ctypes.c_uint64()
-        return self.client.code("cuMemAlloc_v2", ctypes.addressof(at), 64) or self.client.code("cuMemFree_v2", at.value)
+        code = self.client.code("cuMemAlloc_v2", ctypes.addressof(at), 64)
+        return code or self.client.code("cuMemFree_v2", at.value)
 
     def call_host(self):
         address = ctypes.cast(self.host, ctypes.c_void_p).value
@@ -117,7 +118,7 @@ def before_its_try(frame):
 
 
 def raise_at(place, call, error):
-    """Make a call with an exception raised at the place-th traced line of the emulator; what was raised, and the place."""
+    """Make a call with an exception at a traced line of the emulator; return what it raised, and if it got there."""
     passed = 0
 
     def trace(frame, event, argument):

@@ -8,7 +8,7 @@ index and its linear number; `B`, the block; `L`, the launch), and whether it is
 once.
 
 Source       PTX ISA, "Instruction Operands", "Special Registers"
-Read next    parser.py
+Read next    reading/parser.py
 """
 
 from __future__ import annotations

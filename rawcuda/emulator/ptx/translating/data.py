@@ -1,5 +1,4 @@
-"""The code of arithmetic, logic, comparisons and moves: a general method, and methods for instructions that need
-statements.
+"""The code of arithmetic, logic, comparisons and moves: a general method, and one for each irregular instruction.
 
 Read next    running/integers.py, rounding.py and half.py, which the expressions call
 """

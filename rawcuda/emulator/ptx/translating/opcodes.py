@@ -359,7 +359,7 @@ _LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 POLICIES: list[Row] = [
     (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32",
      "exact", "0"),
-    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value) 
+    *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value)
       for text, types, slots, result, value in
       ((each[0].replace(".space?", ".space:global?").replace(".atomspace?", ".global?"), *each[1:]) for each in MOVES)
       if text.split()[0] in ("ld", "st", "atom", "red")
