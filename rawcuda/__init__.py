@@ -118,6 +118,16 @@ def open_emulator() -> Library:
     return emulator
 
 
+def _picture(view: StridedView) -> str | None:
+    """Draw a view for a notebook; None in a vendored part, which has no pictures. Views ask for it through doors.py."""
+    try:
+        from .tools.pictures import view_picture
+    except (ImportError, NotImplementedError):
+        return None
+    drawn: str = view_picture(view)
+    return drawn
+
+
 def __getattr__(name: str) -> Any:
     if name == "cu":
         from .driver import InUse

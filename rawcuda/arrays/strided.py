@@ -242,10 +242,7 @@ class StridedView(Description):
         )
 
     def _repr_svg_(self) -> str | None:
-        try:
-            picture: str | None = facade().view_picture(self)
-        except (AttributeError, ImportError, NotImplementedError):  # a copy of this package without pictures
-            return None
+        picture: str | None = facade()._picture(self)
         return picture
 
     def _repr_html_(self) -> str | None:
