@@ -18,14 +18,12 @@ from ..protocols.description import Description, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, ClassVar
+    from typing import Any
 
-    from ..dlpack import Consumed
     from ..gpu.memory import Memory
     from ..protocols.description import Ints, Where
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
-    Any = Iterator = Consumed = Memory = Where = object
+    Any = Memory = Where = object
     Ints = tuple
 
 __all__ = ["StridedView", "view"]
@@ -264,7 +262,7 @@ class StridedView(Description):
         offset, shape, strides = layout.select(self.shape, self.strides, key)
         return self._derived(self.ptr + offset, shape, strides)
 
-    def __iter__(self) -> Iterator[StridedView]:
+    def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
     @property

@@ -1,19 +1,23 @@
 """A memoryview of any memory that keeps an object of ours alive, on every Python.
 
 What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So a
-             short-lived object of a heap type, whose bf_getbuffer slot is a callback of ours, is asked for its
-             buffer. It hands out a Py_buffer that was filled before, and names the object that keeps the memory alive
-             as the exporter.
+             short-lived object of a heap type, whose bf_getbuffer slot is a callback, is asked for its buffer. It hands
+             out a Py_buffer that was filled before, and names the object that keeps the memory alive as the exporter.
 Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. What is asked of `obj`
              later is answered by itself: before Python 3.12 a view exports no buffer, and from then on its __buffer__
              answers.
-Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases
+How          Between the callback's begin and its end no Python code runs, so that no signal handler can leave the
+             Py_buffer unfilled: the short-lived object is a functools.partial of memmove, and the callback calls it.
+Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases; ctypes, "Function
+             prototypes"
 Read next    arrays/exporting.py
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from functools import partial
 
 from .cpython import bind, immortal
 
@@ -26,7 +30,7 @@ __all__ = ["memoryview_of"]
 _BF_GETBUFFER, _FLAGS = 1, 1 << 18  # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
 _PY_BUFFER = 80  # bytes of a Py_buffer
 _retain = bind("Py_IncRef", None, ctypes.py_object)
-_type: Any = None
+_made: list[Any] = []  # the type and the function, once they were needed
 
 
 def memoryview_of(struct: Any, owner: object) -> memoryview:
@@ -35,18 +39,13 @@ def memoryview_of(struct: Any, owner: object) -> memoryview:
     struct   a ctypes object that begins with the Py_buffer; its `obj` is id(owner)
     owner    what keeps the memory alive; the memoryview refers to it as `obj`
     """
-    exporter = (_type or _begin())()
-    exporter.owner, exporter.address = owner, ctypes.addressof(struct)
-    return memoryview(exporter)
+    exporter, copy = _made or _begin()
+    one = exporter(copy, source=ctypes.addressof(struct))
+    _retain(owner)  # PyBuffer_Release takes this reference back
+    return memoryview(one)
 
 
-def _begin() -> Any:
-    global _type
-    _type = _make_type()
-    return _type
-
-
-def _make_type() -> Any:
+def _begin() -> list[Any]:
     class Slot(ctypes.Structure):  # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
 
@@ -59,19 +58,22 @@ def _make_type() -> Any:
             ("slots", ctypes.POINTER(Slot)),
         ]
 
-    class Holder:
-        __slots__ = ("owner", "address")
-
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
-    fill = immortal(prototype(_fill))
+    # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which a callee may leave unread, are always those of
+    # memoryview(). partial.__call__(exporter, address) calls copy(address, source=...), which must return 0.
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+    fill = immortal(prototype(partial.__call__))
     slots = (Slot * 2)(Slot(_BF_GETBUFFER, ctypes.cast(fill, ctypes.c_void_p).value), Slot(0, None))
     spec = Spec(f"{__name__}.Exporter".encode(), 0, 0, _FLAGS, slots)
     immortal((slots, spec))
-    return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (Holder,))
+    new_type = bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)
+    _made[:] = new_type(spec, (partial,)), _copier()
+    return _made
 
 
-def _fill(exporter: Any, address: int, flags: int) -> int:
-    """Fill a caller's Py_buffer. Only memoryview_of() asks, and for a read-only buffer: the flags need no answer."""
-    ctypes.memmove(address, exporter.address, _PY_BUFFER)
-    _retain(exporter.owner)  # PyBuffer_Release takes this reference back
-    return 0
+def _copier() -> Any:
+    """Return memmove as copy(target, source=address), which copies a Py_buffer and returns 0."""
+    libc = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("ucrtbase", winmode=0x800)
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    copy: Any = prototype(("memmove", libc), ((1, "target"), (1, "source"), (1, "nbytes", _PY_BUFFER)))
+    copy.restype = (0).__mul__  # of the pointer that memmove returns
+    return copy

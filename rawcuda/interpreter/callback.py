@@ -7,7 +7,7 @@ Why so       ctypes can do neither. C code drops objects with an exception set: 
 How          No Python code may run with an exception set, nor between putting it aside and putting it back: not even a
              function's first instruction, where a signal handler may raise. So ctypes calls an iterator, and all its
              steps are in C:
-             1. Its class says that `__call__` is a property, which is next(): a call asks for the next item and calls it.
+             1. In its class `__call__` is a property, which is next(): a call asks for the next item and calls it.
              2. Items are next(pending, function): our function, unless the iterator `pending` has an item. Usually it
                 has none, and nothing else happens.
              3. `pending` begins with an object whose slot for "next" is a function of the C API that takes the

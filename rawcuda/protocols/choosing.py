@@ -70,16 +70,16 @@ def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Rea
 
     def read(exporter: Any, kind: Kind, stream: Any) -> Description | None:
         refusals: Any = None
-        for name, by in tried:
-            try:
-                made = by(exporter, kind, stream)
-                if made is not None:
-                    if not made._place.is_host:
-                        (_side or _cuda_side()).settle(made, stream)
-                    return made
-            except BufferError as refused:
-                refusals = [*(refusals or ()), (name, refused)]
         try:
+            for name, by in tried:
+                try:
+                    made = by(exporter, kind, stream)
+                    if made is not None:
+                        if not made._place.is_host:
+                            (_side or _cuda_side()).settle(made, stream)
+                        return made
+                except BufferError as refused:
+                    refusals = [*(refusals or ()), (name, refused)]
             raise _none_fits(exporter, protocol, refusals or [])
         finally:
             refusals = None  # their tracebacks refer to this frame: a cycle that holds the exporter

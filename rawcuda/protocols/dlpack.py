@@ -234,14 +234,17 @@ def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: Any) 
 
 def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]) -> Any:
     """Ask again without a version, after an exception. The stream is never left out."""
-    if isinstance(first, ProtocolError):
-        raise first
     try:
-        return ask(**stream)
-    except BufferError as answer:  # to a question that an older exporter did understand
-        raise (answer if isinstance(first, TypeError) else first) from None
-    except Exception:
-        raise first from None  # it was not a matter of keywords
+        if isinstance(first, ProtocolError):
+            raise first
+        try:
+            return ask(**stream)
+        except BufferError as answer:  # to a question that an older exporter did understand
+            raise (answer if isinstance(first, TypeError) else first) from None
+        except Exception:
+            raise first from None  # it was not a matter of keywords
+    finally:
+        del first  # its traceback refers to this frame: a cycle that holds the exporter
 
 
 def _compare_devices(said: tuple[int, int], made: Description) -> None:

@@ -151,8 +151,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
 
     kind     the class to make
     returns  a Description whose stream is the handle of the stream at work, for CUDA memory
-    raises   ProtocolError            a field that no view can have; a torch tensor whose memory is not what its
-             elements are
+    raises   ProtocolError            a field that no view can have
              RuntimeError and others  the exporter's own
     """
     type_ = type(exporter)

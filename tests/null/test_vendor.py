@@ -102,7 +102,8 @@ AT_WORK = {
     "dlpack": """
         import ctypes, taken as ours
         memory = ctypes.create_string_buffer(16)
-        capsule = ours.export(ctypes.addressof(memory), (1, 0), (2, 32, 1), (4,), (1,), memory, versioned=True)
+        template = ours.Template((1, 0), (2, 32, 1), (4,), (1,), versioned=True)
+        capsule = ours.export(template, ctypes.addressof(memory), memory)
         owner = ours.consume(capsule)
         try:
             ours.consume(capsule)

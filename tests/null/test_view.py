@@ -279,3 +279,18 @@ def test_past_4_gib_nothing_wraps():
     del v, w, far, rows
     gc.collect()
     memory.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
+def test_annotations_can_be_evaluated():
+    """Without a name that only a type checker has."""
+    import inspect
+    import typing
+
+    functions = [view, rawcuda.copy, rawcuda.StridedView]
+    for member in vars(rawcuda.StridedView).values():
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        functions += [function] if inspect.isfunction(function) else []
+    for function in functions:
+        typing.get_type_hints(function)
+    assert typing.get_type_hints(view)["return"] is rawcuda.StridedView
