@@ -79,7 +79,8 @@ PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2"
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFreeAsync")  # in the order of a stream
+# In the order of a stream: released by cuMemFreeAsync where the stream can still take it; see Lifetime.
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
     "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
@@ -187,13 +188,11 @@ class Lifetime:
         queue = stream.queue()
         context = primary._to_push()
         if queue is not None and not _is_capturing(primary, queue, context):
+            again = [*step]
             step[:] = primary.function("cuMemFreeAsync"), step[1], queue
-            again = [primary.function("cuMemFree_v2"), step[1]]
             if not self._once(context)[0]:
                 return
             primary.users[self] = again  # it was not freed
-        else:
-            step[:] = primary.function("cuMemFree_v2"), step[1]
         exchange = _exchange(primary)
         self._once(context, (exchange,), (exchange,))
 

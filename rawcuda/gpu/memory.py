@@ -114,7 +114,7 @@ class Memory(Owned, Bytes):
             if lease is not None:
                 self.handle  # looked at after the lease was entered; close() looks for leases after it closed
                 if self._lifetime is not None:
-                    self._lifetime.stream, self._lifetime.kind = None, _KINDS[self.kind]
+                    self._lifetime.stream = None  # then it is freed as memory without a stream
                 return lease
             leases[:] = [known for known in leases if known() is not None]
 

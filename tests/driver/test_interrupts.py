@@ -24,7 +24,7 @@ owned, cuda_h, handles = module("owned"), module("headers.cuda_h"), module("gpu.
 ROOMS = tuple(
     str(FOLDER / name) + ("" if name.endswith(".py") else os.sep) for name in ("owned.py", "driver.py", "gpu", "arrays")
 )
-EMULATOR = str(FOLDER / "emulator") + os.sep
+CALLED_BY_C = str(FOLDER / "emulator") + os.sep, str(FOLDER / "interpreter") + os.sep
 
 
 class Injected(BaseException):
@@ -161,7 +161,7 @@ def test_real_signals(device: Any) -> None:
 
     def handler(_: int, frame: Any) -> None:
         while frame is not None:
-            if frame.f_code.co_filename.startswith(EMULATOR):
+            if frame.f_code.co_filename.startswith(CALLED_BY_C):
                 return
             frame = frame.f_back
         raise KeyboardInterrupt
