@@ -5,8 +5,8 @@ What it is   the life of every handle: made by us and released exactly once, or 
 What not     it knows no driver: the release is a function that it is given.
 Why so       a collection may run inside any call, in any thread, also while another thread captures a stream. So the safety
              net only appends to a deque; `drain`, called where a release is harmless, does the rest.
-             A signal may raise KeyboardInterrupt between any two lines. So whatever must not be done twice, or half, is one call
-             of a C function: an iterator gives its item to one caller only, and `list.extend` takes it from there.
+             A signal may raise KeyboardInterrupt between any two lines. So what must not be done half is one call of a C
+             function, and what may be repeated is: a release can be asked for again, and releases once.
 Read next    tracing.py, gpu/handles.py
 """
 
@@ -21,24 +21,35 @@ from .errors import Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
-    from typing import Callable, NoReturn, TypeVar
+    from typing import Any, Callable, NoReturn, Protocol, TypeVar
 
-    Release = Callable[[int, bool], object]
+    class Release(Protocol):
+        """What releases a handle; see Owned."""
+
+        def __call__(self, handle: int, late: bool) -> object:
+            """Release the handle, unless that was done."""
+
+        def give_away(self) -> bool:
+            """Release nothing from now on; tell whether that was the first use of this."""
+
     Entry = tuple[Release, int]  # a release that is due, and the handle
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Owned", "drain", "dropped", "forked", "invalidate", "token"]
+__all__ = ["Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
 
 
 # -- the token: launches check streams, modules and devices once, and from then on only the token
 
-_tokens: list[tuple[list[bool], list[bool]]] = [([True], [])]  # the current token last; and whether anybody has taken it
+_tokens: list[tuple[list[bool], list[bool]]] = [
+    ([True], [])
+]  # the current token last; and whether anybody has taken it
 
 
 def token() -> list[bool]:
     """Return a token that is true until it is invalidated. Take it before you run the checks that it vouches for."""
+    if invalidate not in tracing.observers:
+        tracing.observers.append(invalidate)
     current, taken = _tokens[-1]
     taken[:] = (True,)
     return current
@@ -62,13 +73,14 @@ def invalidate() -> None:
 
 
 generation, outdate = token, invalidate
-tracing.observers.append(invalidate)
 
 
 # -- releasing
 
 dropped: deque[Entry] = deque()  # what was collected without a close, and what an interrupt kept from being released
-forked: list[bool] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
+forked: list[
+    bool
+] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
 _watched: list[bool] = []
 
 
@@ -82,48 +94,62 @@ def drain() -> None:
     """Release what is due; called where our own calls create or release something."""
     due: list[Entry] = []
     try:
-        try:
-            due.extend(iter(dropped.popleft, None))
-        except IndexError:  # no more: they are ours now, and no other thread's
-            pass
-        _release(due, True)
+        while dropped:  # a release may drop something else
+            try:
+                due.extend(iter(dropped.popleft, None))
+            except IndexError:  # no more: they are ours now, and no other thread's
+                pass
+            while due:
+                release, handle = due[-1]
+                if not forked:
+                    release(handle, True)
+                due.pop()
     except BaseException:  # an interrupt: the rest is released by the next drain()
         dropped.extend(due)
         raise
 
 
-def _release(due: list[Entry], late: bool) -> None:
-    while due:
-        release, handle = due[-1]
-        if not forked:
-            release(handle, late)
-        due.pop()
+class Once:
+    """A release that calls a function once, whoever calls it, and how often."""
+
+    __slots__ = ("_functions",)
+
+    def __init__(self, function: Callable[[int, bool], object]) -> None:
+        self._functions = iter((function,))  # gives the function to one caller only
+
+    def __call__(self, handle: int, late: bool) -> None:
+        for function in self._functions:
+            function(handle, late)
+
+    def give_away(self) -> bool:
+        """Release nothing from now on; tell whether that was the first use of this."""
+        return bool([*self._functions])
 
 
 class Owned:
     """A handle that is released exactly once, in any thread.
 
-    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a
-    stream capture. It may be called again after it raised, and it raises nothing but interrupts. It must not refer to the owned
-    object, which would then never be collected.
+    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a stream
+    capture. It may be called several times, by several threads, and releases once; it raises nothing but interrupts. It must not
+    refer to the owned object, which would then never be collected.
     """
 
-    # _entry gives (release, handle) to the one caller that takes it; None where the handle is borrowed. __del__ is a slot, so
-    # that each object's finalizer is a C function, in which no signal handler of Python's can run: it appends what _entry gives.
-    __slots__ = ("_handle", "_entry", "__del__", "__weakref__")
+    # __del__ is a slot, so that each object's finalizer is a C function, in which no signal handler of Python's can run: it
+    # appends to `dropped`.
+    __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
     _handle: int | None
-    _entry: Iterator[Entry] | None
+    _release: Release | None  # None where the handle is borrowed
+    if TYPE_CHECKING:
+        __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
         """Take a handle; without a release it is borrowed."""
-        if release is None:
-            self._entry = None
-        else:
+        self._release = release
+        if release is not None:
             if not _watched:
                 _watch_forks()
-            self._entry = entry = iter(((release, handle),))
-            self.__del__ = partial(dropped.extend, entry)
+            self.__del__ = partial(dropped.append, (release, handle))
         self._handle = handle
 
     @property
@@ -142,22 +168,22 @@ class Owned:
     @property
     def borrowed(self) -> bool:
         """Tell whether the handle is somebody else's, so that close() releases nothing."""
-        return self._entry is None
+        return self._release is None
 
     def close(self) -> None:
         """Release it now; a second close does nothing, and no close raises."""
-        if self._handle is None:
+        handle, release = self._handle, self._release
+        if handle is None:
             return
-        due: list[Entry] = []
         try:
             self._handle = None
-            if not self._closing() and self._entry is not None:
-                due.extend(self._entry)
-                _release(due, False)
+            if not self._closing() and release is not None:
+                if not forked:
+                    release(handle, False)
+                self.__del__ = _nothing
         except BaseException:  # an interrupt: the next drain() releases it
-            dropped.extend(due)
-            if not self._closing():
-                dropped.extend(self._entry or ())
+            if not self._closing() and release is not None:
+                dropped.append((release, handle))
             raise
         if dropped:
             drain()
@@ -167,18 +193,11 @@ class Owned:
 
         raises  Closed   after close() or detach()
         """
-        handle = self.handle
-        given: list[Entry] = []
-        try:
-            if self._entry is not None:
-                given.extend(self._entry)
-                if not given:
-                    raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
-            self._handle = None
-            self._closing()
-        except BaseException:
-            dropped.extend(given)
-            raise
+        handle, release = self.handle, self._release
+        if release is not None and not release.give_away():
+            raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
+        self._handle = None
+        self._closing()
         return handle
 
     def _closing(self) -> bool | None:
@@ -202,3 +221,6 @@ class Owned:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+_nothing = "".__len__  # a finalizer that does nothing

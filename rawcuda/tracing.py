@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Step", "Trace", "careful", "listeners", "emit", "observers"]
 
 listeners: list[Listener] = []
-careful: list[object] = []  # not empty while each driver call must be looked at: something listens, or this is a fork()ed child
+careful: list[
+    object
+] = []  # not empty while each driver call must be looked at: something listens, or this is a fork()ed child
 observers: list[Callable[[], object]] = []  # what is called when a trace begins; owned.py joins it
 _telling = _thread._local()  # .now exists while this thread tells its listeners
 

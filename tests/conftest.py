@@ -198,7 +198,7 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
         module("protocols.buffer").peeking = False
         module("gpu.kernels.source").enabled = False
         module("tracing").careful.append("plain")
-        for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
+        for room in ("arrays.exporting", "protocols.cuda_array_interface"):
             module(room).shortcuts = False
 
 

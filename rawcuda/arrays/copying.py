@@ -40,6 +40,15 @@ _patterns: dict[tuple[str, int], tuple[int, int]] = {}
 _MOST = 300  # entries of either; then it begins anew
 
 
+_gpu: Any = None  # doors.gpu(), once it was needed: an import statement takes 300 ns and more
+
+
+def _enter_gpu() -> Any:
+    global _gpu
+    _gpu = doors.gpu()
+    return _gpu
+
+
 def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     """Copy elements between any two exporters, or bytes where a Memory itself takes part.
 
@@ -51,10 +60,12 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     elif isinstance(dst, Bytes) or isinstance(src, Bytes):
         copy_raw(dst, src, stream, view)
         return
-    target, source = (
-        side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)
-    )
+    target, source = _sides(dst, src, stream, view)
     copy_views(target, source, stream)
+
+
+def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
+    return [side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)]
 
 
 def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
@@ -72,7 +83,7 @@ def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
         or not (src.stream is None or src.stream is stream)
         or target._handle is None
         or source._handle is None
-        or not doors.gpu().copy_span(target, dst.start, source, src.start, nbytes, stream)
+        or not (_gpu or _enter_gpu()).copy_span(target, dst.start, source, src.start, nbytes, stream)
     ):
         return False
     if stream is not None:
@@ -82,9 +93,7 @@ def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
 
 def copy_raw(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
-    target, source = (
-        side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)
-    )
+    target, source = _sides(dst, src, stream, view)
     if target.nbytes != source.nbytes:
         raise ValueError(
             f"{target.nbytes} bytes cannot take {source.nbytes}: a copy with a Memory copies all bytes; copy a part of its "
@@ -198,7 +207,7 @@ def _fill_span(dst: Any, value: int, stream: Any) -> bool:
         or not (dst.stream is None or dst.stream is stream)
         or dst.owner._handle is None
         or dst.start % pattern[1]
-        or not doors.gpu().fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream)
+        or not (_gpu or _enter_gpu()).fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream)
     ):
         return False
     if stream is not None:

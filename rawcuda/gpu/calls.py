@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
-from itertools import starmap
+from itertools import chain, starmap
 from time import perf_counter_ns
 
 from .. import driver, tracing
@@ -24,19 +24,22 @@ from ..tracing import careful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Callable, Optional
 
     from .context import PrimaryContext
 
-    Step = tuple[Any, ...]  # a function of Driver.raw() and its arguments
+    Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch"]
+__all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
 _UNTRIED = -1
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
-_ADDRESS = ctypes.c_void_p  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
+_ADDRESS = (
+    ctypes.c_void_p
+)  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
 
 # The functions of which some arguments are Python ints, not negative, and how many from the first on.
 PLAIN = {
@@ -90,33 +93,33 @@ def take_scratch() -> Scratch:
         return Scratch()
 
 
-def run(steps: tuple[Step, ...], context: PrimaryContext | None = None, codes: list[int] | None = None) -> list[int]:
+def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[int]:
     """Make these calls in one go, and return what each returned, whatever that is.
 
-    steps    each a function of Driver.raw() and its arguments
+    steps    each a function of Driver.raw() and its arguments; an iterator of C's, so that nothing of Python's runs in between
     context  pushed before and popped after them; where pushing fails nothing else is called
-    codes    a list to be extended: it is empty as long as nothing was called, even if an exception comes just then
     raises   CudaError   the context cannot be pushed
     """
-    done = [] if codes is None else codes
+    codes: list[int] = []
     if careful:
-        return _run_traced(steps, context, done)
+        return _run_traced(tuple(steps), context)
     if context is None:
-        done.extend(starmap(_invoke, steps))
-        return done
+        codes.extend(starmap(_invoke, steps))
+        return codes
     push, pop = context.pushing
-    inside = partial(done.extend, starmap(_invoke, (*steps, pop)))
+    inside: Any = partial(codes.extend, starmap(_invoke, chain(steps, (pop,))))
     if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
-    return done
+    return codes
 
 
-def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None, done: list[int]) -> list[int]:
+def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list[int]:
     """Do the same, and tell the listeners about each call and its time."""
     inner = steps if context is None else (*steps, context.pushing[1])
-    clock, log = partial(perf_counter_ns), []  # a time, a code, a time, a code, ..., a time
+    clock: Any = partial(perf_counter_ns)
+    log: list[int] = []  # a time, a code, a time, a code, ..., a time
     timed = [call for step in inner for call in (clock, partial(*step))]
-    inside = partial(log.extend, map(_call, (*timed, clock)))
+    inside: Any = partial(log.extend, map(_call, (*timed, clock)))
     began = perf_counter_ns()
     if context is None:
         inside()
@@ -125,16 +128,20 @@ def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None, done: l
         if any(map(_call, (partial(*push), inside))):
             _raise(push, context)
         _tell(push, 0, began, log[0])
-    done.extend(log[1 : 2 * len(steps) : 2])
     for number, step in enumerate(inner):
         _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2])
-    return done
+    return log[1 : 2 * len(steps) : 2]
 
 
 def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:
     if tracing.listeners:
         names, values = _shown(step)
         driver.current().tell(step[0].symbol, names, values, code, began_ns, ended_ns - began_ns)
+
+
+def tell(step: Step, code: int, began_ns: int) -> None:
+    """Tell the listeners about a call that was just made."""
+    _tell(step, code, began_ns, perf_counter_ns())
 
 
 def _raise(push: Step, context: PrimaryContext) -> None:
@@ -166,11 +173,11 @@ class Calls:
 
     Each returns the driver's code where that is no error: 0, or NOT_READY for a query. Anything else raises CudaError.
 
-    around  returns the context to push round a call, None where that needs no push
-    inside  make it current round each call; otherwise only once a call failed for want of it, which is then made again
+    around  returns the context to push round a call that failed for want of it, and is then made again; None: do not
+    inside  a context to make current round each call
     """
 
-    def __init__(self, loaded: driver.Driver, around: Around, inside: bool) -> None:
+    def __init__(self, loaded: driver.Driver, around: Around, inside: PrimaryContext | None = None) -> None:
         self._driver, self._around, self._inside = loaded, around, inside
 
     def __getattr__(self, symbol: str) -> Callable[..., int]:
@@ -183,27 +190,29 @@ class Calls:
 
     def _prepare(self, function: Any, is_query: bool) -> Callable[..., int]:
         loaded, around, inside = self._driver, self._around, self._inside
+        current_context = loaded.current_context
 
-        def call(*arguments: Any) -> int:
-            # A context that is pushed round the call is neither looked up nor pushed while careful: _otherwise does that.
-            pushed = around() if inside and not careful else None
-            code: int = _UNTRIED if careful or pushed is not None else function(*arguments)
-            return otherwise(code, arguments, pushed) if code else 0
+        def call_directly(*arguments: Any) -> int:
+            code: int = _UNTRIED if careful else function(*arguments)
+            return otherwise(code, arguments) if code else 0
 
-        def otherwise(code: int, arguments: tuple[Any, ...], pushed: PrimaryContext | None) -> int:
+        def call_inside(*arguments: Any) -> int:
+            ready = not careful and current_context() == inside._handle  # type: ignore[union-attr]
+            code: int = function(*arguments) if ready else _UNTRIED
+            return otherwise(code, arguments) if code else 0
+
+        def otherwise(code: int, arguments: tuple[Any, ...]) -> int:
             if loaded.forked:
                 loaded.refuse_forked(function.symbol)
             step = (function, *arguments)
             if code == _UNTRIED:
-                if inside and pushed is None:
-                    pushed = around()
-                code = run((step,), pushed)[0]
-            if code in driver.WRONG_CONTEXT and not inside:
-                pushed = around()
-                if pushed is not None:
-                    code = run((step,), pushed)[0]
+                code = run((step,), around())[0]
+            elif code in driver.WRONG_CONTEXT and inside is None:
+                context = around()
+                if context is not None:
+                    code = run((step,), context)[0]
             if code and not (is_query and code == _NOT_READY):
                 raise loaded.error(code, function.symbol, *_shown(step))
             return code
 
-        return call
+        return call_directly if inside is None else call_inside

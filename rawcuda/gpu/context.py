@@ -14,13 +14,14 @@ from __future__ import annotations
 import _thread  # (threading takes 1 ms to import)
 import ctypes
 from functools import partial
+from time import perf_counter_ns
 
 from .. import driver
 from ..errors import Closed, CudaError, ForkedAfterInit
 from ..headers import cuda_h
 from ..owned import Owned
 from ..tracing import careful
-from .calls import Calls, run
+from .calls import Calls, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,17 @@ __all__ = [
 ]
 
 
+_call: Any = partial.__call__
+
+
 class PrimaryContext:
     """The primary context of one device, shared by everything of ours that lives in it; one object a device, for good.
 
     Each Device that used it and each stream, event, memory, module and graph holds it. That only decides when we release our one
     retain: other libraries have theirs.
 
+    users    what holds it, and the step that releases each: who takes that out makes the call
+    closing  whether a Device of it was closed since it was last needed
     direct   prepared calls whose arguments know their context: it is pushed only if the driver asks for it (201, 400)
     inside   prepared calls that need this context to be current
     pushing  the two steps that push and pop it, for calls.run()
@@ -66,24 +72,26 @@ class PrimaryContext:
         "attributes",
         "_functions",
         "_handle",
-        "_users",
-        "_closing",
+        "users",
+        "closing",
         "_lock",
         "_pop",
     )
 
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
-        self.direct, self.inside = Calls(loaded, self._to_push, False), Calls(loaded, self._to_push, True)
+        self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
         self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
-        self.pushing: tuple[tuple[Any, ...], tuple[Any, ...]] = (self._pop, self._pop)  # set when it is retained
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when it is retained
         self._functions: dict[str, Any] = {}
         self._handle: int | None = None
-        self._users: set[object] = set()  # adding and discarding are atomic, and may be repeated after an interrupt
-        self._closing = False
+        self.users: dict[object, Any] = {}  # each with the step that releases it; entering and popping are atomic
+        self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
-        self.attributes: dict[Any, Any] = {}  # what does not change of the device; see Device.attribute; its name under None
+        self.attributes: dict[
+            Any, Any
+        ] = {}  # what does not change of the device; see Device.attribute; its name under None
         self._lock = _thread.RLock()  # a collection inside it may come back here
 
     def hold(self, user: object) -> int:
@@ -92,16 +100,16 @@ class PrimaryContext:
         calls   cuDevicePrimaryCtxRetain
         """
         # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the other.
-        self._users.add(user)
+        self.users.setdefault(user)
         handle = self._handle
-        if handle is not None and not self._closing and not careful:
+        if handle is not None and not self.closing and not careful:
             return handle
-        self._users.discard(user)
+        self.users.pop(user, None)
         if self.driver.forked:  # the lock may have been taken in the parent, for good
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
             self._open()
-            self._users.add(user)
+            self.users.setdefault(user)
             assert self._handle is not None
             return self._handle
 
@@ -121,7 +129,7 @@ class PrimaryContext:
             handle = context.value or 0
             self.pushing = (self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)), self._pop
             self._handle = handle
-        self._closing = False
+        self.closing = False
 
     def let_go(self, user: object, closing: bool = False) -> None:
         """Count a user no longer; the last one after a Device was closed releases the context. It never raises.
@@ -129,14 +137,14 @@ class PrimaryContext:
         calls   cuDevicePrimaryCtxRelease_v2
         """
         if closing:
-            self._closing = True
-        self._users.discard(user)
-        if not self._closing:
+            self.closing = True
+        self.users.pop(user, None)
+        if not self.closing:
             return
         with self._lock:
-            if self._closing and len(self._users) == len(self.kept) + len(self.pool):
+            if self.closing and len(self.users) == len(self.kept) + len(self.pool):
                 self.forget()
-            if not self._users and self._closing and self._handle is not None:
+            if not self.users and self.closing and self._handle is not None:
                 self._handle = None
                 peers.difference_update([pair for pair in peers if self.ordinal in pair])
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
@@ -175,19 +183,20 @@ class PrimaryContext:
 
 
 class Current:
-    """A with block in which a context is current in this thread; it is pushed unless it is current already.
-
-    If an interrupt keeps the end of the block from popping it, it is popped when this object goes.
+    """Context manager that makes a context current in this thread; it is pushed unless it is current already.
 
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
-    __slots__ = ("_context", "_pushed", "_thread")
+    # __del__ is a slot, filled in one go with pushing and cleared in one go with popping: if an interrupt keeps __exit__ from
+    # popping, the finalizer does, which is a C function.
+    __slots__ = ("_context", "_pushed", "__del__")
+
+    if TYPE_CHECKING:
+        __del__: Any
 
     def __init__(self, context: PrimaryContext | None) -> None:
-        self._context = context
-        self._pushed: list[int] = []  # filled by the very call that pushes, emptied by that which pops
-        self._thread = _thread.get_ident()
+        self._context, self._pushed = context, False
 
     def __enter__(self) -> None:
         context = self._context
@@ -195,12 +204,16 @@ class Current:
             return
         now, handle = context.driver.current_context(), context.handle
         if now != handle:
-            self._thread = _thread.get_ident()
-            run((context.pushing[0],), None, self._pushed)
-            code = self._pushed[0]
-            if code:
-                self._pushed.clear()
-                raise context.driver.error(code, "cuCtxPushCurrent_v2", ["ctx"], (cuda_h.CUcontext(handle),))
+            (push, pop), began = context.pushing, perf_counter_ns()
+            calls: Any = (
+                partial(*push),
+                partial(setattr, self, "_pushed", True),
+                partial(setattr, self, "__del__", partial(*pop)),
+            )
+            if any(map(_call, calls)):
+                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and says why
+            if careful:
+                tell(push, 0, began)
 
     def __exit__(
         self,
@@ -210,16 +223,18 @@ class Current:
     ) -> None:
         # After a sticky error popping reports that error once more; the first one is on its way already.
         if self._pushed and self._context is not None:
-            pop = partial(run, (self._context.pushing[1],)) if careful else partial(*self._context.pushing[1])
-            any(map(partial.__call__, (partial(self._pushed.clear), pop)))
+            pop, began = self._context.pushing[1], perf_counter_ns()
+            calls: Any = (
+                partial(setattr, self, "__del__", _nothing),
+                partial(setattr, self, "_pushed", False),
+                partial(*pop),
+            )
+            any(map(_call, calls))
+            if careful:
+                tell(pop, 0, began)
 
-    def __del__(self) -> None:
-        try:
-            if self._pushed and self._thread == _thread.get_ident() and self._context is not None:
-                if self._context.driver.current_context() == self._context._handle:
-                    self.__exit__()
-        except (AttributeError, CudaError):  # never finished; the context is lost
-            pass
+
+_nothing = "".__len__
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:
@@ -265,7 +280,7 @@ def any_calls(for_default: bool) -> Calls:
     """Return the prepared calls for the streams of others, which belong to a context that we do not know."""
     made = _any_calls.get(for_default)
     if made is None:
-        made = Calls(driver.current(), partial(any_context, for_default), False)
+        made = Calls(driver.current(), partial(any_context, for_default))
         made = _any_calls.setdefault(for_default, made)
     return made
 

@@ -97,7 +97,7 @@ class Device(Owned):
             text = ctypes.create_string_buffer(256)
             self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
             known = self._primary.attributes[None] = text.value.decode("utf-8", "replace")
-        return known  # type: ignore[no-any-return]
+        return known
 
     @property
     def uuid(self) -> str:
@@ -137,7 +137,7 @@ class Device(Owned):
         known = self._primary.attributes.get(which) if type(which) is str else None
         if known is None or self._handle is None:
             known = self._ask_attribute(which)
-        return known  # type: ignore[no-any-return]
+        return known
 
     def _ask_attribute(self, which: Any) -> int:
         if isinstance(which, str):
@@ -153,7 +153,7 @@ class Device(Owned):
             known[number] = value.value
         if type(which) is str:
             known[which] = known[number]
-        return known[number]  # type: ignore[no-any-return]
+        return int(known[number])
 
     def can_access(self, other: Device) -> bool:
         """Tell whether this device could reach the other's memory.
@@ -237,6 +237,11 @@ class _Use:
 
     def __call__(self, handle: int, late: bool) -> None:
         self.primary.let_go(self, closing=not late)
+
+    def give_away(self) -> bool:
+        """Let the context go; a CUdevice needs no release."""
+        self(0, False)
+        return True
 
 
 _known: dict[int, tuple[PrimaryContext, int]] = {}  # by ordinal: the context and the CUdevice; neither changes

@@ -2,8 +2,8 @@
 
 What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which releases it.
 What not     what one does with a stream, an event, memory, a module or a graph: their own rooms.
-Interrupts   a handle that was created is owned, or due for release, whatever exception comes; a handle is released once, by
-             one call of `run` that notes by itself that it was made.
+Interrupts   a handle that was created is owned, or due for release, whatever exception comes. It is released in one go with taking
+             its Lifetime out of the context's users: whoever does that, in any thread and after any interrupt, is the only one.
 Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture mode
              "global" forbids unsafe calls in every thread
 Read next    stream.py, memory.py
@@ -12,10 +12,10 @@ Read next    stream.py, memory.py
 from __future__ import annotations
 
 import ctypes
+from itertools import chain
 
-from .. import driver
 from ..driver import as_argument
-from ..errors import Closed, CudaError, ForkedAfterInit
+from ..errors import CudaError, ForkedAfterInit
 from ..owned import Owned, drain, dropped
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext
@@ -53,13 +53,12 @@ class Kind:
     create     creates one: (where to put the handle, ..., the usual numbers)
     numbers    those usual numbers
     release    releases one: (handle)
-    inside     whether releasing needs the context to be current
     unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is exchanged
     waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too, though
                no manual says so
     """
 
-    __slots__ = ("create", "numbers", "release", "inside", "unnoticed", "waits")
+    __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
 
     def __init__(
         self,
@@ -67,40 +66,40 @@ class Kind:
         numbers: tuple[int, ...],
         release: str,
         *,
-        inside: bool = False,
         unnoticed: bool = False,
         waits: bool = False,
     ) -> None:
         self.create, self.release = create, release
         self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
-        self.inside, self.unnoticed, self.waits = inside, unnoticed, waits
+        self.unnoticed, self.waits = unnoticed, waits
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2")  # both numbers are given
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
-DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", inside=True, unnoticed=True)
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFreeAsync")  # in the order of a stream
+DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
+# In the order of a stream: released by cuMemFreeAsync where the stream can still take it; see Lifetime.
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
-    "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", inside=True, unnoticed=True, waits=True
+    "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
-MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", inside=True, unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
-MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", inside=True, unnoticed=True, waits=True)
-EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy", inside=True)
+MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
+EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 
 # The number of each capture of ours that goes on, and what must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
 
 
 def make(
-    owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, calls: Calls | None = None, stream: Any = None
+    owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, by: Calls | None = None, stream: Any = None
 ) -> Lifetime:
     """Create a handle of some kind in a context, which it holds from then on, give it to its owner, and return its Lifetime.
 
     arguments  prepared ones, which come before the usual numbers
-    calls      those of the context that suit the stream; those that make it current if none are given
-    stream     for ORDERED, what has queue() and needs_context: kept as long as the memory
+    by         the context's calls that suit the stream; if none are given, those that make it current
+    stream     for ORDERED, what has queue(): kept as long as the memory
     raises     CudaError  the driver's own
     """
     if dropped:
@@ -108,12 +107,14 @@ def make(
     scratch = take_scratch()
     words = scratch.words
     lifetime: Lifetime = _new(Lifetime)
-    lifetime.kind, lifetime.primary, lifetime.stream, lifetime.codes = kind, primary, stream, []
+    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
     words.handle = 0
     try:
         primary.hold(lifetime)
-        getattr(calls or primary.inside, kind.create)(scratch.to_handle, *arguments, *kind.numbers)
-        owner._own(words.handle, lifetime)
+        getattr(by or primary.inside, kind.create)(scratch.to_handle, *arguments, *kind.numbers)
+        handle = words.handle
+        primary.users[lifetime] = [primary.function(kind.release), as_argument(handle)]
+        owner._own(handle, lifetime)
     except CudaError:
         primary.let_go(lifetime)
         raise
@@ -128,62 +129,88 @@ _new: Any = object.__new__
 
 
 class Lifetime:
-    """The release of one handle. It may be called again after an interrupt: the handle is released once all the same."""
+    """The release of one handle, and what holds the context for it."""
 
-    __slots__ = ("kind", "primary", "stream", "codes")
+    __slots__ = ("kind", "primary", "stream")
 
     kind: Kind
     primary: PrimaryContext
     stream: Any
-    codes: list[int]  # not empty once the driver was called to release
 
     def __call__(self, handle: int, late: bool) -> None:
-        """Release the handle; no error is raised.
+        """Release the handle, unless that was done; no error is raised.
 
         late  out of drain(): then nothing is waited for, since that would break a capture
         """
-        try:
-            if handle and not self.codes:
-                if self.stream is None or not self._release_in_order(handle):
-                    self._release(handle, late)
-        except (CudaError, ForkedAfterInit, Closed):  # the context is lost, or this is a fork()ed child
-            pass
-        self.primary.let_go(self)
-
-    def _release(self, handle: int, late: bool) -> None:
-        kind, primary = self.kind if self.stream is None else DEVICE, self.primary
-        step = primary.function(kind.release), as_argument(handle)
-        if not kind.inside:
-            run((step,), None, self.codes)
-            if self.codes[-1] in driver.WRONG_CONTEXT:
-                run((step,), primary._to_push())
+        kind, primary = self.kind, self.primary
+        if self not in primary.users:
             return
-        steps: tuple[Any, ...] = (step,)
-        if kind.waits and not late and not capturing:
-            steps = (primary.function("cuCtxSynchronize"),), step
-        run(unnoticed(primary, steps) if kind.unnoticed else steps, primary._to_push(), self.codes)
+        step = primary.users[self]
+        try:
+            if step is None:  # an interrupt came before it was owned
+                step = primary.users[self] = [primary.function(kind.release), as_argument(handle)]
+            if not handle:  # ... before it was made
+                primary.let_go(self)
+            elif self.stream is not None:
+                self._release_in_order(step)
+            elif kind.unnoticed:
+                waits = kind.waits and not late and not capturing
+                exchange = _exchange(primary)
+                before = (exchange, (primary.function("cuCtxSynchronize"),)) if waits else (exchange,)
+                self._once(primary._to_push(), before, (exchange,))
+            else:
+                self._once(primary._to_push())
+        except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
+            primary.let_go(self)
+        if primary.closing:
+            primary.let_go(self)
 
-    def _release_in_order(self, address: int) -> bool:
-        """Free memory in the order of its stream, if that can still take it; tell whether it did.
+    def _once(self, context: PrimaryContext | None = None, before: tuple[Any, ...] = (), after: Any = ()) -> list[int]:
+        """Make the call that releases, between others, unless another thread was faster."""
+        # dict.pop gives the step to one caller only, in the very moment in which starmap calls it: no interrupt comes in between.
+        users = self.primary.users
+        nothing = self.primary.function("cuDriverGetVersion"), _somewhere
+        return run(chain(before, map(users.pop, (self,), (nothing,)), after), context)
+
+    def give_away(self) -> bool:
+        """Release nothing from now on; tell whether that was the first use of this."""
+        step = self.primary.users.pop(self, None)
+        if self.primary.closing:
+            self.primary.let_go(self)
+        return step is not None
+
+    def _release_in_order(self, step: list[Any]) -> None:
+        """Free memory in the order of its stream, if that can still take it, else as memory without a stream.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
         primary, stream = self.primary, self.stream
         queue = stream.queue()
-        if queue is None:
-            return False
-        scratch = take_scratch()
-        context = primary._to_push() if stream.needs_context else None
-        asked = run(((primary.function("cuStreamIsCapturing"), queue, scratch.to_status),), context)
-        captured = asked[0] or scratch.words.status
-        scratches.append(scratch)
-        if captured:
-            return False
-        run(((primary.function("cuMemFreeAsync"), as_argument(address), queue),), context, self.codes)
-        if self.codes[-1]:
-            self.codes.clear()
-            return False
-        return True
+        context = primary._to_push()
+        if queue is not None and not _is_capturing(primary, queue, context):
+            again = [*step]
+            step[:] = primary.function("cuMemFreeAsync"), step[1], queue
+            if not self._once(context)[0]:
+                return
+            primary.users[self] = again  # it was not freed
+        exchange = _exchange(primary)
+        self._once(context, (exchange,), (exchange,))
+
+
+_somewhere = ctypes.byref(ctypes.c_int())
+
+
+def _is_capturing(primary: PrimaryContext, queue: Any, context: PrimaryContext | None) -> bool:
+    scratch = take_scratch()
+    failed = run(((primary.function("cuStreamIsCapturing"), queue, scratch.to_status),), context)[0]
+    status = scratch.words.status
+    scratches.append(scratch)
+    return bool(failed or status)
+
+
+def _exchange(primary: PrimaryContext) -> Any:
+    mode = ctypes.c_uint(_RELAXED)  # exchanged with this thread's, and back again by the second call
+    return primary.function("cuThreadExchangeStreamCaptureMode"), ctypes.byref(mode)
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -191,6 +218,5 @@ def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...
 
     calls   cuThreadExchangeStreamCaptureMode
     """
-    mode = ctypes.c_uint(_RELAXED)
-    exchange = primary.function("cuThreadExchangeStreamCaptureMode"), ctypes.byref(mode)
+    exchange = _exchange(primary)
     return (exchange, *steps, exchange)

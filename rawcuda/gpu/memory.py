@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
-from functools import partial
 from operator import index
 
 from ..errors import a_kind, worded
-from ..owned import Owned, dropped
+from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, primary_of
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
@@ -37,8 +36,11 @@ _KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
 class Lease:
     """What keeps the bytes of a Memory after its close(): they are freed when the last reference to this goes."""
 
-    # __del__ is a slot, as in Owned: a C function that appends the release to `dropped`, once the Memory was closed
+    # __del__ is a slot, as in Owned: once the Memory was closed, its finalizer
     __slots__ = ("memory", "__del__", "__weakref__")
+
+    if TYPE_CHECKING:
+        __del__: Any
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -104,21 +106,17 @@ class Memory(Owned, Bytes):
         """
         leases = self._leases
         while True:
-            try:
-                lease = leases[0]()
-            except IndexError:
-                lease = Lease(self)
-                leases.append(ref(lease))  # two threads may be here: the first lease in the list is that of both
-                continue
+            if not leases:
+                made = Lease(self)
+                leases.append(ref(made))  # two threads may be here: the first lease in the list is that of both
+            first = leases[:1]
+            lease = first[0]() if first else None
             if lease is not None:
                 self.handle  # looked at after the lease was entered; close() looks for leases after it closed
                 if self._lifetime is not None:
-                    self._lifetime.stream, self._lifetime.kind = None, _KINDS[self.kind]
+                    self._lifetime.stream = None  # then it is freed as memory without a stream
                 return lease
-            try:
-                del leases[0]
-            except IndexError:
-                pass
+            leases[:] = [known for known in leases if known() is not None]
 
     @property
     def ptr(self) -> int:
@@ -132,7 +130,9 @@ class Memory(Owned, Bytes):
         trusted = self._trusted
         if trusted is None:
             trusted = self._trusted = []
-        if self.borrowed or len(trusted) > 200:  # the close of borrowed memory goes unseen; and nothing grows without end
+        if (
+            self.borrowed or len(trusted) > 200
+        ):  # the close of borrowed memory goes unseen; and nothing grows without end
             return False
         trusted.append(ref(view))
         view._ready = view.start
@@ -149,9 +149,10 @@ class Memory(Owned, Bytes):
             lease = self._leases[0]()
         except IndexError:
             return False
-        if lease is None or self._entry is None:
+        if lease is None or self._release is None:
             return False
-        lease.__del__ = partial(dropped.extend, self._entry)
+        if self.__del__ is not _nothing:  # (an interrupt may have come just after it)
+            lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
     @property
@@ -283,13 +284,13 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
     if nbytes == 0:
         memory._lifetime = None
-        memory._own(0, _release_nothing)
+        memory._own(0, Once(_release_nothing))
     elif stream is None:
         memory._lifetime = make(memory, row, primary, ctypes.c_uint64(nbytes))
     else:
         calls, queue = calls_on(stream, primary)
         ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
-        memory._lifetime = make(memory, ORDERED, primary, ctypes.c_uint64(nbytes), queue, calls=calls, stream=ordering)
+        memory._lifetime = make(memory, ORDERED, primary, ctypes.c_uint64(nbytes), queue, by=calls, stream=ordering)
     return memory
 
 

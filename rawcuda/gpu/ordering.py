@@ -119,7 +119,7 @@ def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
     calls = primary.inside if stream <= PER_THREAD else primary.direct
     scratch.words.status = 0
     calls.cuStreamIsCapturing(as_argument(stream), scratch.to_status)
-    captured = scratch.words.status != 0
+    captured: bool = scratch.words.status != 0
     scratches.append(scratch)
     return captured
 

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
     from .calls import Calls
 
-__all__ = ["InContext", "LEGACY", "NO_SYNC", "Ordering", "PER_THREAD", "StreamHandle", "calls_on", "handle_of", "work_handle"]
+__all__ = [
+    "InContext",
+    "LEGACY",
+    "NO_SYNC",
+    "Ordering",
+    "PER_THREAD",
+    "StreamHandle",
+    "calls_on",
+    "handle_of",
+    "work_handle",
+]
 
 NO_SYNC = -1
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
@@ -38,7 +48,7 @@ class InContext(Owned):
 
     device: Any  # None where the handle is borrowed
     _primary: PrimaryContext | None
-    _calls: Calls
+    _calls: Any
     _argument: Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
     def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
@@ -59,21 +69,31 @@ class InContext(Owned):
         self._argument = None
 
 
+class _BorrowedCalls:
+    """The prepared calls for streams of others; no driver is loaded before there is work."""
+
+    __slots__ = ("_for_default",)
+
+    def __init__(self, for_default: bool) -> None:
+        self._for_default = for_default
+
+    def __getattr__(self, symbol: str) -> Any:
+        return getattr(any_calls(self._for_default), symbol)
+
+
+_BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
+
+
 class StreamHandle(InContext):
     """A stream, as far as others give work to it."""
 
     __slots__ = ("_owner",)
 
-    needs_context = False  # (a stream of ours knows its context)
     _owner: Any  # of a borrowed handle: whoever uses the handle keeps the stream alive
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_calls":  # borrowed: no driver is loaded before there is work
-            return any_calls(self._handle in (LEGACY, PER_THREAD))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _borrow(self, handle: int, owner: Any) -> None:
         self.device = self._primary = self._argument = None
+        self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
         self._owner = owner
 
@@ -142,12 +162,11 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 class Ordering:
     """The stream that memory was allocated on, for its release."""
 
-    __slots__ = ("given", "needs_context", "_handle")
+    __slots__ = ("given", "_handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # whoever uses the handle keeps the stream alive
         self._handle = work_handle(given)
-        self.needs_context = self._handle <= PER_THREAD
 
     def queue(self) -> Any:
         """Return the stream as an argument, None where it is closed, or may be that of another thread."""

@@ -326,7 +326,7 @@ def test_a_device_closed_before_its_launches(device):
         own.close()
         with pytest.raises(errors.Closed, match="device of kernel add is closed"):
             launch(Exporter(memory), memory, memory, 4)
-        assert not streams._retained and Exporter.alive == 0
+        assert not streams.retained and Exporter.alive == 0
         memory.close()
 
 

@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and all of the
 # floors below.
 FLOORS = (
-    ("", "errors doors owned tracing locate"),
+    ("", "errors doors tracing owned locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -29,11 +29,12 @@ FLOORS = (
         "description pep3118 buffer array_interface cuda_array_interface cuda_stream dlpack dlpack_c_exchange choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy strided copying exporting exchange_table"),
-    ("gpu", "context device stream memory ordering cuda_side"),
-    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("arrays", "host_copy copying strided making exporting exchange_table"),
+    ("gpu", "calls context handles queue retention graph stream spans memory ordering"),
     ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
-    ("gpu", "graph"),
+    ("gpu", "device"),
+    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("gpu", "cuda_side"),
 )
 ORDER = {
     f"{folder}.{room}".lstrip("."): (floor, place)
@@ -44,33 +45,18 @@ ORDER = {
 # Imports inside a function that point upwards, each with its reason.
 UPWARDS = {
     "doors": {"gpu.cuda_side": "memory on a device is met only sometimes, and needs a driver"},
-    "driver": {"": "RAWCUDA_DRIVER may name the emulator, which only the façade knows"},
     "tracing": {"tools.trace_forms": "what a trace is written as is loaded when one is started"},
-    "gpu.device": {
-        "gpu.stream": "Device.stream() and event() reach up",
-        "gpu.memory": "Device.allocate() reaches up",
-        "gpu.kernels.module": "Device.load() reaches up",
-    },
-    "gpu.stream": {"gpu.graph": "Stream.capture() reaches up"},
     "protocols.choosing": {
         "gpu.cuda_side": "CUDA memory is asked about",
         "gpu.stream": "a stream given from outside is read",
     },
     "arrays.strided": {
-        "arrays.copying": "copies are loaded when something is copied",
         "arrays.exporting": "exports when something is exported",
         "arrays.exchange_table": "the table is made when it is asked for",
-        "gpu.copies.device_copy": "a copy that was done before has a short way",
         "gpu.ordering": "a view of a view may be for another stream",
         "gpu.stream": "a stream given from outside is read",
         "tools.pictures": "a notebook asks a view for its picture",
     },
-    "arrays.copying": {
-        "gpu.copies.device_copy": "device memory takes part",
-        "gpu.cuda_side": "a label is compared with what the driver says",
-        "gpu.ordering": "a copy is made on the memory's own device",
-    },
-    "arrays.exchange_table": {"gpu.device": "memory of a device is allocated for a consumer"},
     "arrays.exporting": {"gpu.ordering": "a consumer's stream waits for what is pending"},
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}

@@ -14,7 +14,7 @@ import os
 from ... import driver
 from ...errors import CompileFailed, CudaError, ForkedAfterInit, NotFound, PtxError, a_kind, from_code
 from ...headers import cuda_h
-from ...owned import Owned, drain, invalidate
+from ...owned import Once, Owned, drain, invalidate
 from ..context import release
 from ..memory import Memory
 from ..stream import Unnoticed, finish
@@ -75,7 +75,7 @@ class Module(Owned):
                 pass
             primary.let_go(user)
 
-        self._own(handle, unload)
+        self._own(handle, Once(unload))
         self._signatures = _signatures(self._kind, data)
         self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":

@@ -40,7 +40,7 @@ MANIFEST = "VENDORED.txt"
 PARTS = {
     # name: (root, what is left out with a clear error where it is reached, what it is good for)
     "view": (
-        "arrays.strided",
+        "arrays.making",
         "driver emulator gpu tools",
         "view() and copy() over host memory by every protocol, without CUDA",
     ),
