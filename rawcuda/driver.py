@@ -255,6 +255,8 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -
     """Turn ctypes' "argument 2: TypeError: ..." into an error that names call and parameter."""
     head, _, text = str(error).partition(": ")
     position = int(head.split()[-1]) - 1
+    if "KeyboardInterrupt" in text.partition(":")[0]:  # it came while an argument was converted
+        raise KeyboardInterrupt from None
     kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
     refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
     raise refusal(f"{name}(): {names[position]}: {text}") from None

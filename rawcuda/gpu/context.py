@@ -183,19 +183,20 @@ class PrimaryContext:
 
 
 class Current:
-    """A with block in which a context is current in this thread; it is pushed unless it is current already.
-
-    If an interrupt keeps the end of the block from popping it, it is popped when this object goes.
+    """Context manager that makes a context current in this thread; it is pushed unless it is current already.
 
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
-    __slots__ = ("_context", "_pushed", "_thread")
+    # __del__ is a slot, filled in one go with pushing and cleared in one go with popping: if an interrupt keeps __exit__ from
+    # popping, the finalizer does, which is a C function.
+    __slots__ = ("_context", "_pushed", "__del__")
+
+    if TYPE_CHECKING:
+        __del__: Any
 
     def __init__(self, context: PrimaryContext | None) -> None:
-        self._context = context
-        self._pushed: list[int] = []  # filled in one go with pushing, emptied in one go with popping
-        self._thread = _thread.get_ident()
+        self._context, self._pushed = context, False
 
     def __enter__(self) -> None:
         context = self._context
@@ -203,16 +204,16 @@ class Current:
             return
         now, handle = context.driver.current_context(), context.handle
         if now != handle:
-            self._thread = _thread.get_ident()
-            began = perf_counter_ns()
-            push: Any = partial(self._pushed.extend, map(_call, (partial(*context.pushing[0]),)))
-            push()
-            code = self._pushed[0]
-            if careful and not code:
-                tell(context.pushing[0], code, began)
-            if code:
-                self._pushed.clear()
-                raise context.driver.error(code, "cuCtxPushCurrent_v2", ["ctx"], (cuda_h.CUcontext(handle),))
+            (push, pop), began = context.pushing, perf_counter_ns()
+            calls: Any = (
+                partial(*push),
+                partial(setattr, self, "_pushed", True),
+                partial(setattr, self, "__del__", partial(*pop)),
+            )
+            if any(map(_call, calls)):
+                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and says why
+            if careful:
+                tell(push, 0, began)
 
     def __exit__(
         self,
@@ -223,18 +224,17 @@ class Current:
         # After a sticky error popping reports that error once more; the first one is on its way already.
         if self._pushed and self._context is not None:
             pop, began = self._context.pushing[1], perf_counter_ns()
-            calls: Any = partial(self._pushed.clear), partial(*pop)
+            calls: Any = (
+                partial(setattr, self, "__del__", _nothing),
+                partial(setattr, self, "_pushed", False),
+                partial(*pop),
+            )
             any(map(_call, calls))
             if careful:
                 tell(pop, 0, began)
 
-    def __del__(self) -> None:
-        try:
-            if self._pushed and self._thread == _thread.get_ident() and self._context is not None:
-                if self._context.driver.current_context() == self._context._handle:
-                    self.__exit__()
-        except (AttributeError, CudaError):  # never finished; the context is lost
-            pass
+
+_nothing = "".__len__
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 from itertools import chain
 
-from .. import driver
 from ..driver import as_argument
 from ..errors import CudaError, ForkedAfterInit
 from ..owned import Owned, drain, dropped
@@ -54,13 +53,12 @@ class Kind:
     create     creates one: (where to put the handle, ..., the usual numbers)
     numbers    those usual numbers
     release    releases one: (handle)
-    inside     whether releasing needs the context to be current
     unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is exchanged
     waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too, though
                no manual says so
     """
 
-    __slots__ = ("create", "numbers", "release", "inside", "unnoticed", "waits")
+    __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
 
     def __init__(
         self,
@@ -68,27 +66,27 @@ class Kind:
         numbers: tuple[int, ...],
         release: str,
         *,
-        inside: bool = False,
         unnoticed: bool = False,
         waits: bool = False,
     ) -> None:
         self.create, self.release = create, release
         self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
-        self.inside, self.unnoticed, self.waits = inside, unnoticed, waits
+        self.unnoticed, self.waits = unnoticed, waits
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2")  # both numbers are given
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
-DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", inside=True, unnoticed=True)
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFreeAsync")  # in the order of a stream
+DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
+# In the order of a stream: released by cuMemFreeAsync where the stream can still take it; see Lifetime.
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
-    "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", inside=True, unnoticed=True, waits=True
+    "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
-MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", inside=True, unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
-MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", inside=True, unnoticed=True, waits=True)
-EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy", inside=True)
+MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
+EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 
 # The number of each capture of ours that goes on, and what must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
@@ -101,7 +99,7 @@ def make(
 
     arguments  prepared ones, which come before the usual numbers
     by         the context's calls that suit the stream; if none are given, those that make it current
-    stream     for ORDERED, what has queue() and needs_context: kept as long as the memory
+    stream     for ORDERED, what has queue(): kept as long as the memory
     raises     CudaError  the driver's own
     """
     if dropped:
@@ -155,10 +153,13 @@ class Lifetime:
                 primary.let_go(self)
             elif self.stream is not None:
                 self._release_in_order(step)
-            elif kind.inside:
-                self._release_inside(step, late)
-            elif self._once()[0] in driver.WRONG_CONTEXT:
-                run((step,), primary._to_push())
+            elif kind.unnoticed:
+                waits = kind.waits and not late and not capturing
+                exchange = _exchange(primary)
+                before = (exchange, (primary.function("cuCtxSynchronize"),)) if waits else (exchange,)
+                self._once(primary._to_push(), before, (exchange,))
+            else:
+                self._once(primary._to_push())
         except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
             primary.let_go(self)
         if primary.closing:
@@ -178,15 +179,6 @@ class Lifetime:
             self.primary.let_go(self)
         return step is not None
 
-    def _release_inside(self, step: list[Any], late: bool) -> None:
-        kind, primary = self.kind, self.primary
-        waiting = ((primary.function("cuCtxSynchronize"),),) if kind.waits and not late and not capturing else ()
-        if kind.unnoticed:
-            exchange = _exchange(primary)
-            self._once(primary._to_push(), (exchange, *waiting), (exchange,))
-        else:
-            self._once(primary._to_push(), waiting)
-
     def _release_in_order(self, step: list[Any]) -> None:
         """Free memory in the order of its stream, if that can still take it, else as memory without a stream.
 
@@ -194,17 +186,15 @@ class Lifetime:
         """
         primary, stream = self.primary, self.stream
         queue = stream.queue()
-        context = primary._to_push() if stream.needs_context else None
+        context = primary._to_push()
         if queue is not None and not _is_capturing(primary, queue, context):
+            again = [*step]
             step[:] = primary.function("cuMemFreeAsync"), step[1], queue
-            again = [primary.function("cuMemFree_v2"), step[1]]
             if not self._once(context)[0]:
                 return
             primary.users[self] = again  # it was not freed
-        else:
-            step[:] = primary.function("cuMemFree_v2"), step[1]
         exchange = _exchange(primary)
-        self._once(primary._to_push(), (exchange,), (exchange,))
+        self._once(context, (exchange,), (exchange,))
 
 
 _somewhere = ctypes.byref(ctypes.c_int())

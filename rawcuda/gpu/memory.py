@@ -106,21 +106,17 @@ class Memory(Owned, Bytes):
         """
         leases = self._leases
         while True:
-            try:
-                lease = leases[0]()
-            except IndexError:
-                lease = Lease(self)
-                leases.append(ref(lease))  # two threads may be here: the first lease in the list is that of both
-                continue
+            if not leases:
+                made = Lease(self)
+                leases.append(ref(made))  # two threads may be here: the first lease in the list is that of both
+            first = leases[:1]
+            lease = first[0]() if first else None
             if lease is not None:
                 self.handle  # looked at after the lease was entered; close() looks for leases after it closed
                 if self._lifetime is not None:
-                    self._lifetime.stream, self._lifetime.kind = None, _KINDS[self.kind]
+                    self._lifetime.stream = None  # then it is freed as memory without a stream
                 return lease
-            try:
-                del leases[0]
-            except IndexError:
-                pass
+            leases[:] = [known for known in leases if known() is not None]
 
     @property
     def ptr(self) -> int:
@@ -155,7 +151,8 @@ class Memory(Owned, Bytes):
             return False
         if lease is None or self._release is None:
             return False
-        lease.__del__, self.__del__ = self.__del__, _nothing
+        if self.__del__ is not _nothing:  # (an interrupt may have come just after it)
+            lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
     @property

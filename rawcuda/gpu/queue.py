@@ -89,7 +89,6 @@ class StreamHandle(InContext):
 
     __slots__ = ("_owner",)
 
-    needs_context = False  # (a stream of ours knows its context)
     _owner: Any  # of a borrowed handle: whoever uses the handle keeps the stream alive
 
     def _borrow(self, handle: int, owner: Any) -> None:
@@ -163,12 +162,11 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 class Ordering:
     """The stream that memory was allocated on, for its release."""
 
-    __slots__ = ("given", "needs_context", "_handle")
+    __slots__ = ("given", "_handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # whoever uses the handle keeps the stream alive
         self._handle = work_handle(given)
-        self.needs_context = self._handle <= PER_THREAD
 
     def queue(self) -> Any:
         """Return the stream as an argument, None where it is closed, or may be that of another thread."""

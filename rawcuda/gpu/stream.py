@@ -113,6 +113,8 @@ class Stream(StreamHandle):
             if self.device is None:
                 raise ValueError("this stream is borrowed and its device not known: give an event to record")
             event = Event(self.device)
+        elif not isinstance(event, Event):
+            raise TypeError(f"record() wants an Event, not {a_kind(event)}")
         return event.record(self)
 
     def wait(self, other: Any) -> None:

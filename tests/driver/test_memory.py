@@ -1,6 +1,10 @@
 """Memory: kinds, sizes, closing, and copies by address."""
 
+import array
+import copy
 import gc
+import pickle
+import threading
 
 import pytest
 
@@ -224,3 +228,107 @@ def test_pitched_copies(device):
             transfer.copy_3d(
                 memory.ptr, 8, 1, view.ptr, 6, 2, 6, 2, 2, target_kind="device", source_kind="host", **common
             )
+
+
+@pytest.mark.parametrize("kind", ["device", "pinned", "managed", "ordered"])
+def test_leased_memory_is_freed_when_the_last_lease_goes(device, library, kind):
+    def live():
+        module("owned").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    with device.stream() as stream:
+        before = live()
+        memory = device.allocate(64, stream=stream) if kind == "ordered" else device.allocate(64, kind=kind)
+        during = live()
+        first, second = memory.lease(), memory.lease()
+        assert first is second
+        memory.close()
+        memory.close()
+        assert memory.closed and live() == during
+        with pytest.raises(errors.Closed):
+            memory.lease()
+        del first
+        assert live() == during
+        thread = threading.Thread(target=lambda given: given.clear(), args=([second],))
+        del second
+        thread.start()
+        thread.join()
+        del thread
+        gc.collect()
+        assert live() == before
+        memory = device.allocate(64)
+        memory.lease()  # gone at once
+        memory.close()
+        assert live() == before
+
+
+def test_memory_dropped_while_it_is_leased(device, library):
+    lease = device.allocate(64).lease()
+    gc.collect()
+    assert not lease.memory.closed
+    del lease
+    module("owned").drain()
+
+
+def test_memory_copies_bytes_and_views_have_elements(device):
+    with device.allocate(24) as memory, device.allocate(24, kind="pinned") as pinned:
+        rawcuda.copy(memory, array.array("f", range(6)))  # no dtype of its own: bytes
+        assert memory.view("float32").tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        rawcuda.copy(pinned, memory)
+        rawcuda.synchronize()
+        assert pinned.view(dtype="int32").shape == (6,) and memory.view().dtype == pinned.view("uint8").dtype
+        target = array.array("d", [0] * 3)
+        rawcuda.copy(target, memory)
+        assert target.tobytes() == array.array("f", range(6)).tobytes()
+        for wrong in (lambda: rawcuda.copy(memory, bytes(23)), lambda: rawcuda.copy(bytearray(25), memory)):
+            with pytest.raises(ValueError, match="copies all bytes"):
+                wrong()
+        with pytest.raises(TypeError, match="converts nothing"):
+            rawcuda.copy(memory.view(), array.array("f", range(6)))
+    with device.allocate(10) as odd:
+        with pytest.raises(ValueError, match="10 bytes are no whole number of float32 elements of 4 bytes"):
+            odd.view("float32")
+
+
+@pytest.mark.parametrize("stream", ["none", "ours", "legacy", "per-thread", "handle"])
+@pytest.mark.parametrize(
+    "kinds", [("device", "device"), ("device", "pinned"), ("pinned", "device"), ("managed", "device")]
+)
+def test_plain_copies_and_fills_on_any_stream(device, kinds, stream):
+    with (
+        device.stream() as ours,
+        device.allocate(64, kind=kinds[0]) as target,
+        device.allocate(64, kind=kinds[1]) as source,
+    ):
+        given = {
+            "none": None,
+            "ours": ours,
+            "legacy": 1,
+            "per-thread": rawcuda.Stream.per_thread,
+            "handle": ours.handle,
+        }[stream]
+        t, s = target.view("int16"), source.view("int16")
+        for number in (1, 2, 0x0303):
+            source.fill(number & 255)
+            s.fill(number, stream=given)
+            rawcuda.copy(t, s, stream=given)
+            rawcuda.synchronize()
+            assert t.tolist() == [number] * 32
+            target.fill(0, stream=given)
+            target.copy_from(source, stream=given)
+            rawcuda.synchronize()
+            assert target.view("int16").tolist() == [number] * 32
+        t[4:8].copy_from(s[:4], stream=given)
+        with pytest.raises(errors.ProtocolError, match="readonly"):
+            rawcuda.copy(rawcuda.view(t, writable=False), s, stream=given)
+        source.close()
+        with pytest.raises(errors.Closed):
+            rawcuda.copy(t, s, stream=given)
+
+
+def test_an_owned_thing_is_not_copied(device):
+    with device.allocate(8) as memory, device.stream() as stream:
+        for thing in (memory, stream, device):
+            for way in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="one owner|cannot be pickled"):
+                    way(thing)

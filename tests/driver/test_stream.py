@@ -200,3 +200,39 @@ def test_no_sync_can_do_no_work(device):
 def test_dropped_streams_are_destroyed_later(device):
     device.stream(), device.event()
     module("owned").drain()
+
+
+def test_what_is_retained_goes_when_the_work_is_done(device):
+    retention = module("gpu.retention")
+    rawcuda.synchronize()
+    assert not retention.retained
+
+    class Thing:
+        alive = 0
+
+        def __init__(self):
+            Thing.alive += 1
+
+        def __del__(self):
+            Thing.alive -= 1
+
+    with device.stream() as stream:
+        for handle in (stream.handle, 1, 2):
+            for _ in range(40):
+                retention.sweep()
+                retention.retain(device, handle, Thing())
+            assert Thing.alive <= 40 and len(retention.retained) <= 8
+            rawcuda.synchronize()
+            assert Thing.alive == 0 and not retention.retained
+
+
+@pytest.mark.parametrize("wrong", [b"", 5, "x"])
+def test_record_wants_an_event(device, wrong):
+    with device.stream() as stream, pytest.raises(TypeError, match="wants an Event"):
+        stream.record(wrong)
+
+
+@pytest.mark.parametrize("wrong, error", [(1.5, TypeError), (True, TypeError), ("1", TypeError), (2**40, ValueError)])
+def test_priorities_that_are_none(device, wrong, error):
+    with pytest.raises(error, match="priority"):
+        device.stream(priority=wrong)

@@ -307,3 +307,17 @@ def test_a_library_that_is_no_driver(python):
             print(error)
     """)
     assert result.stdout == "<driver Nothing> is no CUDA driver: it has no cuInit\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("cuMemAlloc", "cuMemAlloc_v2"),
+        ("cuCtxPopCurrent", "cuCtxPopCurrent_v2"),
+        ("cuMemAlocc_v2", "did you mean cuMemAlloc_v2"),
+    ],
+)
+def test_a_name_without_its_suffix_names_the_one_with_it(name, words):
+    driver = module("driver")
+    with pytest.raises(AttributeError, match=words):
+        getattr(driver.Driver(type("Library", (), {"address": lambda self, symbol: None})()), name)

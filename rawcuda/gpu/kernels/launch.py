@@ -327,8 +327,9 @@ class Launch:
         refuses, so none runs twice.
         """
         if code in WRONG_CONTEXT and self._context is None:
-            with self._packing.device._primary.current():
-                code = call(*given)
+            primary = self._packing.device._primary
+            if primary.driver.current_context() != primary.handle:
+                code = self._in_context(call, given)
         if code:
             raise self._packing.driver.error(code, self._symbol, *self._shown())
 

@@ -264,6 +264,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         return argument.ptr
     except Closed as error:
         _name(slot, error)
+        raise
 
 
 def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -281,6 +282,7 @@ def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
         return argument.ptr
     except Closed as error:
         _name(slot, error)
+        raise
 
 
 def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -292,6 +294,7 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
         address = made.ptr
     except (Closed, ProtocolError) as error:
         _name(slot, error)
+        raise
     kept.append(made)
     return address
 
@@ -323,10 +326,9 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
         slot.places.add(place)
 
 
-def _name(slot: Slot, error: Exception) -> NoReturn:
-    """Raise an error of ours once more, with kernel and parameter before its text."""
+def _name(slot: Slot, error: Exception) -> None:
+    """Put kernel and parameter before the text of an error of ours, which the caller raises again."""
     error.args = (f"{slot.place}: {error}",)
-    raise error
 
 
 # -- bytes

@@ -1,0 +1,187 @@
+"""An exception at any line of ours, as a signal handler may raise it: nothing stays pushed, changed, leaked or released twice.
+
+At each line once, by tracing; and at random moments, by a timer. A driver is C code, in which no handler of Python's runs: so no
+exception is raised inside the emulator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.subject import FOLDER, module, rawcuda
+
+owned, cuda_h, handles = module("owned"), module("headers.cuda_h"), module("gpu.handles")
+ROOMS = tuple(
+    str(FOLDER / name) + ("" if name.endswith(".py") else os.sep) for name in ("owned.py", "driver.py", "gpu", "arrays")
+)
+CALLED_BY_C = str(FOLDER / "emulator") + os.sep, str(FOLDER / "interpreter") + os.sep
+
+
+class Injected(BaseException):
+    """What is raised instead of KeyboardInterrupt, so that nothing else is taken for it."""
+
+
+def state() -> tuple[Any, int]:
+    """Return the context that is current and this thread's capture mode."""
+    context, mode = cuda_h.CUcontext(), ctypes.c_uint(0)
+    rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
+    rawcuda.cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    was = mode.value
+    rawcuda.cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    return context.value, was
+
+
+class World:
+    """What the sequences work on."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.stream, self.event = device.stream(), device.event()
+        self.a, self.b = device.empty((8,), "float32").fill(1), device.empty((8,), "float32").fill(2)
+        self.pinned = device.allocate(32, kind="pinned")
+        self.ordered = device.allocate(32, stream=self.stream)
+        device.synchronize()
+
+    def close(self) -> None:
+        for thing in (self.ordered, self.pinned, self.a.owner, self.b.owner, self.event, self.stream):
+            thing.close()
+
+
+def current_block(w: World) -> None:
+    with w.device.current():
+        w.stream.query()
+
+
+def leased(w: World) -> None:
+    memory = w.device.allocate(32, kind="pinned")
+    lease = memory.lease()
+    memory.close()
+    del lease
+
+
+class Foreign:
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+        self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+
+SEQUENCES: dict[str, Callable[[World], object]] = {
+    "stream": lambda w: w.device.stream().close(),
+    "event": lambda w: w.device.event().close(),
+    "device memory": lambda w: w.device.allocate(64).close(),
+    "pinned memory": lambda w: w.device.allocate(64, kind="pinned").close(),
+    "managed memory": lambda w: w.device.allocate(64, kind="managed").close(),
+    "ordered memory": lambda w: w.device.allocate(64, stream=w.stream).close(),
+    "default-stream memory": lambda w: w.device.allocate(64, stream=1).close(),
+    "dropped": lambda w: (w.device.allocate(64), w.device.stream(), owned.drain()),
+    "leased": leased,
+    "synchronize": lambda w: (w.stream.synchronize(), w.device.synchronize(), rawcuda.synchronize()),
+    "record and wait": lambda w: (w.stream.record(w.event), w.stream.wait(w.event), w.stream.wait(None)),
+    "record a new one": lambda w: w.stream.record().close(),
+    "copy": lambda w: (rawcuda.copy(w.a, w.b, stream=w.stream), rawcuda.copy(w.a, w.b)),
+    "copy bytes": lambda w: (w.pinned.copy_from(w.ordered, stream=w.stream), w.ordered.copy_from(bytes(32))),
+    "fill": lambda w: (w.a.fill(3, stream=w.stream), w.pinned.fill(1), w.a[::2].fill(1)),
+    "with current": current_block,
+    "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
+}
+
+
+def interrupted(sequence: Callable[[], object], nth: int) -> bool:
+    """Run a sequence, and raise at the nth line of ours; tell whether it came to that."""
+    left = [nth]
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if not frame.f_code.co_filename.startswith(ROOMS):
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                sys.settrace(None)
+                raise Injected
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        sequence()
+    except Injected:
+        pass
+    finally:
+        sys.settrace(before)
+    return left[0] <= 0
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None:
+    world, sequence = World(device), SEQUENCES[name]
+    for _ in range(2):
+        sequence(world)
+    rawcuda.synchronize()
+    before, users = state(), None
+    try:
+        nth = 1
+        while True:
+            hit = interrupted(lambda: sequence(world), nth)
+            owned.drain()
+            assert state() == before, f"line {nth}: (current context, capture mode) is {state()}, was {before}"
+            sequence(world)  # it works as ever
+            rawcuda.synchronize()
+            owned.drain()
+            gc.collect(0)
+            owned.drain()
+            if library is not None:
+                count = dict(library.live_handles())
+                users = users or count
+                leaked = {kind: n for kind, n in count.items() if n > users.get(kind, 0) and kind != "event"}
+                assert not leaked, f"line {nth} leaks {leaked}, of {users}"
+            if not hit:
+                break
+            nth += 1
+        assert nth > 3
+    finally:
+        world.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
+def test_real_signals(device: Any) -> None:
+    """Signals at random moments, for a second or two, from a timer."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals are handled in the main thread only")
+    world, choose, before, caught = World(device), random.Random(5), state(), 0
+
+    def handler(_: int, frame: Any) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(CALLED_BY_C):
+                return
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        sequences = [SEQUENCES[name] for name in SEQUENCES if name not in ("with current", "foreign")]
+        for _ in range(1500):
+            sequence = choose.choice(sequences)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, choose.uniform(1e-6, 4e-4))
+                sequence(world)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                caught += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert state() == before
+        assert caught > 50
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        rawcuda.synchronize()
+        world.close()
