@@ -53,8 +53,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .arrays.strided import StridedView as StridedView
     from .arrays.making import copy as copy
+    from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
     from .driver import Driver
     from .driver import use as use
@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
-    from .gpu.kernels.module import Module as Module
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.module import Module as Module
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .gpu.device import Device as Device
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.kernel import Kernel as Kernel
-    from .gpu.kernels.module import Module as Module
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.module import Module as Module
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream

@@ -75,7 +75,10 @@ def test_a_clean_test_passes(suite: Suite) -> None:
         ("kept.append(device.stream())", "handles leaked: {'stream': '0 before, 1 after'}"),
         ("kept.append(device.allocate(10))", "handles leaked: {'memory': '0 before, 1 after'}"),
         ("driver.cuEventCreate(ctypes.byref(event()), 0)", "No context|INVALID_CONTEXT"),
-        ("rawcuda.cu.cuCtxPushCurrent_v2(module('headers.cuda_h').CUcontext(device.context))", "another context is current than before"),
+        (
+            "rawcuda.cu.cuCtxPushCurrent_v2(module('headers.cuda_h').CUcontext(device.context))",
+            "another context is current than before",
+        ),
         ("library.kept_exceptions.append(ZeroDivisionError('x'))", "ZeroDivisionError('x')"),
         ("import warnings; warnings.warn('x')", ""),
     ],
