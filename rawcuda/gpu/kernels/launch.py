@@ -295,8 +295,8 @@ class Launch:
         """Launch, and tell those who listen."""
         start = time.perf_counter_ns()
         code = self._call(*arguments)
-        driver = self._packing.driver
-        driver.tell(self._symbol, *self._shown(), code, start, time.perf_counter_ns() - start)
+        elapsed = time.perf_counter_ns() - start
+        self._packing.driver.tell(self._symbol, *self._shown(), code, start, elapsed)
         return code
 
     def _in_context(self, call: Callable[..., int], given: Any) -> int:
