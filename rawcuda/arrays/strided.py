@@ -461,14 +461,15 @@ class _MemoryView(StridedView):
         self.start = address
 
     def _held(self) -> StridedView:
+        if not hasattr(self._owner, "lease"):
+            return self
         held = self._derived(self.ptr, self.shape, self.strides)
         held._hold()
         return held
 
     def _hold(self) -> None:
-        lease = getattr(self._owner, "lease", None)
-        if lease is not None:
-            self._lease = lease()
+        if hasattr(self._owner, "lease"):
+            self._lease = self._owner.lease()
 
 
 class _StreamedView(StridedView):
