@@ -196,8 +196,7 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
         module("protocols.buffer")._offset = 0
         module("gpu.kernels.compiled_launch").enabled = False
         module("tracing").careful.append("plain")
-        for room in ("exporting", "protocols.cuda_array_interface", "device_copy"):
-            module(room).shortcuts = False
+        module("gpu.copies.device_copy").shortcuts = False
 
 
 @pytest.fixture(scope="module", autouse=True)
