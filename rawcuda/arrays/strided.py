@@ -94,7 +94,7 @@ class StridedView(Description):
     __slots__ = ("__weakref__",)
 
     __dlpack_c_exchange_api__ = _Table()
-    _plain_kind: ClassVar[type[StridedView]]
+    _plain_kind: type[StridedView]  # the class of plain views: what copies in new host memory are
 
     @classmethod
     def _over(
@@ -439,8 +439,7 @@ _new: Any = object.__new__
 class _MemoryView(StridedView):
     """A view of memory that can be closed: then its address is not given away any more.
 
-    start   the same as ptr, for callers that have checked that the owner is open; _ready, as long as it is: see
-            Memory.trust
+    start   the same as ptr, for callers that have checked that the owner is open
     _lease  while it is held, close() does not free the bytes: it is taken when the view is exported
     """
 
@@ -464,9 +463,7 @@ class _MemoryView(StridedView):
         return held
 
     def _hold(self) -> None:
-        lease = getattr(self._owner, "lease", None)
-        if lease is not None:
-            self._lease = lease()
+        self._lease = self._owner.lease()
 
 
 class _StreamedView(StridedView):
@@ -485,7 +482,7 @@ class _StreamedView(StridedView):
         return made
 
 
-StridedView._plain_kind = StridedView  # what copies in new host memory are
+StridedView._plain_kind = StridedView
 for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 StridedView._streamed = _StreamedView

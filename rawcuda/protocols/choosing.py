@@ -142,7 +142,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
     if protocol is None and issubclass(kind, Description):
         read = kind._viewed_again  # type: ignore[attr-defined]
     elif "dlpack" in tried and not issubclass(kind, _of_module("torch", "Tensor")):
-        read = _room("dlpack").reader_in_c(kind, exporter, read) or read
+        rest = tuple([(name, by) for name, by in tried.items() if name != "dlpack"])
+        read = _room("dlpack").reader_in_c(kind, exporter, read, _in_turn(rest, protocol) if rest else read) or read
     elif "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
         read = _room("dlpack_c_exchange").reader_for_torch(kind, read) or read
     if len(_types) >= _MOST:

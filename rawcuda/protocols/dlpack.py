@@ -69,7 +69,7 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
 # -- exporters whose types answer in C
 
 
-def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
+def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     """Return a reader for the arrays of a type whose `__dlpack__` and `__dlpack_device__` are C functions; else None.
 
     NumPy's arrays and subclasses are of this kind. Such a type says of its device what it puts into the capsule, so
@@ -77,7 +77,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
     Measured on 3.11: 300 ns of 1,250 are saved.
 
     array      one of them, which is exported for a trial
-    otherwise  the reader for arrays that DLPack cannot say, and for those elsewhere
+    otherwise  the reader that tries all protocols, for arrays that are not in host memory
+    rest       the reader that tries all protocols but this one, for arrays that DLPack cannot describe
     """
     ask: Any = getattr(type_, "__dlpack__", None)
     say = getattr(type_, "__dlpack_device__", None)
@@ -123,7 +124,10 @@ def reader_in_c(type_: type, array: Any, otherwise: Any) -> Any:
             if made._place.is_host:
                 return made
         except BufferError:
-            pass
+            try:
+                return rest(array, kind, stream)  # type: ignore[no-any-return]
+            except (BufferError, TypeError):  # whose words leave out why DLPack could not
+                pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
 
     return read

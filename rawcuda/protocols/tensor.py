@@ -77,8 +77,8 @@ def describe_tensor(
     try:
         apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
     except KeyError:
-        apart, together, known, work_out, separately = _meet(kinds, flags, what)
-    if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:  # strides follow the shape: one read for both
+        apart, together, known, work_out, separately = _meet(kinds, flags, what, strides - shape)
+    if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
         seen = together(window, shape)
     else:
         seen = separately(shape, strides)
@@ -117,10 +117,11 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
     )
 
 
-def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
+def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     """Check the fields that are no sizes, and enter what they mean.
 
-    returns   the bytes from shape to strides where both lie side by side; what reads both together; the layouts that
+    distance  the bytes from shape to strides in this tensor
+    returns   the bytes from shape to strides where both are read together; what reads both together; the layouts that
               were seen; what works a new layout out; what reads shape and strides each for itself
     raises    ProtocolError   what no view can have
     """
@@ -144,8 +145,14 @@ def _meet(kinds: Kinds, flags: int, what: bytes) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
-    together: Any = unpacker(f"{16 * ndim}s") if ndim else _read_nothing
-    apart = 8 * ndim if where.is_host else -1  # (so that reader_in_c() need not ask where the memory is)
+    # NumPy has strides right behind the shape, torch at a fixed distance: then one read gets both.
+    extent = 8 * ndim
+    apart = distance if ndim and extent < distance <= 1024 else extent
+    together: Any = _read_nothing
+    if ndim:
+        together = unpacker(f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s")
+    if not where.is_host:
+        apart = -1  # (so that reader_in_c() need not ask where the memory is)
     made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made
 

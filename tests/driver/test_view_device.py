@@ -435,3 +435,16 @@ def test_interpreter_exit_with_views_alive(python):
         print("done")
     """)
     assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("read", [lambda v: v.tolist(), lambda v: v.memoryview(), lambda v: v.__array_interface__])
+def test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol(device, read):
+    with device.allocate(16) as memory:
+
+        class Wrong:
+            __array_interface__ = {"version": 3, "shape": (4,), "typestr": "<i4", "data": (memory.ptr, False)}
+
+        v = view(Wrong())
+        assert v.device == ("cpu", 0)
+        with pytest.raises(ProtocolError, match="the driver says"):
+            read(v)

@@ -325,3 +325,40 @@ def test_leaks(torch):
     gc.collect()
     after = sys.getrefcount(tensor), sys.getrefcount(thing), len(gc.get_objects())
     assert after[:2] == before[:2] and after[2] - before[2] < 20 and thing.table.freed == 1001
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_tensor_that_gets_another_storage_while_it_is_read(torch, learnt):
+    """As `tensor.data = ...` in another thread does: address and owner are of one storage, or the view is refused."""
+    if learnt:
+        view(torch.Tensor())
+    others = [(ctypes.c_float * 6)(*[n] * 6) for n in range(3)]
+
+    class Moving(Storage):
+        def __init__(self, at):
+            self.at = at
+
+        def data_ptr(self):
+            return ctypes.addressof(self.at)
+
+        def nbytes(self):
+            return ctypes.sizeof(self.at)
+
+    table, tensor, usual = torch.table, torch.Tensor(), torch.table.values
+    storages = [Moving(at) for at in others] + [Moving(usual)]
+    tensor.untyped_storage = lambda: storages.pop(0) if len(storages) > 1 else storages[0]
+    v = view(tensor)
+    assert v.owner.at is usual and v.ptr == ctypes.addressof(usual)
+    short = Moving((ctypes.c_float * 5).from_buffer(usual))  # the first element is in it, the last is not
+    tensor.untyped_storage = lambda: short
+    with pytest.raises(ProtocolError, match="is not in its storage"):
+        view(tensor, protocol="dlpack_c_exchange")
+    assert table.freed == 0
+
+
+def test_an_address_that_is_no_table():
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells what can be read")
+    for attribute in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
+        with pytest.raises(ProtocolError, match="is a capsule"):
+            view(type("Array", (), {attribute: 0x123456})(), protocol="dlpack_c_exchange")
