@@ -2,8 +2,8 @@
 
 What it is   `Walk`, a copy whose dimensions are merged, and `copy`, which performs one in host memory.
 What not     no dtype is converted, neither writability nor equality of shapes is checked, and no device is waited for.
-How          contiguous dimensions are merged, and a last dimension without gaps becomes one larger element. What remains is
-             one memmove, or a PyObject_CopyData between two memoryviews.
+How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains
+             is one memmove, or a PyObject_CopyData between two memoryviews.
 Source       Python/C API Reference Manual, "Buffer Protocol": PyObject_CopyData
 Read next    copying.py
 """
@@ -25,7 +25,7 @@ __all__ = ["Walk", "copy", "fill", "walk_of"]
 
 
 class Walk:
-    """A copy with its dimensions merged: `nbytes` contiguous bytes at each point of `shape`, from `source` to `target`."""
+    """A copy with merged dimensions: `nbytes` contiguous bytes at each point of `shape`, from `source` to `target`."""
 
     __slots__ = ("nbytes", "shape", "target", "target_strides", "source", "source_strides")
 

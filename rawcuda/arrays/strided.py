@@ -163,7 +163,7 @@ class StridedView(Description):
 
     @property
     def owner(self) -> Any:
-        """Return the object that keeps the memory alive: a capsule's tensor, a buffer, a Memory or the exporter itself."""
+        """Return the object that keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter."""
         return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
     @property
@@ -312,7 +312,7 @@ class StridedView(Description):
         if new.itemsize == old.itemsize:
             return self._derived(self.ptr, self.shape, self.strides, new)
         if not self.shape:
-            raise ValueError(f"a view without dimensions holds one {old}, which has another size than {new}: reshape(1) it first")
+            raise ValueError(f"a view without dimensions holds one {old}, not of {new}'s size: reshape(1) it first")
         n, stride = self.shape[-1], self.strides[-1]
         if n > 1 and stride != old.itemsize:
             raise ValueError(

@@ -124,7 +124,7 @@ class DType:
         return (count * self.bits * self.lanes + 7) // 8 if self.packed else count * self.itemsize
 
     def with_lanes(self, lanes: int) -> DType:
-        """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has no such type."""
+        """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has none."""
         if self.code is None:
             raise ProtocolError(
                 f"dlpack: dtype {self.name} cannot form vectors: use a structure", protocol="dlpack", field="dtype.lanes"
@@ -323,7 +323,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
         raise refusal(
-            protocol, "typestr", typestr, "means Python objects, which only the interpreter can read; convert them"
+            protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them"
         )
     if kind == "t":
         raise refusal(protocol, "typestr", typestr, "is a bit field, whose elements have no address; unpack it to bytes")
