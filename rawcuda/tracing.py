@@ -1,7 +1,7 @@
 """Who listens to driver calls and protocol steps.
 
-What it is   a list of listeners, the two kinds of event that they receive, and `Trace`, which adds one for a while. While the list
-             is empty no event is made: every caller looks at `listeners` first.
+What it is   a list of listeners, the two kinds of event that they receive, and `Trace`, which adds one for a while.
+             While the list is empty no event is made: every caller looks at `listeners` first.
 Read next    driver.py (calls), protocols/choosing.py (steps), tools/trace_forms.py
 """
 

@@ -15,7 +15,7 @@ from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .context import release
 from .graph import Graph
-from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing, make
+from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
 from .retention import retain, retained, sweep
 
@@ -271,7 +271,8 @@ def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None
 def finish(loaded: driver.Driver, late: bool) -> None:
     """Wait for the current context's work, before what it may use is released.
 
-    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual says so.
+    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual
+    says so.
 
     calls   cuCtxSynchronize
     """
@@ -280,7 +281,7 @@ def finish(loaded: driver.Driver, late: bool) -> None:
 
 
 class Unnoticed:
-    """Let this thread free or query in a with block while a stream is captured, here or elsewhere: that would break the capture.
+    """Context manager in which this thread may free or query without breaking a stream capture.
 
     calls   cuThreadExchangeStreamCaptureMode
     source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread

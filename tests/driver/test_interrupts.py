@@ -1,7 +1,8 @@
-"""An exception at any line of ours, as a signal handler may raise it: nothing stays pushed, changed, leaked or released twice.
+"""An exception at any line of ours, as a signal handler may raise it: nothing stays pushed, changed, leaked or released
+twice.
 
-At each line once, by tracing; and at random moments, by a timer. A driver is C code, in which no handler of Python's runs: so no
-exception is raised inside the emulator.
+At each line once, by tracing; and at random moments, by a timer. A driver is C code, in which no handler of Python's
+runs: so no exception is raised inside the emulator.
 """
 
 from __future__ import annotations
