@@ -132,9 +132,9 @@ def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list
         push = context.pushing[0]
         if any(map(_call, (partial(*push), inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0])
+        _tell(push, 0, began, log[0] - 1)  # 1 ns less: one call does not touch the next in a picture
     for number, step in enumerate(inner):
-        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2])
+        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2] - 1)
     return log[1 : 2 * len(steps) : 2]
 
 
