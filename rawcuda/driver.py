@@ -1,7 +1,8 @@
 """The call: load a driver, bind its functions on first use, check every result, tell the listeners.
 
 What it is   `Driver`, whose attributes are the cu* functions: they take C arguments and raise CudaError.
-What not     it owns no handle and pushes no context; it knows no emulator: it is handed a library, anything with one method
+What not     it owns no handle and pushes no context; it knows no emulator: it is handed a library, anything with one
+             method
              address(symbol) -> int or None.
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
 Read next    errors.py, owned.py, gpu/context.py

@@ -1,6 +1,7 @@
 """Where libcuda, nvrtc and ptxas may lie, and why each place is tried.
 
-What it is   lists of (path, why). A bare soname is for the system loader, which knows its own cache and LD_LIBRARY_PATH.
+What it is   lists of (path, why). A bare soname is for the system loader, which knows its own cache and
+             LD_LIBRARY_PATH.
 What not     it loads nothing, and never looks into the current directory (a planted library would run as us), nor uses
              ctypes.util.find_library (which starts compilers).
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
