@@ -1,15 +1,9 @@
 """Who listens to driver calls and protocol steps.
 
-<<<<<<< HEAD
 What it is   a list of listeners, and the two kinds of event that they receive. While the list is empty no event is
              made: every caller looks at `listeners` first.
 What not     the class `Trace`, which adds a listener for the length of a with block: tools/traces.py.
 Read next    driver.py (calls), protocols/dlpack.py (steps), tools/traces.py
-=======
-What it is   a list of listeners, the two kinds of event that they receive, and `Trace`, which adds one for a while.
-             While the list is empty no event is made: every caller looks at `listeners` first.
-Read next    driver.py (calls), protocols/choosing.py (steps), tools/trace_forms.py
->>>>>>> gpu
 """
 
 from __future__ import annotations
