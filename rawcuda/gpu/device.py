@@ -1,6 +1,7 @@
 """A device: facts about one GPU, and the place where streams, events, memory and modules are made.
 
-What not     it makes no context of its own: the primary context (context.py) is the one that every other library shares, too.
+What not     it makes no context of its own: the primary context (context.py) is the one that every other library
+             shares, too.
 Source       CUDA Driver API, "Device Management"
 Read next    copies/device_copy.py
 """

@@ -36,8 +36,8 @@ class Graph(Owned):
             launch(a, b, n)
         graph.launch(stream)
 
-    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are the
-    caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
+    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are
+    the caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
 
     calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
     raises  InvalidUse  what may not be captured

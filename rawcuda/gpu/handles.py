@@ -1,11 +1,13 @@
 """What lives in a context: how each kind is made and released. One table, one maker, one releaser.
 
-What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which releases it.
+What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which
+             releases it.
 What not     what one does with a stream, an event, memory, a module or a graph: their own rooms.
-Interrupts   a handle that was created is owned, or due for release, whatever exception comes. It is released in one go with taking
-             its Lifetime out of the context's users: whoever does that, in any thread and after any interrupt, is the only one.
-Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture mode
-             "global" forbids unsafe calls in every thread
+Interrupts   a handle that was created is owned, or due for release, whatever exception comes. It is released in one go
+             with taking its Lifetime out of the context's users: whoever does that, in any thread and after any
+             interrupt, is the only one.
+Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture
+             mode "global" forbids unsafe calls in every thread
 Read next    stream.py, memory.py
 """
 
@@ -53,9 +55,10 @@ class Kind:
     create     creates one: (where to put the handle, ..., the usual numbers)
     numbers    those usual numbers
     release    releases one: (handle)
-    unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is exchanged
-    waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too, though
-               no manual says so
+    unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is
+               exchanged
+    waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too,
+               though no manual says so
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -95,7 +98,7 @@ capturing: dict[int, list[Any]] = {}
 def make(
     owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, by: Calls | None = None, stream: Any = None
 ) -> Lifetime:
-    """Create a handle of some kind in a context, which it holds from then on, give it to its owner, and return its Lifetime.
+    """Create a handle in a context, which it holds from then on, give it to its owner, and return its Lifetime.
 
     arguments  prepared ones, which come before the usual numbers
     by         the context's calls that suit the stream; if none are given, those that make it current
@@ -167,7 +170,8 @@ class Lifetime:
 
     def _once(self, context: PrimaryContext | None = None, before: tuple[Any, ...] = (), after: Any = ()) -> list[int]:
         """Make the call that releases, between others, unless another thread was faster."""
-        # dict.pop gives the step to one caller only, in the very moment in which starmap calls it: no interrupt comes in between.
+        # dict.pop gives the step to one caller only, in the very moment in which starmap calls it: no interrupt comes
+        # in between.
         users = self.primary.users
         nothing = self.primary.function("cuDriverGetVersion"), _somewhere
         return run(chain(before, map(users.pop, (self,), (nothing,)), after), context)
@@ -214,7 +218,7 @@ def _exchange(primary: PrimaryContext) -> Any:
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Put steps between two that change this thread's capture mode, so that they do not break a capture, here or elsewhere.
+    """Put steps between two that change this thread\'s capture mode, so that they break no capture.
 
     calls   cuThreadExchangeStreamCaptureMode
     """

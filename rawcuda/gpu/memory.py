@@ -1,8 +1,9 @@
 """Memory: device, stream-ordered, pinned, managed; owned, and freed by the call that matches its allocation.
 
-What it is   a run of bytes with an address, and who keeps it alive: its Memory, and the leases of its exports. As an array it is one
-             dimension of uint8, and exports every protocol so.
-What not     it copies nothing (copies/transfer.py) and has no shape (arrays/strided.py); how it is freed stands in handles.py.
+What it is   a run of bytes with an address, and who keeps it alive: its Memory, and the leases of its exports. As an
+             array it is one dimension of uint8, and exports every protocol so.
+What not     it copies nothing (copies/transfer.py) and has no shape (arrays/strided.py); how it is freed stands in
+             handles.py.
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
 Read next    copies/transfer.py
 """
@@ -49,8 +50,8 @@ class Lease:
 class Memory(Owned, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
 
-    close() with work pending waits for it, or frees in the order of the memory's stream. If an array of another library still
-    has the bytes, they are freed when that goes.
+    close() with work pending waits for it, or frees in the order of the memory's stream. If an array of another library
+    still has the bytes, they are freed when that goes.
 
     units   nbytes is bytes
     """
@@ -100,8 +101,8 @@ class Memory(Owned, Bytes):
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it lives, close() closes this Memory, but frees nothing.
 
-        Every export over this memory holds it. Then the bytes are freed by the next call of ours that may, waiting for the device,
-        since we do not know on which stream others used them.
+        Every export over this memory holds it. Then the bytes are freed by the next call of ours that may, waiting for
+        the device, since we do not know on which stream others used them.
         raises  Closed   after close()
         """
         leases = self._leases

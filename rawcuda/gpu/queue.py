@@ -1,7 +1,7 @@
 """What a stream is to those that give it work: a handle, the calls that take it, and its context.
 
-What it is   `handle_of`, the one function that reads a stream given from outside; `calls_on`, which says how work is given to it;
-             and `InContext` and `StreamHandle`, what streams and events have in common.
+What it is   `handle_of`, the one function that reads a stream given from outside; `calls_on`, which says how work is
+             given to it; and `InContext` and `StreamHandle`, what streams and events have in common.
 What not     no other module makes a stream handle out of user input.
 Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
 Read next    graph.py, stream.py

@@ -271,7 +271,8 @@ def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None
 def finish(loaded: driver.Driver, late: bool) -> None:
     """Wait for the current context's work, before what it may use is released.
 
-    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual says so.
+    Not where that would break a capture: cuMemFreeHost and cuModuleUnload wait by themselves, too, though no manual
+    says so.
 
     calls   cuCtxSynchronize
     """
@@ -280,7 +281,7 @@ def finish(loaded: driver.Driver, late: bool) -> None:
 
 
 class Unnoticed:
-    """Let this thread free or query in a with block while a stream is captured, here or elsewhere: that would break the capture.
+    """Context manager in which this thread may free or query without breaking a stream capture.
 
     calls   cuThreadExchangeStreamCaptureMode
     source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
