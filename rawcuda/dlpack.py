@@ -1,13 +1,13 @@
-"""DLPack's header as data, and the life of a capsule.
+"""DLPack's header as data, and the life cycle of a capsule.
 
-What it is   dlpack.h 1.3 as constants and structs; `identify` and `consume` for a capsule that comes, `export` for
-             one that goes. A tensor is handed over as a pointer in a PyCapsule, whose name tells its state:
-                 "dltensor_versioned" or "dltensor"            nobody has taken it: the capsule frees the tensor
-                 "used_dltensor_versioned" or "used_dltensor"  somebody has, and calls the tensor's deleter when done
-What not     it reads no tensor (protocols/dlpack.py does), knows no dtype by name, and no stream.
-Rules        a deleter runs exactly once, in any thread, with an exception pending or not, at the end of the
-             interpreter or after it. At exit every tensor that is still out gets a deleter that does nothing, and
-             stays in memory for good.
+What it is   dlpack.h 1.3 as constants and structs; `identify` and `consume` for imported capsules, `export` for new
+             ones. A tensor is passed as a pointer in a PyCapsule, whose name tells its state:
+                 "dltensor_versioned" or "dltensor"            not consumed: the capsule frees the tensor
+                 "used_dltensor_versioned" or "used_dltensor"  consumed: the consumer calls the tensor's deleter
+What not     it reads no tensor (protocols/dlpack.py does), and knows neither names of dtypes nor streams.
+Rules        A deleter runs exactly once, in any thread, with or without a pending exception, at the end of the
+             interpreter or after it. At exit every tensor that was not yet deleted gets a deleter that does nothing,
+             and is never freed.
 Source       dlpack.h 1.3 (https://github.com/dmlc/dlpack, include/dlpack/dlpack.h); "Python Specification for DLPack";
              Python/C API Reference Manual, "Capsules"
 Read next    protocols/dlpack.py
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Ints = tuple[int, ...]
-    _Out = tuple["_Block", Any]  # the tensor, and what keeps its memory alive
+    _Out = tuple["_Block", Any]  # the tensor, and the object that keeps its memory alive
 
 __all__ = [
     "VERSION",
@@ -110,25 +110,25 @@ _pointer = ctypes.c_void_p
 
 
 class DLPackVersion(ctypes.Structure):
-    """8 bytes: a larger minor only adds enumerators; another major may have another layout behind `flags`."""
+    """8 bytes: a larger minor only adds enumerators; another major may change the layout after `flags`."""
 
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
 
 
 class DLDevice(ctypes.Structure):
-    """8 bytes: device_type is an enumerator of DLDeviceType, device_id 0 for host and for managed memory."""
+    """8 bytes: device_type is an enumerator of DLDeviceType; device_id is 0 for host and managed memory."""
 
     _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
 
 
 class DLDataType(ctypes.Structure):
-    """4 bytes: bits of one lane, both parts of a complex together."""
+    """4 bytes: `bits` is the size of one lane, with both parts of a complex number."""
 
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
 class DLTensor(ctypes.Structure):
-    """48 bytes: strides count elements, and may be null for C order; the first element is at data + byte_offset."""
+    """48 bytes: strides are in elements, and may be null for C order; the first element is at data + byte_offset."""
 
     _fields_ = [
         ("data", _pointer),
@@ -142,13 +142,13 @@ class DLTensor(ctypes.Structure):
 
 
 class DLManagedTensor(ctypes.Structure):
-    """64 bytes, the struct before 1.0: it has no place for a version, nor for the read-only flag."""
+    """64 bytes, the struct before version 1.0: it has neither a version nor a read-only flag."""
 
     _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", _pointer), ("deleter", _pointer)]
 
 
 class DLManagedTensorVersioned(ctypes.Structure):
-    """80 bytes: everything up to `flags` is promised to stay where it is in all versions."""
+    """80 bytes: the members up to `flags` have the same place in all versions."""
 
     _fields_ = [
         ("version", DLPackVersion),
@@ -160,7 +160,7 @@ class DLManagedTensorVersioned(ctypes.Structure):
 
 
 class DLPackExchangeAPIHeader(ctypes.Structure):
-    """16 bytes: the table's version, and where the table of an older one is."""
+    """16 bytes: the table's version, and the address of a table of an older version."""
 
     _fields_ = [("version", DLPackVersion), ("prev_api", _pointer)]
 
@@ -178,15 +178,15 @@ class DLPackExchangeAPI(ctypes.Structure):
     ]
 
 
-# -- a capsule that comes
+# -- imported capsules
 
-# A capsule keeps its name's address, so the names live for good.
+# A capsule stores the address of its name, so the names are never freed.
 _VERSIONED, _USED_VERSIONED = c_string(b"dltensor_versioned"), c_string(b"used_dltensor_versioned")
 _LEGACY, _USED_LEGACY = c_string(b"dltensor"), c_string(b"used_dltensor")
 versioned_name, legacy_name = ctypes.byref(_VERSIONED), ctypes.byref(_LEGACY)
 
-# These take a capsule by its address, which only id() of a living capsule, or C, may give; a destructor must not make a
-# Python reference to the capsule that is going. The name goes beyond the declared types, as it is: converting it
+# These take a capsule by its address, which must come from id() of a living capsule or from C: a destructor must not
+# make a Python reference to the dying capsule. The name is passed beyond the declared types, because a conversion
 # costs more.
 get_pointer = bind("PyCapsule_GetPointer", _pointer, _pointer)
 _name_of = bind("PyCapsule_GetName", _pointer, _pointer)
@@ -197,11 +197,11 @@ _new_capsule = bind("PyCapsule_New", ctypes.py_object, _pointer, _pointer, _poin
 _read_legacy_deleter, _read_versioned_deleter = reader("56xQ"), reader("16xQ")
 _read_name = unpacker("19s")
 Capsule = type(_new_capsule(1, None, None))
-taking = RLock()  # held from looking at a capsule to renaming it: two threads may want it
+taking = RLock()  # held from the first look at a capsule until it is renamed: two threads may try to consume it
 
 
 def is_capsule(thing: object) -> bool:
-    """Tell whether something is a PyCapsule, of whatever name."""
+    """Tell whether an object is a PyCapsule, with any name."""
     return type(thing) is Capsule
 
 
@@ -214,19 +214,19 @@ def name_of(capsule: Any) -> bytes | None:
 def identify(capsule: Any) -> tuple[int, bool]:
     """Return the address of the managed tensor in a capsule, and whether it is the versioned one.
 
-    The name decides, whatever was asked for: JAX and TensorFlow answer max_version=(1, 3) with a legacy capsule.
-    raises   ProtocolError   not a capsule, another name, or one that says that the tensor was taken already
+    The name decides, not the request: JAX and TensorFlow answer max_version=(1, 3) with a legacy capsule.
+    raises   ProtocolError   not a capsule, an unknown name, or a name which says that it was consumed
     """
     if type(capsule) is not Capsule:
         raise refusal(
             "dlpack",
             "capsule",
             type(capsule).__name__,
-            "is what __dlpack__ returned, and no PyCapsule; the exporter is at fault",
+            "is what __dlpack__ returned, but not a PyCapsule; the exporter is at fault",
         )
     here = hash(capsule)
     name = names[here]
-    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes behind a shorter name are
+    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes after a shorter name are
     # read, too, and so the name must not lie at the end of a page.
     text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
     if text == b"dltensor_versioned\0":
@@ -235,22 +235,22 @@ def identify(capsule: Any) -> tuple[int, bool]:
         return pointers[here], False
     used = name_of(capsule) in (b"used_dltensor", b"used_dltensor_versioned")
     why = (
-        "was consumed already, and can be only once; ask for a new one"
+        "was consumed already, and can be consumed only once; request a new one"
         if used
-        else "is no name that DLPack has; give the capsule of a __dlpack__"
+        else "is not a name of DLPack; give a capsule from __dlpack__"
     )
     raise refusal("dlpack", "capsule.name", name_of(capsule), why)
 
 
 def _padded(name: int) -> bytes:
-    """Return a name at an address, to compare as _read_name() reads it."""
+    """Return the name at an address, padded like the result of _read_name()."""
     return (ctypes.string_at(name) if name else b"").ljust(19, b"\0")
 
 
-# CPython keeps a capsule's pointer and name behind the object's head, and objects lie at multiples of 16: two views
-# of all memory, 16 bytes a step, show them at the index hash(capsule), which is its address by 16. That saves 100 ns
-# of 140 a read against the calls. A self-check on a capsule of our own finds the place; where it finds none, the
-# calls are made.
+# CPython stores a capsule's pointer and name after the object's head, and objects are aligned to 16 bytes. So two
+# views of all memory, with steps of 16 bytes, show them at the index hash(capsule), which is its address / 16. That
+# saves 100 ns of 140 per read against the calls. A self-check on a capsule of our own finds their offset; if it finds
+# none, the calls are made.
 def _open_windows() -> tuple[Any, Any]:
     probe = _new_capsule(0x123456789A, _versioned_address, None)
     if window is not None and 16 * hash(probe) == id(probe):
@@ -264,13 +264,13 @@ def _open_windows() -> tuple[Any, Any]:
 
 
 class _Called:
-    """Look a capsule up by calls, where the place was not found."""
+    """A look-up of capsules by calls, for when the offset was not found."""
 
     def __init__(self, call: Any) -> None:
         self.call = call
 
     def __getitem__(self, here: int) -> Any:
-        return self.call((here << 4 | here >> 60 & 0xF) & 0xFFFFFFFFFFFFFFFF)  # hash() turns an address by 4 bits
+        return self.call((here << 4 | here >> 60 & 0xF) & 0xFFFFFFFFFFFFFFFF)  # hash() rotates an address by 4 bits
 
 
 _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addressof(_LEGACY)
@@ -278,7 +278,7 @@ pointers, names = _open_windows()
 
 
 class Consumed:
-    """Own a managed tensor that was taken out of its capsule, and call its deleter when nobody holds this any more."""
+    """The owner of a managed tensor from a consumed capsule; it calls the tensor's deleter when it is freed."""
 
     __slots__ = ("_address", "_deleter")
 
@@ -286,8 +286,8 @@ class Consumed:
         self._address, self._deleter = address, deleter
 
     def __del__(self, prototype: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p), tracing: Any = tracing) -> None:  # noqa: B008
-        # With the GIL, as C consumers do it: a deleter need not take it, though it should. A pending exception is put
-        # aside by CPython round any __del__. A null deleter means that there is nothing to free.
+        # With the GIL, as C consumers do: a deleter should take it, but not all do. CPython saves a pending exception
+        # around any __del__. A null deleter means that there is nothing to free.
         if self._deleter:
             deleter, self._deleter = self._deleter, 0
             prototype(deleter)(self._address)
@@ -296,17 +296,17 @@ class Consumed:
 
 
 def consume(capsule: Any) -> Consumed:
-    """Take the tensor out of a capsule: rename it, so that its own destructor leaves the tensor alone.
+    """Consume a capsule: rename it, so that its destructor does not free the tensor, and return the tensor's owner.
 
-    Everything that could be refused has to be checked before: this is the point of no return.
-    raises   ProtocolError   as identify()
+    Callers must check everything before: after this call the tensor cannot be refused.
+    raises   ProtocolError   as for identify()
     """
     with taking:
         address, versioned = identify(capsule)
         deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
         owner = Consumed(address, 0)  # made before the renaming: nothing after it can fail
         _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))
-    _set_destructor(id(capsule), None)  # some destructors do not look at the name
+    _set_destructor(id(capsule), None)  # some destructors ignore the name
     owner._deleter = deleter
     if tracing.listeners:
         tracing.emit(
@@ -315,15 +315,15 @@ def consume(capsule: Any) -> Consumed:
     return owner
 
 
-# -- a capsule that goes
+# -- exported capsules
 
-# Every tensor that is out: its address -> what keeps it and the memory alive. Whoever takes the entry out has freed
-# both, so they are freed once.
+# Every exported tensor: its address -> the objects that keep it and its memory alive. Removing an entry frees both,
+# and only one caller can remove it.
 outstanding: dict[int, _Out] = {}
 
 
 class _Exports:
-    """What exports need once they begin: two callbacks, and the hook at exit. Nothing of it is made at import."""
+    """The callbacks and the exit hook that exports need; created at the first export, not at import."""
 
     def __init__(self) -> None:
         import atexit
@@ -339,7 +339,7 @@ class _Exports:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Make every tensor that is out, and every later one, harmless to delete; they stay in memory."""
+        """Give every exported tensor, and every later one, a deleter that does nothing; they stay in memory."""
         self.deleter, self.ended = self.nothing, True
         for out in list(outstanding.values()):
             self.silence(out)
@@ -361,7 +361,7 @@ def _begin() -> _Exports:
 
 
 def _deleted(address: Any, what: str = "", how: str = "called by the consumer") -> None:
-    """Serve as the deleter of all our tensors."""
+    """Delete one of our tensors: the deleter of all of them."""
     out = outstanding.pop(address, None)
     if out is not None:
         block = out[0]
@@ -372,10 +372,10 @@ def _deleted(address: Any, what: str = "", how: str = "called by the consumer") 
 
 
 def _dropped(capsule: Any) -> None:
-    """Serve as the destructor of all our capsules: free the tensor unless somebody took it."""
+    """Free the tensor of one of our capsules unless it was consumed: the destructor of all of them."""
     name = names[capsule >> 4]
     if name != _versioned_address and name != _legacy_address:
-        if tracing.listeners and name:  # this is how we learn that a consumer has renamed it
+        if tracing.listeners and name:  # only here we learn that a consumer has renamed it
             tracing.emit(
                 tracing.Step(
                     "dlpack",
@@ -385,13 +385,13 @@ def _dropped(capsule: Any) -> None:
                 )
             )
         return
-    _deleted(pointers[capsule >> 4], "capsule freed", "nobody had consumed it: the tensor went with it")
+    _deleted(pointers[capsule >> 4], "capsule freed", "it was not consumed: the tensor is freed with it")
 
 
 class _Block:
-    """Memory for one tensor of ours, with its shape and strides behind it.
+    """Memory for one of our tensors, followed by its shape and strides.
 
-    spare    the list of free blocks of this form. Using one again saves 1,000 ns of 2,100 an export against making one.
+    spare    the list of free blocks of this form. Reusing one saves 1,000 ns of 2,100 per export.
     """
 
     __slots__ = ("bytes", "address", "shape", "strides", "name", "deleter_at", "spare", "capsule", "first_word")
@@ -404,12 +404,12 @@ class _Block:
         self.shape, self.strides = (numbers, numbers + 8 * form.ndim) if form.ndim else (0, 0)
         self.name = ctypes.byref(storage), versioned_name if form.versioned else legacy_name
         self.deleter_at = 16 if form.versioned else 56
-        self.capsule: Any = None  # only where there is sweeping: the capsule, and what the tensor's first word was
+        self.capsule: Any = None  # used only with sweep(): the capsule, and the original first word of the tensor
         self.first_word: int | None = None
 
 
 class _Form:
-    """The form of a tensor with so many dimensions: how it is packed, and its free blocks."""
+    """The form of a tensor with a number of dimensions: how it is packed, and its free blocks."""
 
     __slots__ = ("versioned", "ndim", "head", "nbytes", "spare", "pack")
 
@@ -418,7 +418,7 @@ class _Form:
         self.head = 80 if versioned else 64  # the bytes of a DLManagedTensorVersioned, of a DLManagedTensor
         self.nbytes = self.head + 16 * ndim
         self.spare: list[_Block] = []
-        # before data; data; device, ndim and dtype; shape, strides; what is behind
+        # before data; data; device, ndim and dtype; shape, strides; the rest
         before = 32 if versioned else 0
         self.pack = Struct(f"={before}sQ16sQQ{self.nbytes - before - 40}s").pack_into
 
@@ -427,12 +427,12 @@ _forms: dict[tuple[bool, int], _Form] = {}
 
 
 class Template:
-    """All of a tensor of ours but its address in memory: what the exports of one layout have in common.
+    """The common part of all exports of one layout: all members of the tensor except its addresses.
 
     device    (DLDeviceType, id)
     dtype     (code, bits, lanes)
-    units     strides count elements, and are always written: null is legal, but not everywhere understood
-    flags     DLPack's; a legacy tensor (versioned=False) has none
+    units     strides are in elements, and never null: that is legal, but some consumers do not support it
+    flags     of DLPack; a legacy tensor (versioned=False) has none
     """
 
     __slots__ = ("form", "before", "what", "behind")
@@ -452,17 +452,17 @@ class Template:
         self.form = found or _forms.setdefault((versioned, ndim), _Form(versioned, ndim))
         self.what = pack("=iiiBBH", *device, ndim, *dtype)
         # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some
-        # ignore it
+        # consumers ignore it
         self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags) if versioned else b""
         self.behind = (b"" if versioned else pack("=QQ", 0, deleter)).rjust(8 if versioned else 24, b"\0")
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
 
 
 def lend(template: Template, data: int, owner: Any) -> _Block:
-    """Write a managed tensor and enter it as out: export() without a capsule round it.
+    """Write a managed tensor and register it as exported: export() without a capsule.
 
     data      the first element's address
-    owner     what keeps the memory alive until the deleter has run
+    owner     the object that keeps the memory alive until the deleter has run
     """
     exports: Any = _exports
     form = template.form
@@ -478,7 +478,7 @@ def lend(template: Template, data: int, owner: Any) -> _Block:
 
 
 def export(template: Template, data: int, owner: Any) -> Any:
-    """Make a capsule with a tensor of ours; see lend()."""
+    """Return a new capsule with one of our tensors; see lend()."""
     exports: Any = _exports
     if exports.sweeps:
         return _export_to_be_swept(template, data, owner)
@@ -494,13 +494,13 @@ _wrap = bind("PyCapsule_New", ctypes.py_object)
 _wrap.argtypes = None  # all three arguments are prepared
 
 
-# -- where no callback is safe: deleters that only mark, and a sweep at the next export
+# -- for interpreters without safe callbacks: deleters that only mark, and a sweep at the next export
 
 
 def _marking_function() -> int:
     """Return a C function f(void *) that overwrites the first 8 bytes of its argument without the GIL.
 
-    C's time() does: it stores the seconds since 1970, which are neither a version nor an address.
+    This is C's time(): it stores the seconds since 1970, which are neither a version nor an address.
     """
     libc = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.CDLL("ucrtbase", winmode=0x800)
     function = libc["_time64" if sys.platform == "win32" else "time"]
@@ -508,7 +508,7 @@ def _marking_function() -> int:
 
 
 def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:
-    """Make a capsule without a destructor; its entry refers to it, and sweep() looks at both."""
+    """Return a new capsule without a destructor; its entry refers to it, and sweep() checks both."""
     sweep()
     block = lend(template, data, owner)
     block.first_word = ctypes.c_uint64.from_address(block.address).value
@@ -517,18 +517,18 @@ def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:
 
 
 def _count_alone() -> int:
-    """Return what getrefcount() says of an object that only an attribute and one local variable hold."""
+    """Return the getrefcount() of an object that only an attribute and a local variable refer to."""
     block = _Block(_Form(False, 0))
     block.capsule = capsule = object()
     return sys.getrefcount(capsule)
 
 
 def sweep() -> int:
-    """Free the tensors that were marked as deleted, and those whose unconsumed capsule nobody but us holds.
+    """Free the tensors that are marked as deleted, and those whose unconsumed capsule only we refer to.
 
-    The count is read before the name. If nobody else holds the capsule, nobody can consume it afterwards, and the
-    name cannot change any more; a name that was read before the count could be another one by then.
-    returns  how many were freed
+    The count is read before the name: if only we refer to the capsule, nobody can consume it afterwards, and its name
+    cannot change any more. A name that was read before the count might have changed since.
+    returns  the number of tensors freed
     """
     alone, freed = _count_alone(), 0
     for address, (block, _) in list(outstanding.items()):
@@ -540,7 +540,7 @@ def sweep() -> int:
         elif capsule is not None and sys.getrefcount(capsule) <= alone:
             gone = name_of(capsule) in (b"dltensor", b"dltensor_versioned")
             if not gone:
-                block.capsule = None  # it was consumed, and is not needed any more
+                block.capsule = None  # it was consumed, and is no longer needed
         else:
             gone = False
         if gone and outstanding.pop(address, None) is not None:

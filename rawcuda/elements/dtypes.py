@@ -261,7 +261,7 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     if code not in _CODES:
         raise refusal("dlpack", "dtype.code", value, "is not a type code of DLPack 1.3; convert the array first")
     if not bits or not lanes:
-        raise refusal("dlpack", "dtype", value, "bits and lanes must be at least 1; this is an error of the exporter")
+        raise refusal("dlpack", "dtype", value, "bits and lanes must be at least 1; the exporter is at fault")
     row = _BY_DLPACK.get((code, bits, 1, bits < 8))
     if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a known meaning
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)

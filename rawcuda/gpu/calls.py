@@ -176,9 +176,9 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
 class Calls:
     """The driver's functions for prepared arguments, each bound on first use: calls.cuStreamQuery(stream).
 
-    Each returns the driver's code if that is not an error: 0, or NOT_READY for a query. Any other code raises CudaError.
+    inside  a context that must be current during each call
 
-    around  returns the context to push when a call failed for lack of one; None: do not retry
+    around  returns the context to push when a call fails for lack of one; None: do not retry
     inside  a context that must be current during each call
     """
 

@@ -177,7 +177,7 @@ def _located(made: Description) -> tuple[str, int]:
             made._place.protocol,
             "data",
             hex(made.ptr),
-            "is not an address that this driver knows; this is an error of the exporter, or it uses another driver",
+            "is not an address that this driver knows; the exporter is at fault, or it uses another driver",
         )
     return where
 
@@ -223,7 +223,7 @@ def check_label(view: Description) -> None:
             protocol,
             "device",
             f"{device[0]} {device[1]}",
-            f"but the driver says of {view.ptr:#x} that it is {there}; this is an error of the exporter",
+            f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at fault",
         )
 
 

@@ -1,12 +1,12 @@
-"""cuda.h as data: the functions, constants, handles and structures of the CUDA driver, in the header's own words.
+"""cuda.h as data: the functions, constants, handles and structures of the CUDA driver, as the header declares them.
 
-What it is   `PROTOTYPES`, the C text of each function that libcuda exports and this package can call; `ENUMS`, the same
-             for each constant; ctypes types for what is passed: integers, handles, pointers, structures; and the small
-             readers that turn the text into Python: `prototypes()` and `enum()`.
-What not     it loads no library and calls nothing: driver.py does, and finds here how.
+What it is   `PROTOTYPES`, the C text of each function that libcuda exports and this package can call; `ENUMS`, that of
+             each constant; ctypes types for the arguments: integers, handles, pointers, structures; and the small
+             readers that turn the text into Python objects: `prototypes()` and `enum()`.
+What not     it loads no library and calls nothing: driver.py does, by these declarations.
 Source       cuda.h of CUDA 11.7 to 13.5, which agree wherever they declare the same symbol: the tests compare this file
              with every cuda.h that they find. The symbols that the drivers of CUDA 11.4, 12.2 and 12.4 export. CUDA
-             Driver API, "Data types used by CUDA driver" and the chapters after it, for what is said of each function.
+             Driver API, "Data types used by CUDA driver" and the chapters after it, for the text about each function.
 Read next    the first page of PROTOTYPES, below; then driver.py
 
 How to read a line of PROTOTYPES:
@@ -14,11 +14,11 @@ How to read a line of PROTOTYPES:
     CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  uninitialised, aligned to 256 bytes or more
 
 The symbol is the one that libcuda exports. When NVIDIA changes a function, libcuda exports a second one, `_v2`, keeps
-the first for programs that were built before, and cuda.h says `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is part
-of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument. After //
-comes the CUDA version whose driver first had the symbol (drivers from 11.4 on are supported), then what the function
-does. Every function returns a CUresult, and returns its other results through pointers. Sizes and pitches are bytes. In
-ENUMS a version is that of the first header that has the constant, where it is later than 11.7.
+the first for programs that were built earlier, and cuda.h says `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is
+part of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument. After
+// stands the CUDA version whose driver first had the symbol (drivers from 11.4 on are supported), then what the function
+does. Every function returns a CUresult, and returns its other results through pointers. Sizes and pitches are in bytes.
+In ENUMS a version is that of the first header that has the constant, if it is later than 11.7.
 """
 
 from __future__ import annotations
@@ -955,7 +955,7 @@ _BOOLEANS = ("bool", "bool_")  # the names of Python's and NumPy's types; both h
 
 
 class Integer:
-    """An integer parameter: it refuses what its C type cannot hold, which ctypes would silently truncate."""
+    """An integer parameter: it refuses values that its C type cannot hold, which ctypes would silently truncate."""
 
     c_name = ""
     machine: Any = ctypes.c_int  # the plain ctypes type of the same width and sign
@@ -976,7 +976,7 @@ class Integer:
 
     @classmethod
     def _number(cls, value: Any) -> int:
-        """Return the int value of anything else that is an integer: by __index__, or a ctypes integer of its width."""
+        """Return the int value of another kind of integer: of an object with __index__, or a ctypes integer of its width."""
         kind = type(value)
         if hasattr(kind, "__index__") and kind.__name__ not in _BOOLEANS:
             return int(kind.__index__(value))
@@ -990,12 +990,12 @@ class Integer:
 
 
 def _shown(value: int) -> str:
-    """Describe an integer for an error; Python refuses to print very long ones."""
+    """Return an integer as text for an error; Python refuses to print very long ones."""
     return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
 def _article(value: Any) -> str:
-    """Describe an argument for an error."""
+    """Return the text for an argument in an error."""
     if value is None or isinstance(value, (bool, float)):
         return repr(value)
     if isinstance(value, int):
@@ -1062,7 +1062,7 @@ class Handle(ctypes.c_void_p):
 
 
 class CUcontext(Handle):
-    """What a process has on a device: its address space, modules and streams."""
+    """The state of a process on a device: its address space, modules and streams."""
 
 
 class CUstream(Handle):
@@ -1208,7 +1208,7 @@ class CUmemLocation(ctypes.Structure):
 
 
 class CUmemAccessDesc(ctypes.Structure):
-    """Who may use a pool's memory, and how: a CUmemAccess_flags."""
+    """The access to a pool's memory from a location: a CUmemAccess_flags."""
 
     _fields_ = [("location", CUmemLocation), ("flags", ctypes.c_uint)]
 
@@ -1235,7 +1235,7 @@ class CUDA_POINTER_ATTRIBUTE_P2P_TOKENS(ctypes.Structure):
 
 
 class CUDA_MEMCPY2D(ctypes.Structure):
-    """A rectangle to copy. Of Host, Device and Array only the one counts that MemoryType, a CUmemorytype, says."""
+    """A rectangle to copy. Of Host, Device and Array only the one that MemoryType, a CUmemorytype, selects is used."""
 
     _fields_ = [
         ("srcXInBytes", ctypes.c_size_t),
@@ -1322,7 +1322,7 @@ class CUDA_MEMCPY3D_PEER(ctypes.Structure):
 
 
 class CUaccessPolicyWindow(ctypes.Structure):
-    """A range of addresses, and how the L2 cache is to treat it: hitProp for hitRatio of it, missProp for the rest."""
+    """A range of addresses and its treatment by the L2 cache: hitProp for the part hitRatio, missProp for the rest."""
 
     _fields_ = [
         ("base_ptr", ctypes.c_void_p),
@@ -1334,7 +1334,7 @@ class CUaccessPolicyWindow(ctypes.Structure):
 
 
 class CUlaunchMemSyncDomainMap(ctypes.Structure):
-    """Which memory synchronisation domains are meant by CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT and _REMOTE."""
+    """The memory synchronisation domains for CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT and _REMOTE."""
 
     _fields_ = [("default_", ctypes.c_ubyte), ("remote", ctypes.c_ubyte)]
 
@@ -1356,7 +1356,7 @@ class _DeviceUpdatableKernelNode(ctypes.Structure):
 
 
 class CUlaunchAttributeValue(ctypes.Union):
-    """The value of a launch attribute: ENUMS says at each CUlaunchAttributeID which member it is. Always 64 bytes."""
+    """The value of a launch attribute, 64 bytes; ENUMS names the member for each CUlaunchAttributeID."""
 
     _fields_ = [
         ("pad", ctypes.c_ubyte * 64),
@@ -1387,7 +1387,7 @@ class CUlaunchAttribute(ctypes.Structure):
 
 
 class CUlaunchConfig(ctypes.Structure):
-    """What cuLaunchKernelEx launches: grid in blocks, block in threads."""
+    """The configuration for cuLaunchKernelEx: grid in blocks, block in threads."""
 
     _fields_ = [
         ("gridDimX", ctypes.c_uint),
@@ -1404,9 +1404,9 @@ class CUlaunchConfig(ctypes.Structure):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The readers. Two threads may read at once: they read the same, and a table is published only when it is complete.
+# The readers. Two threads may read at once: they get the same result, and a table is published only when complete.
 
-_TYPES: dict[str, Any] = {  # C type -> ctypes type; pointer types are added when they are first met
+_TYPES: dict[str, Any] = {  # C type -> ctypes type; pointer types are added on first use
     "int": _Int,
     "unsigned int": _UnsignedInt,
     "size_t": _Size,
@@ -1448,7 +1448,7 @@ def _type_of(text: str) -> Any:
 
 
 class Prototype:
-    """One function of the driver, as its line in PROTOTYPES declares it."""
+    """A function of the driver, as its line in PROTOTYPES declares it."""
 
     __slots__ = ("line", "name", "since", "doc", "_parameters")
 
@@ -1457,12 +1457,12 @@ class Prototype:
         major, _, minor = version.partition(".")
         self.line = line  # the C text
         self.name = line[len("CUresult ") : line.index("(")]
-        self.since = int(major), int(minor)  # the CUDA version whose driver had it first
+        self.since = int(major), int(minor)  # the CUDA version whose driver first had it
         self._parameters: tuple[tuple[str, Any], ...] | None = None
 
     @property
     def parameters(self) -> tuple[tuple[str, Any], ...]:
-        """Return (name, ctypes type) of each parameter; the line is read when this is first asked for."""
+        """Return (name, ctypes type) of each parameter; the line is parsed on first access."""
         if self._parameters is None:
             inside = self.line[self.line.index("(") + 1 : -2]
             self._parameters = () if inside == "void" else tuple(map(_parameter, inside.split(", ")))
@@ -1550,7 +1550,7 @@ def results() -> dict[int, str]:
 
 
 def __getattr__(name: str) -> int:
-    """Return an enumerator or a #define; the table is read when the first one is asked for."""
+    """Return an enumerator or a #define; the table is parsed on first access."""
     if name.startswith("CU"):
         for members in _constants().values():
             if name in members:

@@ -1,12 +1,13 @@
-"""A memoryview of any memory that keeps an object of ours alive, on every Python.
+"""A memoryview of any memory that keeps one of our objects alive, on every version of Python.
 
-What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So a
-             short-lived object of a heap type, whose bf_getbuffer slot is a callback, is asked for its buffer. It hands
-             out a Py_buffer that was filled before, and names the object that keeps the memory alive as the exporter.
-Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. What is asked of `obj`
-             later is answered by itself: before Python 3.12 a view exports no buffer, and from then on its __buffer__
-             answers.
-How          Between the callback's begin and its end no Python code runs, so that no signal handler can leave the
+What it is   `memoryview_of`: PyMemoryView_FromBuffer makes a memoryview of any layout, but without an owner. So we
+             request a buffer from a short-lived object of a heap type, whose bf_getbuffer slot is a callback. It
+             returns a Py_buffer that was filled in advance, and that names the object which keeps the memory alive as
+             the exporter.
+Why so       The `obj` of the memoryview is that object (a view), never the short-lived one. Later requests to `obj`
+             are answered by that object: before Python 3.12 a view exports no buffer, from then on its __buffer__
+             does.
+How          No Python code runs between the start and the end of the callback, so that no signal handler can leave the
              Py_buffer unfilled: the short-lived object is a functools.partial of memmove, and the callback calls it.
 Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases; ctypes, "Function
              prototypes"
@@ -30,18 +31,18 @@ __all__ = ["memoryview_of"]
 _BF_GETBUFFER, _FLAGS = 1, 1 << 18  # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
 _PY_BUFFER = 80  # bytes of a Py_buffer
 _retain = bind("Py_IncRef", None, ctypes.py_object)
-_made: list[Any] = []  # the type and the function, once they were needed
+_made: list[Any] = []  # the type and the function, made on first use
 
 
 def memoryview_of(struct: Any, owner: object) -> memoryview:
-    """Return a memoryview of what a Py_buffer says.
+    """Return a memoryview of the memory that a Py_buffer describes.
 
     struct   a ctypes object that begins with the Py_buffer; its `obj` is id(owner)
-    owner    what keeps the memory alive; the memoryview refers to it as `obj`
+    owner    the object that keeps the memory alive; the memoryview refers to it as `obj`
     """
     exporter, copy = _made or _begin()
     one = exporter(copy, source=ctypes.addressof(struct))
-    _retain(owner)  # PyBuffer_Release takes this reference back
+    _retain(owner)  # PyBuffer_Release drops this reference
     return memoryview(one)
 
 

@@ -1,29 +1,29 @@
-"""C callbacks served by Python: one that may be called while an exception is pending, and one that may raise.
+"""C callbacks implemented in Python: one that may be called while an exception is pending, and one that may raise.
 
-Why so       ctypes can do neither. C code drops objects with an exception set: numpy.from_dlpack(x)[10**9] does. The
-             dropped object may be a capsule or a tensor of ours, whose destructor is a callback. ctypes would enter
+Why so       ctypes supports neither. C code drops objects while an exception is set: numpy.from_dlpack(x)[10**9] does.
+             The dropped object may be a capsule or a tensor of ours, whose destructor is a callback. ctypes would enter
              Python with the exception set, and lose it: the user would see "SystemError: error return without
              exception set".
-How          No Python code may run with an exception set, nor between putting it aside and putting it back: not even a
-             function's first instruction, where a signal handler may raise. So ctypes calls an iterator, and all its
+How          No Python code may run while an exception is set, nor between saving and restoring it: not even the first
+             instruction of a function, where a signal handler may raise. So ctypes calls an iterator, all of whose
              steps are in C:
              1. In its class `__call__` is a property, which is next(): a call asks for the next item and calls it.
              2. Items are next(pending, function): our function, unless the iterator `pending` has an item. Usually it
                 has none, and nothing else happens.
              3. `pending` begins with an object whose slot for "next" is a function of the C API that takes the
-                exception away (before 3.12 it only looks at it, and another function takes it). If there is none, it
-                returns null, which is how iterators end; it is asked again later. CPython does not check after a slot,
-                unlike after a call, whether an exception is left, so a slot can be the first to look.
-             4. A map makes a partial of a class from the exception. Called with the argument, that gives an instance,
-                a partial again, which keeps both.
+                exception away (before 3.12 it only returns it, and another function takes it). If no exception is set,
+                it returns null, which ends an iterator; the next call starts again. CPython does not check after a
+                slot, unlike after a call, whether an exception is set, so a slot can be the first to look.
+             4. A map makes a partial of a class from the exception. Called with the argument, that returns an instance,
+                which is a partial again and holds both.
              5. The callback is declared to return a bool, so ctypes asks whether the instance is true. The class
                 answers by a slot that calls the instance, and that call, partial's own, sets the exception again.
-             6. ctypes drops the instance. Our function runs in its __del__; CPython puts a pending exception aside
-                during any __del__, and reports what is raised inside.
-To raise     A callback's exceptions are reported and lost. But ctypes drops what the function returned after it has
-             made a C int of it, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
-Not known    CPython 3.14 and later, free-threaded and debug builds: `available()` is False there, and dlpack.py does
-             without. Near the recursion limit, or under a signal handler that raises, our function may be cut short.
+             6. ctypes drops the instance. Our function runs in its __del__; CPython saves a pending exception during
+                any __del__, and reports an exception raised inside.
+To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
+             to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
+Not known    CPython 3.14 and later, free-threaded and debug builds: there `available()` is False, and dlpack.py uses no
+             callback. Near the recursion limit, or if a signal handler raises, our function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, PyType_FromSpec, PyCapsule_Destructor
 Read next    dlpack.py
 """
@@ -48,11 +48,11 @@ __all__ = ["available", "callback", "raising"]
 _NB_BOOL, _TP_ITER, _TP_ITERNEXT, _TP_FINALIZE = 9, 62, 63, 80  # Py_nb_bool and so on
 _FLAGS = 1 << 18 | 1 << 10  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
 _SINCE_3_12 = sys.version_info >= (3, 12)
-_kinds: dict[str, Any] = {}  # what is made once, when the first callback is
+_kinds: dict[str, Any] = {}  # the types that are made once, for the first callback
 
 
 def available() -> bool:
-    """Tell whether the chain is known to work on this interpreter: a release build of CPython 3.9 to 3.13."""
+    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.13."""
     return (
         sys.implementation.name == "cpython"
         and (3, 9) <= sys.version_info[:2] <= (3, 13)
@@ -63,9 +63,9 @@ def available() -> bool:
 
 
 def callback(function: Callable[[int | None], object]) -> int:
-    """Return the address of a C function that calls `function(argument)`, from any thread; it exists for good.
+    """Return the address of a C function that calls `function(argument)`, from any thread; it is never freed.
 
-    What `function` raises is reported to sys.unraisablehook, what it returns is dropped.
+    Exceptions of `function` are reported to sys.unraisablehook, and its result is ignored.
     raises  NotImplementedError   not available() here
     """
     if not available():
@@ -84,16 +84,16 @@ def callback(function: Callable[[int | None], object]) -> int:
 
     pending = (_pending_since_3_12 if _SINCE_3_12 else _pending_before_3_12)(Served, _kinds["pending"]())
     called = _kinds["called"](next, repeat(pending), repeat(function))
-    # Freed, its memory would serve another callback, which C code would then call with our argument: never free it.
+    # It is never freed: its memory would be reused for another callback, which C code would call with our argument.
     thunk = immortal(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(called))
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
 def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any]:
-    """Return a decorator: it makes a C function of a Python one, which may raise; then the C function returns -1.
+    """Return a decorator that makes a C function from a Python function, which may raise; the C function returns -1 then.
 
     result, parameters   ctypes types; the result is an integer type
-    returns              the ctypes function object, which exists for good
+    returns              the ctypes function object, which is never freed
     raises               NotImplementedError   not available() here
     """
     if not available():
@@ -107,8 +107,8 @@ def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any
             try:
                 return function(*arguments)
             except BaseException as error:
-                # Not kept in a variable: the error's traceback holds this frame, and so would keep it from dying at
-                # once.
+                # Not stored in a variable: the error's traceback refers to this frame, which would delay the
+                # finalizer.
                 return failure(partial(set_error, type(error), error))  # type: ignore[no-any-return]
 
         return immortal(ctypes.CFUNCTYPE(result, *parameters)(served))
@@ -117,7 +117,7 @@ def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any
 
 
 def _failure_kind() -> Any:
-    """Make the int -1 that raises when it dies: what it is called with is found and called by C functions alone."""
+    """Return the type of an int -1 that raises in its finalizer, which only C functions find and call."""
     base: Any = _kind(int, (_TP_FINALIZE, "PyObject_CallNoArgs"))
 
     class Failure(base):  # type: ignore[misc]
@@ -132,7 +132,7 @@ def _failure_kind() -> Any:
 
 
 def _kind(base: type, *answers: tuple[int, str]) -> Any:
-    """Make a subclass whose slots are functions of the C API, without Python code in between."""
+    """Return a subclass whose slots are functions of the C API, without Python code in between."""
 
     class Slot(ctypes.Structure):  # PyType_Slot
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
@@ -158,17 +158,17 @@ def _pending_since_3_12(served: Any, first: Any) -> Any:
 
 
 def _pending_before_3_12(served: Any, first: Any) -> Any:
-    # PyErr_Occurred tells the exception's type, and takes nothing. It only lends the type, though whoever asks for an
-    # item will drop it as his own; so `put` pays for it. PyErr_Fetch, the second step, writes into three words that
-    # all threads share. The check of its result, which ctypes calls as it does HRESULT's, copies them first thing,
-    # and nothing between the two can hand over the GIL: no bytecode, and no allocation that could start a collection.
-    # So: next() over C iterators.
+    # PyErr_Occurred returns the exception's type, without taking the exception. The reference is borrowed, but the
+    # consumer of the item will drop it; `put` makes up for that. PyErr_Fetch, the second step, writes into three words
+    # that all threads share. The check of its result, which ctypes calls as it does for an HRESULT, copies them first,
+    # and nothing between the two can release the GIL: no bytecode, and no allocation that could start a garbage
+    # collection. So it is next() over C iterators.
     words = (ctypes.c_void_p * 3)()
     copies = map(Struct("3P").unpack, iter(memoryview(words).tobytes, None))
     take = bind(
         "PyErr_Fetch", type("Copied", (ctypes._SimpleCData,), {"_type_": "b", "_check_retval_": partial(next, copies)})
     )
-    take.argtypes = None  # converting arguments with an exception set could fail for that alone
+    take.argtypes = None  # converting arguments might fail because an exception is set
     taken = map(take, *[repeat(ctypes.byref(words, i * ctypes.sizeof(ctypes.c_void_p))) for i in range(3)])
     put = bind("PyErr_Restore", None, _retained(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
     # called (type, (type, value, traceback), argument); the first is there for the garbage collector to see, and C
@@ -179,6 +179,6 @@ def _pending_before_3_12(served: Any, first: Any) -> Any:
 
 
 def _retained(kind: Any) -> Any:
-    """Make an argument type for what the C function keeps: it is given a reference more."""
+    """Return an argument type for objects that the C function keeps: it adds a reference."""
     own = bind("PyObject_SelfIter", type("Own", (ctypes.c_void_p,), {}), kind)
     return type("Retained", (), {"from_param": own})

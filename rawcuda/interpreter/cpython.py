@@ -1,9 +1,9 @@
-"""Access to CPython itself: its C API, by a private binding, and a read-only window on all memory.
+"""Access to CPython itself: its C API by a private binding, and a read-only window on all memory.
 
 What it is   `bind` returns a C API function with private argument types; `reader` and `unpacker` read a C struct at an
              address; `bytes_at` copies bytes.
-What not     Nothing here writes to memory, and nobody else's binding is touched: `ctypes.pythonapi.X` is one object
-             for the whole process, on which other libraries set types, right ones and wrong ones.
+What not     Nothing here writes to memory, and no other library's binding is changed: `ctypes.pythonapi.X` is one object
+             for the whole process, on which other libraries set argument types, right and wrong ones.
 Source       Python/C API Reference Manual; ctypes, "PyDLL"
 Read next    callback.py, dlpack.py
 """
@@ -35,8 +35,8 @@ _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handl
 
 
 def bind(name: str, result: Any, *arguments: Any) -> Any:
-    """Return a function of the C API, called with the GIL held; what it raises is raised."""
-    function = _api[name]  # a new object each time, unlike attribute access
+    """Return a function of the C API, which is called with the GIL held and may raise."""
+    function = _api[name]  # a new object for each access, unlike an attribute
     function.restype, function.argtypes = result, arguments
     return function
 
@@ -50,7 +50,7 @@ _retain = bind("Py_IncRef", None, ctypes.py_object)
 
 
 def immortal(thing: Any) -> Any:
-    """Keep an object for ever, also beyond the end of the interpreter, and return it: C code has its address."""
+    """Keep an object alive for ever, even beyond the end of the interpreter, and return it: C code has its address."""
     _retain(thing)
     return thing
 
@@ -60,8 +60,8 @@ def c_string(text: bytes) -> Any:
     return immortal(ctypes.create_string_buffer(text))
 
 
-# An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. No copy is
-# made and nothing is touched until an offset is read; the window is read-only.
+# An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is
+# copied, and nothing is accessed until an offset is read; the window is read-only.
 def _open_window() -> memoryview | None:
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
@@ -79,8 +79,8 @@ window = _open_window()
 def unpacker(layout: str) -> Callable[[Any, int], tuple[Any, ...]]:
     """Return a function of (window, address) that reads a struct, given as for the struct module.
 
-    The address is trusted to be readable: callers have it from C code, and have refused null.
-    raises  struct.error   the address is 2**63 or more, which is nobody's memory
+    The address must be readable: callers have it from C code, and have refused null.
+    raises  struct.error   the address is 2**63 or more, which no program uses
     """
     struct = Struct("=" + layout)
     if window is not None:
@@ -89,17 +89,17 @@ def unpacker(layout: str) -> Callable[[Any, int], tuple[Any, ...]]:
 
 
 def reader(layout: str) -> partial[tuple[Any, ...]]:
-    """Return a function of an address that reads a struct; see unpacker(), which costs 30 ns less a call."""
+    """Return a function of an address that reads a struct; see unpacker(), which costs 30 ns less per call."""
     return partial(unpacker(layout), window)
 
 
-# tp_getattro lies at the same place in every type; a self-check on `object` finds whether it does here.
+# tp_getattro has a fixed offset in types; a self-check on `object` tells whether it is this one.
 _read_getattro, _generic = reader("144xQ"), address_of("PyObject_GenericGetAttr")
 _knows_types = sys.implementation.name == "cpython" and _read_getattro(id(object))[0] == _generic
 
 
 def has_plain_attributes(kind: type) -> bool:
-    """Tell whether attributes of a type's objects are looked up in the usual way: no __getattr__ of its own."""
+    """Tell whether a type uses the standard attribute look-up, without a __getattr__ of its own."""
     return _knows_types and bool(_read_getattro(id(kind))[0] == _generic)
 
 

@@ -1,11 +1,11 @@
-"""Read `__array_interface__`, NumPy's protocol: a dict that says where host memory is and how it is laid out.
+"""Reading `__array_interface__`, NumPy's protocol: a dict with the address and the layout of host memory.
 
 The protocol  shape, typestr and version are required; data, strides, descr, mask and offset are optional. `data` is
-              (address, read-only), or an object with the buffer protocol, or missing: then the exporter itself is
-              such an object. `offset` counts only with a buffer. Strides are bytes; in C order they may be None or
-              missing. The dict owns nothing: whoever reads it must keep the exporter alive.
+              (address, read-only), an object with the buffer protocol, or missing: then the exporter itself is such an
+              object. `offset` is used only with a buffer. Strides are in bytes; for C order they may be None or
+              missing. The dict owns nothing: its reader must keep the exporter alive.
 Care          The attribute is read once, because it may be computed at each access. AttributeError means "not
-              offered"; any other exception is the exporter's own.
+              offered"; any other exception comes from the exporter and is passed on.
 Source        NumPy, "The array interface protocol", version 3
 Read next     cuda_array_interface.py, which reads the same dict with a stream
 """
@@ -46,7 +46,7 @@ NAME = "array_interface"
 
 
 def read_attribute(exporter: Any, protocol: str) -> Any:
-    """Return the dict that an exporter offers by one of the two protocols, or None; see check_interface."""
+    """Return the dict of an exporter by one of the two protocols, or None; see check_interface."""
     try:
         interface = exporter.__array_interface__ if protocol == NAME else exporter.__cuda_array_interface__
     except AttributeError:
@@ -55,36 +55,36 @@ def read_attribute(exporter: Any, protocol: str) -> Any:
 
 
 def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
-    """Return what an exporter's attribute gave, or None where the protocol is not offered after all.
+    """Return the value of an exporter's attribute after a check, or None if it does not offer the protocol.
 
-    raises   ProtocolError   it is no mapping
+    raises   ProtocolError   the value is not a mapping
     """
     if not isinstance(interface, dict) and not (hasattr(interface, "keys") and hasattr(interface, "__getitem__")):
         if isinstance(exporter, type):  # the class has the property; only its instances have memory
             return None
-        raise refusal(protocol, f"__{protocol}__", interface, "is a dict; the exporter is at fault")
+        raise refusal(protocol, f"__{protocol}__", interface, "must be a dict; the exporter is at fault")
     if tracing.listeners:
         tracing.emit(tracing.Step(protocol, f"{type(exporter).__name__}.__{protocol}__", f"-> {dict(interface)!r}"))
     return interface
 
 
-# What a dict means is worked out once, but for its data. Dicts are looked up as bytes, which tell 1 from True and
-# from 1.0.
+# The meaning of a dict, except its data, is determined once. Dicts are looked up as bytes, which distinguish 1 from
+# True and from 1.0.
 _KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
 _known: dict[bytes, Meaning] = {}
 
 
 def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
-    """Read and check all of an interface but its data; see read_layout.
+    """Read and check everything in an interface except its data; see read_layout.
 
-    stream_of  reads the stream and the version
-    returns    (shape, byte strides, dtype, low, high, stream): a first element whose address is below low or above
-               high leads out of the address space
+    stream_of  the function that reads the stream and the version
+    returns    (shape, byte strides, dtype, low, high, stream): if the first element's address is below low or above
+               high, some element is outside the address space
     """
     key = b""
     if type(interface) is dict:
         try:
-            if len(interface) == 6 and "stream" in interface:  # the usual CUDA dict: 250 ns less than by all keys
+            if len(interface) == 6 and "stream" in interface:  # the usual CUDA dict: saves 250 ns against all keys
                 shape, typestr, version = interface["shape"], interface["typestr"], interface["version"]
                 key = dumps((shape, interface["strides"], typestr, version, interface["stream"]), 2)
             else:
@@ -93,21 +93,21 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
         except (
             KeyError,
             ValueError,
-        ):  # new, or a key is missing; or something that is no plain number, str, tuple or list
+        ):  # new, or a missing key, or a value that is not a plain number, str, tuple or list
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)
     stream = None if stream_of is None else stream_of(interface)
     if low == high:
         made = extents, strides, dtype, 0, 2**64 - 1, stream
-    else:  # only nothing lies at 0; offsets that have no place in 64 bits suit no address
+    else:  # only an empty array may be at 0; for offsets beyond 64 bits no address is possible
         fits = max(-low, high) <= layout.LIMIT
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    # marshal writes any buffer as bytes, so that an ndarray of int32 and one of int64 may look alike: only ints are
-    # entered
+    # marshal writes any buffer as bytes, so an ndarray of int32 and one of int64 may look alike: only ints are
+    # stored
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
-        if len(_known) >= 1000:  # what comes from outside must not grow without limit
+        if len(_known) >= 1000:  # the input is foreign, so the table must not grow without limit
             _known.clear()
         _known[key] = made
     return made
@@ -123,11 +123,11 @@ def _ints(protocol: str, field: str, value: Any) -> Ints:
             raise TypeError
         return tuple([int(index(n)) for n in numbers])
     except TypeError:
-        raise refusal(protocol, field, value, "is a tuple of ints") from None
+        raise refusal(protocol, field, value, "must be a tuple of ints") from None
 
 
 def _get(interface: Mapping[str, Any], key: str) -> Any:
-    """Look a key up in any mapping; a value of None counts as missing."""
+    """Return the value of a key in any mapping; None if it is missing."""
     try:
         return interface[key]
     except KeyError:
@@ -144,14 +144,15 @@ def _require(interface: Mapping[str, Any], key: str, protocol: str) -> Any:
 def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints, DType]:
     """Read and check shape, strides and dtype.
 
-    returns  (shape, byte strides, dtype); missing strides are those of C order, by the typestr's item size alone
-    raises   ProtocolError   a key missing or malformed, negative extents, too large, a mask, strides of another length
+    returns  (shape, byte strides, dtype); missing strides mean C order, with the item size of the typestr
+    raises   ProtocolError   a missing or malformed key, a negative extent, a shape too large, a mask, or strides of
+                             another length
     """
     shape = _ints(protocol, "shape", _require(interface, "shape", protocol))
     typestr = _require(interface, "typestr", protocol)
     descr = _get(interface, "descr")
     if descr is not None and not isinstance(descr, list):
-        raise refusal(protocol, "descr", descr, "is a list of fields")
+        raise refusal(protocol, "descr", descr, "must be a list of fields")
     if descr in ([("", typestr)], [["", typestr]]):
         descr = None  # this is the default
     dtype = from_typestr(typestr, descr, protocol=protocol)
@@ -172,16 +173,16 @@ def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints
         return shape, layout.c_strides(shape, dtype.itemsize), dtype
     strides = _ints(protocol, "strides", given)
     if len(strides) != len(shape):
-        raise refusal(protocol, "strides", strides, f"has another length than shape {shape}; the exporter is at fault")
+        raise refusal(protocol, "strides", strides, f"have another length than shape {shape}; the exporter is at fault")
     if any(abs(n) > layout.LIMIT for n in strides):
-        raise refusal(protocol, "strides", strides, "has no place in 64 bits")
+        raise refusal(protocol, "strides", strides, "do not fit into 64 bits")
     return shape, strides, dtype
 
 
 def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
-    """Read `data` in its form (address, read-only); an address of None, seen for empty arrays, is 0."""
+    """Read `data` of the form (address, read-only); None as an address (of some empty arrays) means 0."""
     if not isinstance(data, (tuple, list)) or len(data) != 2:
-        raise refusal(protocol, "data", data, "is (address, read-only)")
+        raise refusal(protocol, "data", data, "must be (address, read-only)")
     address, readonly = data
     if isinstance(address, bool):
         raise refusal(protocol, "data", data, "has an address that is an int")
@@ -190,16 +191,16 @@ def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
     try:
         address = index(address)
     except TypeError:
-        raise refusal(protocol, "data", data, "has an address that is an int") from None
+        raise refusal(protocol, "data", data, "must have an address that is an int") from None
     if not 0 <= address < 2**64:
-        raise refusal(protocol, "data", data, "has an address that lies in 0 .. 2**64-1")
+        raise refusal(protocol, "data", data, "must have an address in 0 .. 2**64-1")
     if not isinstance(readonly, (bool, int)) and type(readonly).__name__ not in ("bool_", "bool"):
-        raise refusal(protocol, "data", data, "has a read-only flag that is a bool")
+        raise refusal(protocol, "data", data, "must have a read-only flag that is a bool")
     return address, bool(readonly)
 
 
 def check_address(address: int, meaning: Meaning, protocol: str) -> None:
-    """Make sure that the elements lie within the address space, and that only an empty array lies at 0."""
+    """Check that the elements lie within the address space, and that only an empty array is at address 0."""
     shape, strides, _, low, high, _ = meaning
     if low <= address <= high:
         return
@@ -213,10 +214,10 @@ def check_address(address: int, meaning: Meaning, protocol: str) -> None:
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
-    """Describe what `__array_interface__` says, or return None where it is not offered.
+    """Describe the memory by `__array_interface__`, or return None if it is not offered.
 
     kind     the class to make, with Description's arguments
-    raises   ProtocolError   malformed: see read_layout, read_pointer; a buffer too small for the shape
+    raises   ProtocolError   malformed: see read_layout, read_pointer; or a buffer too small for the shape
     """
     interface = read_attribute(exporter, NAME)
     if interface is None:
@@ -226,7 +227,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     data = _get(interface, "data")
     if isinstance(data, (tuple, list)):
         address, readonly = read_pointer(data, NAME)
-        # A NumPy scalar makes an array for this, which only the dict keeps alive.
+        # For this, a NumPy scalar makes an array, which only the dict keeps alive.
         owner: Any = interface if "__ref" in interface else exporter
         check_address(address, meaning, NAME)
     else:
@@ -235,25 +236,25 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
 
 
 def _check_version(interface: Mapping[str, Any]) -> None:
-    version = _require(interface, "version", NAME)  # newer than 3 is fine: the specification says so
+    version = _require(interface, "version", NAME)  # the specification allows versions above 3
     if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
-        raise refusal(NAME, "version", version, "is an int such as 3")
+        raise refusal(NAME, "version", version, "must be an int such as 3")
 
 
 def _in_buffer(
     holder: Any, interface: Mapping[str, Any], shape: Ints, strides: Ints, dtype: DType
 ) -> tuple[int, bool, object]:
-    """Find the memory in a buffer exporter, `offset` bytes from its begin, and check that it is large enough."""
+    """Locate the memory in a buffer, `offset` bytes after its start, and check that the buffer is large enough."""
     offset = _get(interface, "offset") or 0
     try:
         view = memoryview(holder)
         offset = index(offset)
     except TypeError:
         raise refusal(
-            NAME, "data", type(holder).__name__, "is (address, read-only), or an object with the buffer protocol"
+            NAME, "data", type(holder).__name__, "must be (address, read-only), or an object with the buffer protocol"
         ) from None
     if not view.c_contiguous:
-        raise refusal(NAME, "data", type(holder).__name__, "is a buffer with gaps; give one without")
+        raise refusal(NAME, "data", type(holder).__name__, "is a buffer with gaps; give a contiguous one")
     low, high = layout.extent(shape, strides, dtype.itemsize)
     if low != high and not 0 <= offset + low <= offset + high <= view.nbytes or not 0 <= offset <= view.nbytes:
         raise refusal(

@@ -1,13 +1,13 @@
-"""Which protocols an exporter is read by, in which order, and what its refusals mean.
+"""The choice of the protocols by which an exporter is read, their order, and the meaning of a refusal.
 
-What it is   `readers`, the table that everything that is viewed goes through, and `learn`, which fills it.
+What it is   `readers`, the table that every view starts from, and `learn`, which fills it.
 The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError
-             means "not by this protocol", and the next one is tried; any other exception is the exporter's own and is
-             raised.
-Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers
-             to try. Of a type whose objects cannot have attributes of their own, only what the type offers is tried.
-             All other objects are asked for each protocol in turn, so that what is added to a class or an object
-             later counts.
+             means "not by this protocol", and the next one is tried; any other exception comes from the exporter and
+             is passed on.
+Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
+             kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the
+             type are tried. All other objects are tested for each protocol in turn, so that attributes added later to
+             a class or an object are honoured.
 Read next    arrays/strided.py
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOLS", "describe", "forget", "learn", "readers"]
 
-# name -> the attribute that offers it
+# protocol -> the attribute by which it is offered
 PROTOCOLS = {
     "dlpack_c_exchange": "__dlpack_c_exchange_api__",
     "dlpack": "__dlpack__",
@@ -39,13 +39,13 @@ PROTOCOLS = {
     "array_interface": "__array_interface__",
     "buffer": "",
 }
-_UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors, or when it is named
-# protocol, or None where all are tried -> id of a type -> what reads its objects. Nothing here keeps a type alive:
-# when one is freed, `_types` removes its entries, before its id can be another type's.
+_UNASKED = tuple(PROTOCOLS)[1:]  # the default; the exchange table is for torch's tensors, or if it is named
+# protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
+# when one is freed, `_types` removes its entries before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
-_MOST = 500  # types in a table: a program may make classes without end
-_side: Any = None  # gpu/cuda_side.py, once it was needed
+_MOST = 500  # types in a table: the number of classes in a program is unlimited
+_side: Any = None  # gpu/cuda_side.py, imported on first use
 
 
 def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None = None) -> Description:
@@ -54,7 +54,7 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
     kind      the class to make
     stream    the stream that will use CUDA memory, as the user gave it
     raises    ProtocolError   the memory cannot be viewed
-              TypeError       no exporter
+              TypeError       the object does not export its memory
               ValueError      no such protocol
     """
     try:
@@ -82,7 +82,7 @@ def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Rea
                     refusals = [*(refusals or ()), (name, refused)]
             raise _none_fits(exporter, protocol, refusals or [])
         finally:
-            refusals = None  # their tracebacks refer to this frame: a cycle that holds the exporter
+            refusals = None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
 
     return read
 
@@ -93,7 +93,7 @@ def _cuda_side() -> Any:
     return _side
 
 
-# -- what is learnt of a type
+# -- learning a type
 
 
 def _room(name: str) -> Any:
@@ -123,14 +123,14 @@ def _room(name: str) -> Any:
 
 
 def forget() -> None:
-    """Forget what was learnt."""
+    """Empty the tables."""
     for table in readers.values():
         table.clear()
     _types.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
-    """Work out what reads an exporter's type, enter it and return it.
+    """Determine the reader for an exporter's type, add it to the table, and return it.
 
     raises    ValueError      no such protocol
     """
@@ -162,7 +162,7 @@ def _forget_type(number: int, _: object) -> None:
 
 
 def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Reader]:
-    """Return the readers to try on objects of a type, in their order."""
+    """Return the readers to try on objects of a type, in order."""
     names: Any = _UNASKED if protocol is None else (protocol,)
     if kind.__name__ == "PyCapsule" and _room("dlpack").is_capsule(exporter):
         return {"dlpack": _room("dlpack").describe_capsule} if "dlpack" in names else {}
@@ -173,7 +173,7 @@ def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Re
             names = tuple(PROTOCOLS)
         return {name: _checked(_room(name).describe) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        return {"buffer": _room("buffer").describe}  # another array would be made for its __array_interface__
+        return {"buffer": _room("buffer").describe}  # its __array_interface__ would make another array
     if protocol is not None or not _is_fixed(kind):
         return {name: _room(name).describe for name in names}
     tried = {name: _room(name).describe for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")}
@@ -197,7 +197,7 @@ def _not_last(read: Reader) -> Reader:
 
 
 def _is_fixed(kind: type) -> bool:
-    """Tell whether the attributes of a type's objects are the type's own, for good: nothing can be added to either."""
+    """Tell whether a type is immutable and its objects have no attributes of their own."""
     return (
         all([one.__flags__ & _HEAP_IMMUTABLE != _HEAP for one in kind.__mro__])
         and not kind.__dictoffset__
@@ -209,13 +209,13 @@ _HEAP, _HEAP_IMMUTABLE = 1 << 9, 1 << 9 | 1 << 8  # Py_TPFLAGS_HEAPTYPE, and wit
 
 
 def _of_module(module: str, name: str) -> Any:
-    """Return a class of a library that is loaded; () where it is not."""
+    """Return a class of a library, or () if the library is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else ()
 
 
 def _checked(read: Reader) -> Reader:
-    """Return a reader for torch's tensors that first checks what no protocol of theirs checks."""
+    """Return a reader for torch's tensors that first makes the checks which their protocols omit."""
 
     check_torch = _room("dlpack_c_exchange").check_torch
 
@@ -226,7 +226,7 @@ def _checked(read: Reader) -> Reader:
     return checked
 
 
-# -- what is said when no protocol fits
+# -- the error if no protocol fits
 
 
 def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, BufferError]]) -> Exception:
@@ -236,7 +236,7 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
     if refusals:
         said = "; ".join([f"{name}: {refused}" for name, refused in refusals])
         error = ProtocolError(
-            f"{what} can be viewed by none of the protocols that it offers. {said}", protocol=refusals[0][0], field=""
+            f"{what} cannot be viewed by any protocol that it offers. {said}", protocol=refusals[0][0], field=""
         )
         error.__cause__ = refusals[0][1]
         return error
@@ -245,6 +245,6 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
             f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
         )
     return TypeError(
-        f"{what} is no exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
+        f"{what} is not an exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
         "buffer protocol"
     )

@@ -1,11 +1,11 @@
-"""Read `__cuda_array_interface__`: Numba's protocol for device memory, the array interface's dict with a stream.
+"""Reading `__cuda_array_interface__`: Numba's protocol for device memory, the array interface's dict with a stream.
 
 The protocol  shape, typestr, data (address, read-only) and version are required; strides, descr, mask and, since
-              version 3, stream are optional. The address is valid on a device; the dict does not say on which one, so
-              gpu/cuda_side.py asks the driver. It is 0 where there are no elements, and then the driver is not asked.
-The stream    absent or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a
-              handle; 0 is forbidden, since it could mean either. Before version 3 nothing is said, though work may be
-              pending.
+              version 3, stream are optional. The address is valid on a device, but the dict does not name the device,
+              so gpu/cuda_side.py asks the driver. For an empty array the address is 0, and the driver is not asked.
+The stream    Missing or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a
+              handle; 0 is forbidden, because it could mean either. Before version 3 the dict has no stream, though
+              work may be pending.
 What not      No driver is loaded here; the Description's device is None until the driver was asked.
 Source        Numba-CUDA, "CUDA Array Interface (Version 3)"
 Read next     dlpack.py
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "UNORDERED", "describe"]
 
 NAME = "cuda_array_interface"
-UNORDERED = 0  # a Description's stream where the dict is too old to say what is pending; never a handle
+UNORDERED = 0  # a Description's stream if the dict is too old to name one; never a handle
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
-    """Describe what `__cuda_array_interface__` says, or return None where it is not offered.
+    """Describe the memory by `__cuda_array_interface__`, or return None if it is not offered.
 
     kind     the class to make
-    returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (nobody knows), and whose
-             device is None; cuda_side.settle() settles both
-    raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or no int
+    returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (unknown), and whose device
+             is None; cuda_side.settle() replaces both
+    raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or not an int
     """
     try:
         interface = exporter.__cuda_array_interface__
@@ -69,16 +69,16 @@ _UNLOCATED = place(None, False, NAME), place(None, True, NAME)
 
 
 def _stream(interface: Mapping[str, Any]) -> int | None:
-    version = interface["version"] if "version" in interface else 0  # dicts made by users leave it out
+    version = interface["version"] if "version" in interface else 0  # dicts written by users often lack it
     stream = interface["stream"] if "stream" in interface else None
     if stream is None and type(version) is int and version >= 3:
         return None
     if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
-        raise refusal(NAME, "version", version, "is an int such as 3")
+        raise refusal(NAME, "version", version, "must be an int such as 3")
     if stream is None:
         return None if index(version) >= 3 else UNORDERED
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
-        raise refusal(NAME, "stream", stream, "is an int or None; export the stream's handle")
+        raise refusal(NAME, "stream", stream, "must be an int or None; export the stream's handle")
     handle = index(stream)
     if handle == 0:
         raise refusal(
@@ -89,5 +89,5 @@ def _stream(interface: Mapping[str, Any]) -> int | None:
             "default stream, 2 for the per-thread one",
         )
     if not 0 < handle < 2**64:
-        raise refusal(NAME, "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1")
+        raise refusal(NAME, "stream", handle, "is not a stream: a handle is in 1 .. 2**64-1")
     return handle

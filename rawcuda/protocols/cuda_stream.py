@@ -1,10 +1,9 @@
-"""Read a stream of another library: `__cuda_stream__`, and the attributes of those that are older than it.
+"""Reading a stream of another library: `__cuda_stream__`, and the attributes of older stream classes.
 
-The protocol  a method without arguments that returns (version, handle). The version is 0, the handle a cudaStream_t
-              as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object
-              alive while it uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the
-              attribute.
-What not      integers from outside are stream.py's `handle_of`, which calls this for anything else.
+The protocol  A method without arguments that returns (version, handle). The version is 0, the handle is a cudaStream_t
+              as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Nothing is transferred: the caller
+              keeps the object alive while it uses the handle. In cuda.core 0.1 the attribute was the tuple itself.
+What not      Integers from outside are read by gpu/queue.py's `handle_of`, which calls this for any other object.
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
 """
@@ -21,23 +20,23 @@ if TYPE_CHECKING:
 __all__ = ["handle_from"]
 
 _LEGACY = 1
-# Streams that came before the protocol: PyTorch < 2.9 and Warp; CuPy < 14; PyCUDA and Numba. An attribute called
-# "handle" means anything on anything, so these count only on a class that calls itself a stream.
+# Streams from before the protocol: PyTorch < 2.9 and Warp; CuPy < 14; PyCUDA and Numba. Many objects have an attribute
+# called "handle", so these count only on a class whose name contains "stream".
 _OLDER = ("cuda_stream", "ptr", "handle")
 
 
 def handle_from(stream: object) -> int:
     """Return the handle of a stream object, 1 for its 0: both are the legacy default stream.
 
-    raises  TypeError      not a stream, or a `__cuda_stream__` that gives no (int, int)
-            ProtocolError  a version other than 0, a handle that cannot be one
+    raises  TypeError      not a stream, or a `__cuda_stream__` that does not return (int, int)
+            ProtocolError  a version other than 0, or an impossible handle
     """
     offered = getattr(stream, "__cuda_stream__", None)
     if offered is None:
         handle = _older_handle(stream)
         if handle is None:
             raise TypeError(
-                f"{type(stream).__name__} is no stream: give a Stream, anything with __cuda_stream__(), a handle, "
+                f"{type(stream).__name__} is not a stream: give a Stream, an object with __cuda_stream__(), a handle, "
                 "or None"
             )
         version = 0
@@ -50,9 +49,9 @@ def handle_from(stream: object) -> int:
                 )
             )
     if version != 0:
-        raise refusal("cuda_stream", "version", version, "only version 0 is known; pass the handle itself, as an int")
+        raise refusal("cuda_stream", "version", version, "is unknown, only 0 is known; pass the handle as an int")
     if not 0 <= handle < 2**64:
-        raise refusal("cuda_stream", "handle", handle, "lies in 0 .. 2**64-1; the stream's library is at fault")
+        raise refusal("cuda_stream", "handle", handle, "must be in 0 .. 2**64-1; the stream's library is at fault")
     return handle or _LEGACY
 
 
@@ -62,7 +61,7 @@ def _checked_pair(pair: object) -> tuple[int, int]:
         if not isinstance(version, bool) and not isinstance(handle, bool):
             if hasattr(type(version), "__index__") and hasattr(type(handle), "__index__"):
                 return version.__index__(), handle.__index__()
-    raise TypeError(f"__cuda_stream__ gives (version, handle), two ints, not {pair!r}")
+    raise TypeError(f"__cuda_stream__ must return (version, handle), two ints, not {pair!r}")
 
 
 def _older_handle(stream: object) -> int | None:
@@ -70,7 +69,7 @@ def _older_handle(stream: object) -> int | None:
         return None
     for name in _OLDER:
         handle = getattr(stream, name, None)
-        handle = getattr(handle, "value", handle)  # Numba keeps a ctypes object, whose null is None
+        handle = getattr(handle, "value", handle)  # Numba has a ctypes object, whose null is None
         if handle is None and name == "handle" and hasattr(stream, name):
             return 0
         if hasattr(type(handle), "__index__") and not isinstance(handle, bool):

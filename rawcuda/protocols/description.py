@@ -1,4 +1,4 @@
-"""What an exporter says of its memory, in one form for all protocols.
+"""The description of an exporter's memory, in one form for all protocols.
 
 What it is   `Description`: address, shape, byte strides, dtype, and where the memory lies. Every protocol returns one.
 What not     It has no methods. StridedView (arrays/strided.py) is the subclass that users see.
@@ -27,13 +27,13 @@ KINDS = ("cpu", "cuda", "cuda_host", "cuda_managed")
 
 
 class Bytes:
-    """An exporter of which copies take all bytes, whatever dtype the other side has: gpu/memory.py's Memory."""
+    """An exporter whose copies transfer all bytes, whatever the dtype of the other side: gpu/memory.py's Memory."""
 
     __slots__ = ()
 
 
 class Place:
-    """What many views share.
+    """The properties that many views share.
 
     device    (kind, ordinal), or None while it is unknown
     readonly  whether the memory must not be written

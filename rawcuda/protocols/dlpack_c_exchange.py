@@ -1,14 +1,14 @@
-"""Read DLPack by a type's table of C functions, without a capsule: `__dlpack_c_exchange_api__`.
+"""Reading DLPack by a type's table of C functions, without a capsule: `__dlpack_c_exchange_api__`.
 
 The protocol  An attribute of the type, a capsule named "dlpack_exchange_api" with the table's address; header version
               1.2 called it `__c_dlpack_exchange_api__`, and accepted an int. The table is for objects of exactly that
-              type. Its functions are called with the GIL held, return 0 or -1 with an exception set, and synchronise
-              nothing: the caller also asks for the stream that is at work.
-For whom      If no protocol is named, only torch's own tensors are read so, which is four times as fast as their
-              `__dlpack__`. The table checks nothing, so what `Tensor.__dlpack__` refuses, and what it forgets to
-              refuse (the negative bit), is checked here.
+              type. Its functions are called with the GIL held, return 0, or -1 with an exception set, and do not
+              synchronise: the caller must also ask for the current stream.
+For whom      If no protocol is named, only torch's own tensors are read in this way, which is four times as fast as
+              their `__dlpack__`. The table checks nothing, so the conditions that `Tensor.__dlpack__` refuses, and one
+              that it fails to refuse (the negative bit), are checked here.
 Source        dlpack.h 1.3, struct DLPackExchangeAPI; array API standard (draft), `__dlpack_c_exchange_api__`
-Read next     strided.py
+Read next     tensor.py
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctyp
 
 
 class Table:
-    """A type's functions: `own` gives a managed tensor's address, `borrow` a DLTensor, `stream` the one at work."""
+    """The functions of a type: `own` gives a managed tensor, `borrow` a DLTensor, `stream` the current stream."""
 
     __slots__ = ("own", "borrow", "stream", "capsule")
 
@@ -58,18 +58,18 @@ class Table:
             )
         self.own, self.stream = _ByObject(own), _ByDevice(stream)
         self.borrow = _ByObject(borrow) if borrow else None
-        self.capsule = capsule  # the table lives as long as the process; this does no harm
+        self.capsule = capsule  # the table should live as long as the process; holding the capsule is harmless
 
 
 def table_of(kind: type) -> Table | None:
-    """Return the table of a type, None where there is none.
+    """Return the table of a type, or None if it has none.
 
-    raises   ProtocolError   neither a capsule of that name nor an address; no table of major version 1
+    raises   ProtocolError   neither a capsule of that name nor an address, or no table of major version 1
     """
     offered: Any = None
     for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
-        # A subclass may mean anything by its memory, so the attribute is to be the type's own; but torch's Parameter
-        # has Tensor's, and is a Tensor to the letter.
+        # The memory of a subclass may have another meaning, so the attribute must be the type's own; but torch's
+        # Parameter inherits Tensor's, and has the same memory.
         if offered is None and (name in kind.__dict__ or is_torch(kind)):
             offered = getattr(kind, name, None)
     if offered is None:
@@ -84,18 +84,18 @@ def table_of(kind: type) -> Table | None:
     elif isinstance(offered, int) and 0xFFF < offered < 2**63 and _is_readable(offered):
         address = offered
     else:
-        raise refusal(NAME, "__dlpack_c_exchange_api__", offered, "is a capsule; the exporter is at fault")
+        raise refusal(NAME, "__dlpack_c_exchange_api__", offered, "must be a capsule; the exporter is at fault")
     seen = 0
-    while address and seen < 100:  # newer tables lead to older ones
+    while address and seen < 100:  # newer tables point to older ones
         major, _, previous = _read_header(address)
         if major == VERSION[0]:
             return Table(address, offered)
         address, seen = previous, seen + 1
-    raise refusal(NAME, "header.version.major", major, "is not 1, and leads to no table that is; use protocol='dlpack'")
+    raise refusal(NAME, "header.version.major", major, "is not 1, and there is no older table of it; use protocol='dlpack'")
 
 
 def _is_readable(address: int) -> bool:
-    """Tell whether a table may lie at an address that is only a number; where the system cannot tell, it may."""
+    """Tell whether a table may lie at an address that was given as an int; True if the system cannot tell."""
     try:
         memory = os.open("/proc/self/mem", os.O_RDONLY)
     except (OSError, AttributeError):
@@ -110,12 +110,12 @@ def _is_readable(address: int) -> bool:
 
 # -- torch
 
-_spare: list[tuple[int, Any]] = []  # DLTensors to be filled in: (address, the struct as an argument)
+_spare: list[tuple[int, Any]] = []  # unused DLTensors: (address, the struct as an argument)
 _by_value: Any = ctypes.py_object
 
 
 def _struct() -> tuple[int, Any]:
-    """Return a DLTensor that nobody else fills in."""
+    """Return a DLTensor for this thread alone."""
     try:
         return _spare.pop()
     except IndexError:
@@ -124,7 +124,7 @@ def _struct() -> tuple[int, Any]:
 
 
 def is_torch(kind: type) -> bool:
-    """Tell whether a type is exactly one of torch's own: a subclass may mean anything by its memory."""
+    """Tell whether a type is exactly one of torch's own; the memory of a subclass may have another meaning."""
     torch = sys.modules.get("torch")
     return torch is not None and (
         kind is getattr(torch, "Tensor", None) or kind is getattr(getattr(torch, "nn", None), "Parameter", None)
@@ -132,9 +132,9 @@ def is_torch(kind: type) -> bool:
 
 
 def check_torch(tensor: Any) -> None:
-    """Refuse a torch tensor whose memory is not what its elements say.
+    """Refuse a torch tensor whose memory does not hold the values of its elements.
 
-    raises   ProtocolError   it is sparse, requires a gradient, or is to be conjugated or negated when it is read
+    raises   ProtocolError   it is sparse, requires a gradient, or must be conjugated or negated when it is read
     """
     if str(tensor.layout) != "torch.strided":
         raise refusal("dlpack", "layout", str(tensor.layout), "is not strided memory; view tensor.to_dense()")
@@ -147,12 +147,12 @@ def check_torch(tensor: Any) -> None:
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
-    """Describe what the table of the exporter's type says, or return None where there is none.
+    """Describe the exporter's memory by the table of its type, or return None if there is none.
 
     kind     the class to make
-    returns  a Description whose stream is the handle of the stream at work, for CUDA memory
-    raises   ProtocolError            a field that no view can have
-             RuntimeError and others  the exporter's own
+    returns  a Description; for CUDA memory its stream is the handle of the exporter's current stream
+    raises   ProtocolError            a field that is not possible in a view
+             RuntimeError and others  raised by the exporter
     """
     type_ = type(exporter)
     table = _tables.get(type_) or table_of(type_)
@@ -180,15 +180,15 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     return made
 
 
-_tables: dict[type, Table] = {}  # of torch's own two types only
+_tables: dict[type, Table] = {}  # only for torch's own two types
 
 
 def reader_for_torch(type_: type, otherwise: Any) -> Any:
-    """Return a reader for one of torch's own types; None if its table has no call that gives nothing away.
+    """Return a reader for one of torch's own types, or None if its table cannot lend a tensor.
 
     Measured on 3.11: 600 ns of 2,000 are saved against describe() with its checks.
 
-    otherwise  the reader for what this one refuses, for CUDA memory, and while somebody listens
+    otherwise  the reader for tensors that this one refuses, for CUDA memory, and while there are listeners
     """
     table = table_of(type_)
     if table is None or table.borrow is None:
@@ -197,7 +197,7 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
 
     def read(tensor: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if not (tensor.requires_grad or tensor.is_neg() or listeners):
-            try:  # _borrowed(), written out; what moves meanwhile, and every refusal, is left to otherwise()
+            try:  # _borrowed(), inlined; otherwise() handles storages that move meanwhile, and every refusal
                 address, struct = spare = _spare.pop() if _spare else _struct()
                 if not borrow(_by_value(tensor), struct):
                     storage = tensor.untyped_storage()
@@ -214,12 +214,11 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
 
 
 def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
-    """Describe a torch tensor by the call that gives nothing away.
+    """Describe a torch tensor by the function that only lends a DLTensor.
 
-    Its shape and strides are the tensor's own and are copied at once. The memory is the storage's, which the view
-    holds. The tensor may get another storage (`tensor.data = ...`) in another thread while it is read here. So the
-    storage is fetched after the tensor was read, and must contain all of its elements; if it does not, all is done
-    again.
+    Its shape and strides belong to the tensor and are copied immediately. The memory belongs to the storage, which the
+    view holds. Another thread may give the tensor another storage (`tensor.data = ...`) meanwhile. So the storage is
+    fetched after the tensor was read, and must contain all of its elements; otherwise the read is repeated.
     """
     address, struct = spare = _struct()
     for _ in range(100):
@@ -234,11 +233,11 @@ def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
             continue
         _spare.append(spare)
         return made
-    raise refusal(NAME, "data", type(tensor).__name__, "is not in its storage; do not change the tensor meanwhile")
+    raise refusal(NAME, "data", type(tensor).__name__, "is not in its storage; do not change it while it is viewed")
 
 
 def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
-    """Describe an object by the call that gives a managed tensor, which is ours to delete."""
+    """Describe an object by the function that returns a managed tensor, which we must delete."""
     out = ctypes.c_uint64()
     if table.own(_by_value(exporter), ctypes.byref(out)) or not out.value:
         raise refusal(
@@ -249,7 +248,7 @@ def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
 
 
 def _stream_at_work(table: Table, device: int, ordinal: int) -> int:
-    """Return the handle of the stream that the exporter works on; its null is the legacy default stream."""
+    """Return the handle of the exporter's current stream; null means the legacy default stream."""
     out = ctypes.c_uint64()
     if table.stream(device, ordinal, ctypes.addressof(out)):
         raise refusal(NAME, "current_work_stream", -1, "failed without an exception; use protocol='dlpack'")

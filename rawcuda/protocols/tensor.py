@@ -1,12 +1,11 @@
-"""Read a DLPack tensor: the C struct, whichever way its address came.
+"""Reading a DLPack tensor: the C struct, no matter how its address was obtained.
 
-What it is   `describe_tensor`, which every DLPack tensor goes through: those in capsules, those that a C exchange table
-             gives, and those that our own exchange table receives.
-How          Most tensors look like one that was seen before. So everything that follows from a tensor's fields is
-             checked once and entered in a table: first by the fields that are no sizes (device, ndim, dtype and
-             flags, as bytes), then by shape and strides, as bytes. A tensor that was seen before costs two reads and
-             two look-ups.
-What not     Nothing here knows capsules, or who asked for the tensor.
+What it is   `describe_tensor`, by which every DLPack tensor is read: from a capsule, from a C exchange table, or given to
+             our own exchange table.
+How          Most tensors look like an earlier one. So everything that follows from a tensor's fields is checked once
+             and stored in tables: first by the fields other than sizes (device, ndim, dtype and flags, as bytes), then
+             by shape and strides, as bytes. A tensor like an earlier one costs two reads and two look-ups.
+What not     Nothing here knows capsules, or who requested the tensor.
 Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
 Read next    dlpack.py
 """
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from ..elements.dtypes import DType
 
     Ints = tuple[int, ...]
-    # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0: there are none
+    # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0 if it is empty
     Layout = tuple[Ints, Ints, DType, Place, int]
     # apart, together, known, work_out, separately: see _meet()
     Kind = tuple[int, Any, dict[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
@@ -38,20 +37,20 @@ if TYPE_CHECKING:
 
 __all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
 
-LEGACY = -1  # flags of a tensor that has none: whether it is read-only is not said
+LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is unknown
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
 # One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
 read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
 _new = object.__new__
 
-# What was seen by each protocol: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
+# The tensors seen by each protocol: (flags and) 16 bytes -> Kind; in that, shape and strides as bytes -> Layout
 BY_CAPSULE: Kinds = {}
 BY_TABLE: Kinds = {}
 
 
 class Moved(Exception):
-    """The tensor got other memory while it was being read."""
+    """The tensor's memory was replaced while it was being read."""
 
 
 def describe_tensor(
@@ -60,12 +59,12 @@ def describe_tensor(
     """Describe the tensor at an address.
 
     kind      the class to make
-    kinds     BY_CAPSULE or BY_TABLE: the protocol that it came by
-    owner     what keeps the tensor's memory alive
+    kinds     BY_CAPSULE or BY_TABLE: the protocol by which it was obtained
+    owner     the object that keeps the tensor's memory alive
     address   of a DLManagedTensorVersioned; if `flags` is given, of a DLTensor, which has no flags of its own
-    flags     DLPack's flags, or LEGACY: the memory counts as read-only
-    within    a torch storage that must contain all elements; it is asked after the tensor was read
-    raises    ProtocolError   another major version, and each field that no view can have
+    flags     DLPack's flags, or LEGACY: the memory is treated as read-only
+    within    a torch storage that must contain all elements; it is checked after the tensor was read
+    raises    ProtocolError   another major version, or a field that is not possible in a view
               Moved           the elements are not within the storage
     """
     if flags is None:
@@ -91,7 +90,7 @@ def describe_tensor(
             _protocol_of(kinds),
             "data",
             data,
-            f"with byte_offset {offset} is no address of elements; the exporter is at fault",
+            f"with byte_offset {offset} is not an address of elements; the exporter is at fault",
         )
     data += offset
     if within is not None and reach:
@@ -113,23 +112,23 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
         _protocol_of(kinds),
         "version.major",
         major,
-        f"is not {VERSION[0]}, so what follows may be laid out otherwise; ask with max_version={VERSION}",
+        f"is not {VERSION[0]}, so the layout may differ; request max_version={VERSION}",
     )
 
 
 def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
-    """Check the fields that are no sizes, and enter what they mean.
+    """Check the fields other than sizes, and store their meaning.
 
     distance  the bytes from shape to strides in this tensor
-    returns   the bytes from shape to strides where both are read together; what reads both together; the layouts that
-              were seen; what works a new layout out; what reads shape and strides each for itself
-    raises    ProtocolError   what no view can have
+    returns   the distance from shape to strides at which one read gets both; the function that reads both; the known
+              layouts; the function that determines a new layout; the function that reads shape and strides separately
+    raises    ProtocolError   a field that is not possible in a view
     """
     type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)
     protocol = _protocol_of(kinds)
     legacy = flags == LEGACY
     if not 0 <= ndim <= layout.MAX_NDIM:
-        raise refusal(protocol, "ndim", ndim, f"lies in 0 .. {layout.MAX_NDIM}")
+        raise refusal(protocol, "ndim", ndim, f"must be in 0 .. {layout.MAX_NDIM}")
     dtype = from_dlpack(code, bits, lanes, not legacy and bool(flags & 4))
     if dtype.packed:
         raise refusal(
@@ -145,36 +144,36 @@ def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
-    # NumPy has strides right behind the shape, torch at a fixed distance: then one read gets both.
+    # NumPy stores strides directly after the shape, torch at a fixed distance: then one read gets both.
     extent = 8 * ndim
     apart = distance if ndim and extent < distance <= 1024 else extent
     together: Any = _read_nothing
     if ndim:
         together = unpacker(f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s")
     if not where.is_host:
-        apart = -1  # (so that reader_in_c() need not ask where the memory is)
+        apart = -1  # (so that reader_in_c() need not test where the memory is)
     made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made
 
 
 def _read_nothing(window: Any, shape: int) -> tuple[bytes, ...]:
-    """Read shape and strides of an array without dimensions."""
+    """Return the shape and strides of an array without dimensions."""
     return ()
 
 
 def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: int) -> tuple[bytes, ...]:
-    """Read shape and, unless it is null, strides; without dimensions both pointers mean nothing."""
+    """Read shape and, unless it is null, strides; without dimensions both pointers are ignored."""
     if not ndim:
         return ()
     for field, pointer in ("shape", shape), ("strides", strides):
         if not 0xFFF < pointer < 2**63 and (pointer or field == "shape"):
-            raise refusal(protocol, field, hex(pointer), "is no pointer; the exporter is at fault")
+            raise refusal(protocol, field, hex(pointer), "is not a pointer; the exporter is at fault")
     extents: tuple[bytes, ...] = read(window, shape)
     return extents + read(window, strides) if strides else extents
 
 
 def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, seen: tuple[bytes, ...]) -> Layout:
-    """Check shape and, if there are any, strides, and enter what they mean."""
+    """Check the shape and, if present, the strides, and store their meaning."""
     raw, itemsize = b"".join(seen), dtype.itemsize
     numbers: Ints = Struct(f"{len(raw) // 8}q").unpack(raw)
     shape = numbers[:ndim]
@@ -196,7 +195,7 @@ def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, s
         except ValueError as error:
             raise refusal(where.protocol, "shape", shape, str(error)) from None
     if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
-        raise refusal(where.protocol, "strides", steps, "reach further than any memory; the exporter is at fault")
+        raise refusal(where.protocol, "strides", steps, "exceed the address space; the exporter is at fault")
     if len(known) >= 1000:
         known.clear()
     made = known[seen] = shape, tuple(strides), dtype, where, 0 if 0 in shape else high
@@ -205,7 +204,7 @@ def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, s
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:
     if type_ in (_CPU, _ROCM_HOST):
-        return "cpu", 0  # some exporters leave the id of host memory undefined
+        return "cpu", 0  # some exporters leave the id undefined for host memory
     if type_ == _CUDA_HOST:
         return "cuda_host", 0
     if type_ in (_CUDA, _CUDA_MANAGED):
