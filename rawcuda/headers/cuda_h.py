@@ -15,10 +15,10 @@ How to read a line of PROTOTYPES:
 
 The symbol is the one that libcuda exports. When NVIDIA changes a function, libcuda exports a second one, `_v2`, keeps
 the first for programs that were built earlier, and cuda.h says `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is
-part of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument. After
-// stands the CUDA version whose driver first had the symbol (drivers from 11.4 on are supported), then what the function
-does. Every function returns a CUresult, and returns its other results through pointers. Sizes and pitches are in bytes.
-In ENUMS a version is that of the first header that has the constant, if it is later than 11.7.
+part of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument.
+The CUDA version after // is that of the first driver with the symbol (drivers from 11.4 on are supported); then follows
+what the function does. Every function returns a CUresult, and returns its other results through pointers. Sizes and
+pitches are in bytes. In ENUMS a version is that of the first header that has the constant, if it is later than 11.7.
 """
 
 from __future__ import annotations
@@ -976,7 +976,7 @@ class Integer:
 
     @classmethod
     def _number(cls, value: Any) -> int:
-        """Return the int value of another kind of integer: of an object with __index__, or a ctypes integer of its width."""
+        """Return the int value of another integer: of an object with __index__, or a ctypes integer of its width."""
         kind = type(value)
         if hasattr(kind, "__index__") and kind.__name__ not in _BOOLEANS:
             return int(kind.__index__(value))

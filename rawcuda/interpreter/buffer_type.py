@@ -59,7 +59,7 @@ def _begin() -> list[Any]:
             ("slots", ctypes.POINTER(Slot)),
         ]
 
-    # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which a callee may leave unread, are always those of
+    # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which may be ignored, are always those of
     # memoryview(). partial.__call__(exporter, address) calls copy(address, source=...), which must return 0.
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     fill = immortal(prototype(partial.__call__))

@@ -90,7 +90,7 @@ def callback(function: Callable[[int | None], object]) -> int:
 
 
 def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any]:
-    """Return a decorator that makes a C function from a Python function, which may raise; the C function returns -1 then.
+    """Return a decorator that makes a C function from a Python function; if that raises, the C function returns -1.
 
     result, parameters   ctypes types; the result is an integer type
     returns              the ctypes function object, which is never freed

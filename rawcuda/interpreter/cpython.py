@@ -2,8 +2,8 @@
 
 What it is   `bind` returns a C API function with private argument types; `reader` and `unpacker` read a C struct at an
              address; `bytes_at` copies bytes.
-What not     Nothing here writes to memory, and no other library's binding is changed: `ctypes.pythonapi.X` is one object
-             for the whole process, on which other libraries set argument types, right and wrong ones.
+What not     Nothing here writes to memory, and no other library's binding is changed: `ctypes.pythonapi.X` is one
+             object for the whole process, on which other libraries set argument types, right and wrong ones.
 Source       Python/C API Reference Manual; ctypes, "PyDLL"
 Read next    callback.py, dlpack.py
 """

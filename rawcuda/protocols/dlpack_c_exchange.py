@@ -91,7 +91,7 @@ def table_of(kind: type) -> Table | None:
         if major == VERSION[0]:
             return Table(address, offered)
         address, seen = previous, seen + 1
-    raise refusal(NAME, "header.version.major", major, "is not 1, and there is no older table of it; use protocol='dlpack'")
+    raise refusal(NAME, "header.version.major", major, "is not 1, and no older table is; use protocol='dlpack'")
 
 
 def _is_readable(address: int) -> bool:

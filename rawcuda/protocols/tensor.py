@@ -1,7 +1,7 @@
 """Reading a DLPack tensor: the C struct, no matter how its address was obtained.
 
-What it is   `describe_tensor`, by which every DLPack tensor is read: from a capsule, from a C exchange table, or given to
-             our own exchange table.
+What it is   `describe_tensor`, by which every DLPack tensor is read: from a capsule, from a C exchange table, or given
+             to our own exchange table.
 How          Most tensors look like an earlier one. So everything that follows from a tensor's fields is checked once
              and stored in tables: first by the fields other than sizes (device, ndim, dtype and flags, as bytes), then
              by shape and strides, as bytes. A tensor like an earlier one costs two reads and two look-ups.

@@ -1,7 +1,7 @@
 """The forms in which a trace is written: a log for people, JSON lines, a Chrome trace, pictures.
 
-What it is   one writer class per form; `placed`, which says what a call does in a stream; `picture` and `page` for
-             notebooks.
+What it is   a writer class for each form; `placed`, which returns a call's effect on a stream; `picture` and `page`
+             for notebooks.
 What not     a GPU's clock: the row of a stream shows when work was submitted to it, not when it ran.
 Source       "Trace Event Format" (Chromium), which ui.perfetto.dev and chrome://tracing open; no-color.org
 Read next    pictures/traces.py
@@ -26,9 +26,9 @@ __all__ = ["FORMS", "Placed", "form_of", "is_colourful", "page", "picture", "pla
 
 
 def form_of(to: Any, form: str | None) -> str:
-    """Return the form to write: the one that is given, else what the path's suffix says, else "log".
+    """Return the form to write: the given one, else the one of the path's suffix, else "log".
 
-    raises  ValueError  there is no such form
+    raises  ValueError  an unknown form
     """
     if form is None:
         path = os.fspath(to) if isinstance(to, str) or hasattr(to, "__fspath__") else ""
@@ -76,7 +76,7 @@ class _Writer:
 
 
 def is_colourful(file: Any) -> bool:
-    """Tell whether colours may be written to a file: a terminal that shows them, where NO_COLOR is not set."""
+    """Tell whether to write colours to a file: to a terminal that supports them, if NO_COLOR is not set."""
     has = getattr(file, "isatty", None)
     if has is None or not has() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
@@ -133,7 +133,7 @@ class _JsonLines(_Writer):
 class _Chrome(_Writer):
     """A writer of the Trace Event Format: a row for each thread, one for each stream, arrows from records to waits.
 
-    It writes the array form, in which a file that was cut short can still be read.
+    It writes the array form, in which a truncated file can still be read.
     """
 
     def __init__(self, file: Any) -> None:
@@ -218,7 +218,7 @@ FORMS: dict[str, Any] = {"log": _Log, "jsonl": _JsonLines, "chrome": _Chrome, "s
 
 
 def picture(events: Sequence[Event]) -> str | None:
-    """Draw events as SVG; None in a vendored part, which has no pictures."""
+    """Draw events as SVG; return None in a vendored part without pictures."""
     try:
         from .pictures import trace_picture
     except (ImportError, NotImplementedError):
@@ -238,7 +238,7 @@ def page(events: Sequence[Event]) -> str:
 
 
 class Placed:
-    """What a call does in a stream.
+    """The effect of a call on a stream.
 
     kind     "kernel" "copy" "fill" "memory" "record" "wait" "graph", or "sync": the host waits
     stream   its handle as text, "" for none
@@ -269,9 +269,9 @@ _KINDS = {
 
 
 def placed(call: Call) -> Placed | None:
-    """Return what a call does in a stream, or None where it does nothing in one.
+    """Return the effect of a call on a stream, or None if it has none.
 
-    A copy without a stream works in the legacy default stream.
+    A copy without a stream uses the legacy default stream.
     """
     kind = next((kind for start, kind in _KINDS.items() if call.name.startswith(start)), None)
     if kind is None or call.result != "CUDA_SUCCESS":

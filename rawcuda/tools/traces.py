@@ -1,8 +1,8 @@
-"""trace(): listen to driver calls and protocol steps for the length of a with block.
+"""trace(): listening to driver calls and protocol steps for the duration of a with block.
 
-What it is   the public function, and the class of what it returns. It adds a listener when the block begins and removes
-             it when the block ends, however it ends.
-What not     the events themselves (../tracing.py), and what is written for each (trace_forms.py).
+What it is   the public function, and the class of its result. It adds a listener when the block begins and removes
+             it when the block ends, in whatever way.
+What not     the events themselves (../tracing.py), and the text written for each (trace_forms.py).
 Read next    trace_forms.py
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace", "trace"]
 
-_stopping = _thread.allocate_lock()  # a place in the list is found, and then removed
+_stopping = _thread.allocate_lock()  # held while an entry is looked up and removed
 
 
 def trace(
@@ -45,7 +45,7 @@ class Trace:
     to      None for standard error; a text file; a path; a list, which receives the events; or a function of one event
     form    "log" lines for people; "jsonl" one JSON object per line; "chrome" a file that Perfetto and chrome://tracing
             open; "svg" pictures. None: what the path's suffix says (.jsonl .json .svg), else the log
-    events  the list that was given, else an empty one: what a notebook draws
+    events  the given list, or else an empty one, which a notebook draws
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Trace:
                 self._listener = self._writer.event
             careful.append(self)
             listeners.append(self._listener)
-            for observer in tuple(observers):  # whoever prepared calls while nothing listened
+            for observer in tuple(observers):  # so that prepared calls are traced
                 observer()
         except BaseException:  # __exit__ is not called for a block that was never entered
             self._stop()
@@ -102,13 +102,13 @@ class Trace:
         self._stop()
 
     def _stop(self) -> None:
-        """Remove the listener, and close what this trace opened; do nothing where that was done before."""
+        """Remove the listener, and close the file if this trace opened it; do nothing if that was done already."""
         listener, writer = self._listener, self._writer
         with _stopping:
             for things, one in ((listeners, listener), (careful, self)):
                 places = [
                     place for place, each in enumerate(things) if each is one
-                ]  # (a listener's own == is not asked)
+                ]  # (a listener's own == is not called)
                 if places:
                     del things[places[0]]
         self._listener = self._writer = None

@@ -1,12 +1,12 @@
-"""What a kernel's parameter accepts, and how it refuses the rest.
+"""The arguments that a kernel's parameter accepts, and the errors for all others.
 
-What it is   `Slot`, one parameter of one kernel as its launches see it: how it is packed, and errors that name kernel,
-             parameter, value and remedy. `declared` reads what a user says of a parameter, and `In` marks an array that
-             the kernel only reads.
+What it is   `Slot`, a parameter of a kernel as its launches see it: how it is packed, and errors that name kernel,
+             parameter, value and remedy. `declared` reads a user's declaration of a parameter, and `In` marks an array
+             that the kernel only reads.
 What not     it packs nothing: packing.py has a function for each type of argument.
-The rules    An integer parameter takes any integer that its width holds, signed or unsigned (nvcc writes int as .u32).
-             A float parameter takes real numbers that fit it. Eight bytes that may be an address take arrays and None.
-             A parameter of which only the size is known takes bytes, ctypes and NumPy values of exactly that size.
+The rules    An integer parameter takes any integer that fits its width, signed or unsigned (nvcc writes int as .u32).
+             A float parameter takes real numbers that fit. Eight bytes that may be an address take arrays and None.
+             A parameter with only a known size takes bytes, ctypes and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
 Read next    packing.py
 """
@@ -42,7 +42,7 @@ class In:
 
 
 class Declared:
-    """What a user declared: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
+    """A declared parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
 
     __slots__ = ("type", "size", "alignment", "reads", "ctype")
 
@@ -50,7 +50,7 @@ class Declared:
         self.type, self.size, self.alignment, self.reads, self.ctype = type, size, alignment, reads, ctype
 
 
-# A NumPy type's name, and the PTX type that it declares.
+# Names of NumPy types, and the PTX types that they declare.
 _NAMES = {
     "bool": "u8",
     "bool_": "u8",
@@ -78,7 +78,7 @@ _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24
 def declared(what: Any) -> Declared:
     """Read a declaration: a dtype ("float32", a NumPy dtype), a PTX type ("f32"), "pointer", In, or a ctypes type.
 
-    raises  TypeError  none of these
+    raises  TypeError  the object is none of these
     """
     if what is In or isinstance(what, str) and what == "pointer":
         return Declared("pointer", 8, 8, reads=what is In)
@@ -98,7 +98,7 @@ def declared(what: Any) -> Declared:
 
 
 def ctypes_letter(kind: Any) -> str:
-    """Return the PTX letter ("u", "s" or "f") of a ctypes class, "" for one that has only bytes."""
+    """Return the PTX letter ("u", "s" or "f") of a ctypes class, or "" if it is not a number."""
     code = getattr(kind, "_type_", None)
     if not isinstance(code, str):
         return ""
@@ -106,15 +106,15 @@ def ctypes_letter(kind: Any) -> str:
 
 
 class Slot:
-    """One parameter of one kernel on one device: how an argument is packed into it, and how one is refused.
+    """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
     form      "address" (8 bytes that take a number or an array), "integer", "real" or "bytes"
     format    its struct format
-    type      what the user declared, else what the code says: a PTX type, "pointer", or "" where only the size is known
+    type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
     reads     whether the kernel only reads the memory behind an address
-    low high  the integers that it holds, signed or unsigned; those above `top` are packed less `span`
-    limit     the least magnitude that a float slot cannot hold
+    low high  the range of integers, signed or unsigned; those above `top` are packed minus `span`
+    limit     the smallest magnitude that does not fit into a float slot
     places    Places of memory that the kernel may always use; packing.py adds them
     table     the type of an argument -> the function that packs it; from packing.py
     """
@@ -156,7 +156,7 @@ class Slot:
         self.places: set[Place] = set()
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format = "address", "P"  # (which takes signed integers, too, and is the cheapest)
+            self.form, self.format = "address", "P"  # ("P" takes signed integers, too, and is the fastest)
         elif kind[:1] in ("u", "s") and size in _INTEGERS:
             self.form, self.format = "integer", _INTEGERS[size]
         elif kind in _FLOATS:
@@ -180,7 +180,7 @@ class Slot:
 
     @property
     def place(self) -> str:
-        """Return the words that name kernel and parameter."""
+        """Return the text that names kernel and parameter."""
         parameter = self.parameter
         return f"kernel {self.kernel}: " + (
             f"parameter {parameter.name!r}" if parameter.name else f"the parameter at byte {parameter.offset}"
@@ -195,7 +195,7 @@ class Slot:
         raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
     def refuse_place(self, argument: Any, where: tuple[str, int | None]) -> None:
-        """Refuse memory that the device cannot reach; return for host memory that it can (HMM, Grace)."""
+        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace)."""
         kind, ordinal = where
         if kind == "cpu":
             if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
@@ -203,18 +203,18 @@ class Slot:
             self.refuse(
                 ValueError,
                 argument,
-                f"lies in host memory, which device {self.ordinal} cannot reach: "
+                f"is in host memory, which device {self.ordinal} cannot access: "
                 'device.upload(it), or allocate it as "pinned" or "managed"',
             )
         self.refuse(
             ValueError,
             argument,
-            f"lies on device {ordinal}, which device {self.ordinal} was not given access "
-            f"to: Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
+            f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
+            f"Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
-        """Tell whether the device reaches memory of a kind and ordinal, as far as its label says."""
+        """Tell whether the device can access memory of a kind and ordinal, according to its label."""
         kind, ordinal = where
         return kind != "cpu" and (kind != "cuda" or ordinal is not None and reaches(self.ordinal, ordinal))
 

@@ -1,7 +1,7 @@
-"""A launch's configuration: grid, block, shared memory and cluster, and how much of each a kernel can have.
+"""A launch's configuration: grid, block, shared memory and cluster, and their limits for a kernel.
 
-What it is   `extents` and `whole` read what a user gives. `Limits` are looked up once for a kernel, so that the check
-             of another grid asks the driver for nothing.
+What it is   `extents` and `whole` read user input. `Limits` are read once per kernel, so that the check of another grid
+             needs no call of the driver.
 What not     it launches nothing; launch.py does.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute
 Read next    launch.py
@@ -29,11 +29,11 @@ __all__ = ["Limits", "extents", "grant_shared", "whole"]
 
 
 def extents(name: str, given: Extent) -> Extents:
-    """Return x, y, z of a number or of one to three numbers, each at least 1.
+    """Return x, y, z, given one number or a sequence of one to three numbers, each at least 1.
 
-    raises  TypeError, ValueError  naming what was given as `name`
+    raises  TypeError, ValueError  the message names the input as `name`
     """
-    if type(given) is int and given > 0:  # (what most give: 70 ns instead of 250)
+    if type(given) is int and given > 0:  # (the usual case: 70 ns instead of 250)
         return given, 1, 1
     numbers: Any = given if type(given) is tuple else _numbers(name, given)
     count = len(numbers)
@@ -52,7 +52,7 @@ def extents(name: str, given: Extent) -> Extents:
         x, y, z = int.__index__(index(x)), int.__index__(index(y)), int.__index__(index(z))
     if x < 1 or y < 1 or z < 1:
         raise ValueError(
-            f"{name}={worded(given)}: every dimension is at least 1; launch nothing at all when there is no work"
+            f"{name}={worded(given)}: every dimension must be at least 1; do not launch if there is no work"
         )
     return x, y, z
 
@@ -61,24 +61,24 @@ def _numbers(name: str, given: Any) -> tuple[Any, ...]:
     if hasattr(type(given), "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
         return (given,)
     if not hasattr(type(given), "__iter__"):
-        raise TypeError(f"{name}={worded(given)}: give an int, or one to three of them")
+        raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints")
     return tuple(given)
 
 
 def whole(name: str, given: Any) -> int:
-    """Return a number that was given for `name` as a plain int; raises TypeError."""
+    """Return the number given for `name` as a plain int; raises TypeError."""
     if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"{name} is an int, not {a_kind(given)}")
+        raise TypeError(f"{name} must be an int, not {a_kind(given)}")
     return int.__index__(index(given))
 
 
 class Limits:
-    """The largest configurations that one kernel can have on its device.
+    """The largest configuration of a kernel on its device.
 
     grid, block  the largest x, y, z
-    threads      the most threads in a block of this kernel
-    static       bytes of shared memory that the kernel has by itself
-    shared       the most bytes of dynamic shared memory; above `granted` it must be asked for
+    threads      the largest number of threads in a block of this kernel
+    static       bytes of shared memory that the kernel declares
+    shared       the largest number of bytes of dynamic shared memory; more than `granted` must be requested
     calls        cuDeviceGetAttribute, cuFuncGetAttribute
     """
 
@@ -94,7 +94,7 @@ class Limits:
         self.granted = facts["max_dynamic_shared_bytes"]
 
     def check(self, grid: Extents, block: Extents, shared_bytes: int, cluster: Extents | None) -> None:
-        """Check a configuration; raises ValueError, naming what was given and the limit."""
+        """Check a configuration; raises ValueError with the value and the limit."""
         (gx, gy, gz), (bx, by, bz) = grid, block
         (most_gx, most_gy, most_gz), (most_bx, most_by, most_bz) = self.grid, self.block
         if gx <= most_gx and gy <= most_gy and gz <= most_gz and bx <= most_bx and by <= most_by and bz <= most_bz:
@@ -119,11 +119,11 @@ class Limits:
 
 
 def grant_shared(kernel: Kernel, shared_bytes: int) -> None:
-    """Ask for more dynamic shared memory than the kernel may have now; what was granted is never made less.
+    """Request more dynamic shared memory than the kernel may use now; the limit is never reduced.
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
     """
-    kernel._forget_attributes()  # another Kernel object of the same function may have asked for more
+    kernel._forget_attributes()  # another Kernel object of the same function may have requested more
     if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
         with kernel.device.current():
             kernel.device._primary.driver.cuFuncSetAttribute(

@@ -1,7 +1,8 @@
-"""Code images: which of PTX, cubin and fatbin some bytes are, whether they are whole, and which kernels a cubin names.
+"""Code images: telling PTX, cubin and fatbin apart, checking that they are complete, and listing a cubin's kernels.
 
-What it is   a check before the driver sees an image. It is given no length, so a truncated one would make it read on.
-What not     it judges neither the architecture nor the code: the driver does.
+What it is   a check before the driver gets an image: the driver is not told the length, so it would read beyond the end
+             of a truncated image.
+What not     it checks neither the architecture nor the code: the driver does.
 Source       ELF-64 Object File Format; fatbinary_section.h of the CUDA toolkit (magic numbers and header)
 Read next    signature.py
 """
@@ -18,14 +19,14 @@ __all__ = ["prepare", "cubin_kernels"]
 
 _ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
 _EM_CUDA = 190
-_NOBITS = 8  # a section that takes no room in the file (.bss, shared memory)
+_NOBITS = 8  # a section without bytes in the file (.bss, shared memory)
 
 
 def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
-    """Return an image's kind, "ptx", "cubin" or "fatbin", and its bytes as the driver wants them, with a NUL behind.
+    """Return an image's kind, "ptx", "cubin" or "fatbin", and its bytes for the driver, followed by a NUL.
 
     raises  TypeError   neither str nor bytes
-            ValueError  empty, truncated, a file's name, or nothing that a driver loads
+            ValueError  empty, truncated, the name of a file, or an unknown format
     """
     if isinstance(code, str):
         data = code.encode("utf-8")
@@ -33,7 +34,7 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
         data = bytes(code)
     else:
         raise TypeError(
-            f"code is PTX (str or bytes), a cubin or fatbin (bytes), or a path (os.PathLike), not {type(code).__name__}"
+            f"code must be PTX (str or bytes), a cubin or fatbin (bytes), or an os.PathLike, not {type(code).__name__}"
         )
     if data[:4] == _ELF and not isinstance(code, str):
         _sections(data)
@@ -43,13 +44,13 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
         return "fatbin", data + b"\0"
     if data[:4] == _FATBIN_WRAPPER:
         raise ValueError(
-            "this is a fatbin's wrapper, which only points to the fatbin: give the fatbin itself (nvcc -fatbin)"
+            "this is a fatbin wrapper, which only points to the fatbin: give the fatbin itself (nvcc -fatbin)"
         )
     data = data.rstrip(b"\0")
     if not data.strip():
         raise ValueError("the code is empty")
     if b"\0" in data:
-        raise ValueError(f"the code is neither PTX (a NUL stands at byte {data.index(0)}) nor a whole cubin or fatbin")
+        raise ValueError(f"the code is neither PTX (it has a NUL at byte {data.index(0)}) nor a cubin or fatbin")
     if b".version" not in data:
         if b"\n" not in data and len(data) < 4096:
             raise ValueError(f"{data.decode('utf-8', 'replace')!r} is not PTX; to load a file, give a pathlib.Path")
@@ -60,25 +61,25 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
 
 def _check_fatbin(data: bytes) -> None:
     if len(data) < 16:
-        raise ValueError(f"a truncated fatbin: {len(data)} bytes, and its header alone has 16")
+        raise ValueError(f"a truncated fatbin: it has {len(data)} bytes, but the header alone has 16")
     _, _, header, body = struct.unpack_from("<IHHQ", data)
     if header + body > len(data):
-        raise ValueError(f"a truncated fatbin: it says {header + body} bytes, and has {len(data)}")
+        raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data)}")
 
 
 def _sections(data: bytes) -> list[tuple[str, int, int]]:
-    """Return a cubin's sections as (name, offset, size in the file), each seen to lie inside the bytes.
+    """Return a cubin's sections as (name, offset, size in the file), after checking that they lie within the bytes.
 
     raises  ValueError  truncated, or not a 64-bit little-endian ELF file
     """
     if len(data) < 64:
-        raise ValueError(f"a truncated cubin: {len(data)} bytes, and its header alone has 64")
+        raise ValueError(f"a truncated cubin: it has {len(data)} bytes, but the header alone has 64")
     if data[4:6] != b"\x02\x01":
-        raise ValueError("an ELF file that is not 64-bit and little-endian is no cubin")
+        raise ValueError("an ELF file that is not 64-bit and little-endian is not a cubin")
     (machine,) = struct.unpack_from("<H", data, 18)  # e_machine
     if machine != _EM_CUDA:
         raise ValueError(
-            f"an ELF file for machine {machine} is no cubin (which has {_EM_CUDA}): a host program or object file?"
+            f"an ELF file for machine {machine} is not a cubin (machine {_EM_CUDA}): a host program or object file?"
         )
     programs, table = struct.unpack_from("<QQ", data, 32)  # e_phoff, e_shoff
     program_size, programs_count, entry_size, count, names_index = struct.unpack_from(
@@ -94,7 +95,7 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
             f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}"
         )
     if count and (entry_size < 64 or names_index >= count):
-        raise ValueError("a damaged cubin: its section table makes no sense")
+        raise ValueError("a damaged cubin: its section table is inconsistent")
     headers = []
     for index in range(count):
         name, kind, offset, size = struct.unpack_from("<II16xQQ", data, table + index * entry_size)
@@ -112,7 +113,7 @@ def _sections(data: bytes) -> list[tuple[str, int, int]]:
 
 
 def cubin_kernels(data: bytes) -> list[str]:
-    """List the kernels of a cubin, by its sections ".text.NAME"; device functions that were not inlined are among them.
+    """List the kernels of a cubin by its sections ".text.NAME", which include device functions that were not inlined.
 
     raises  ValueError  truncated
     """

@@ -1,4 +1,4 @@
-"""Kernels: what a function of a module says of itself, and how it is launched.
+"""Kernels: the facts about a function of a module, and its launches.
 
 What it is   `Kernel`: its parameters, its attributes, and configure() and launch(), which check a configuration.
 What not     it loads no code (module.py), and packs no argument (packing.py).
@@ -30,7 +30,7 @@ __all__ = ["Kernel"]
 
 _LEGACY = 1  # CU_STREAM_LEGACY
 
-# What we call a function attribute, and its number: CU_FUNC_ATTRIBUTE_...
+# Our name of a function attribute, and its number: CU_FUNC_ATTRIBUTE_...
 _ATTRIBUTES = {
     "max_threads_per_block": 0,
     "shared_bytes": 1,
@@ -46,9 +46,9 @@ _MOST_KEPT = 256  # launches that a kernel keeps prepared
 
 
 class Kernel:
-    """One kernel of a module.
+    """A kernel of a module.
 
-    name        as the code has it
+    name        as in the code
     parameters  [Parameter]: name, offset, size, type
     """
 
@@ -68,7 +68,7 @@ class Kernel:
     def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
-        self._limits: Limits | None = None  # these three are made when something is first launched
+        self._limits: Limits | None = None  # these three are made at the first launch
         self._packing: Packing | None = None
         self._launches: dict[Any, Launch] = {}
         self._primary = module.device._primary
@@ -78,7 +78,7 @@ class Kernel:
 
     @property
     def handle(self) -> int:
-        """Return the CUfunction; raises Closed when the module is."""
+        """Return the CUfunction; raises Closed if the module is closed."""
         self.module.handle
         return self._function
 
@@ -93,11 +93,11 @@ class Kernel:
     def parameters(self) -> list[Parameter]:
         """Return the parameters.
 
-        raises  TypeError  a cubin, and a driver before 12.4 that does not tell: they must be declared
+        raises  TypeError  a cubin with a driver before 12.4, which does not list them: they must be declared
         """
         if self._parameters is None:
             raise TypeError(
-                f"kernel {self.name}: neither code nor driver tells its parameters (a cubin needs a driver of "
+                f"kernel {self.name}: neither the code nor the driver lists its parameters (a cubin needs a driver of "
                 f"CUDA 12.4): declare them, module.kernel({self.name!r}, parameters=[...])"
             )
         return list(self._parameters)
@@ -106,14 +106,14 @@ class Kernel:
         return None if self._declared is None else self._declared[index]
 
     def _read_parameters(self) -> list[Parameter] | None:
-        """Take what the PTX says, if the driver agrees; else the driver's offsets and sizes; else nothing."""
+        """Return the parameters in the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
         said, told = self.module._signatures.get(self.name), self._ask_driver()
         if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
             return said
         return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
 
     def _ask_driver(self) -> list[tuple[int, int]] | None:
-        """Return each parameter's offset and size, None when the driver cannot tell.
+        """Return each parameter's offset and size, or None if the driver does not list them.
 
         calls   cuFuncGetParamInfo
         """
@@ -136,13 +136,13 @@ class Kernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Return what the driver knows of the compiled kernel; sizes are bytes, versions such as 75.
+        """Return the driver's facts about the compiled kernel; sizes are in bytes, versions are such as 75.
 
         calls   cuFuncGetAttribute
         """
         known = self._attributes
         if not known:
-            value, known = ctypes.c_int(), {}  # stored when it is whole: several threads may be here
+            value, known = ctypes.c_int(), {}  # stored when it is complete: several threads may be here
             with self.device.current():
                 for name, number in _ATTRIBUTES.items():
                     self.device._primary.driver.cuFuncGetAttribute(
@@ -156,7 +156,7 @@ class Kernel:
         self._attributes, self._limits = {}, None
 
     def occupancy(self, block: int | Sequence[int], shared_bytes: int = 0) -> int:
-        """Return how many blocks of this kernel one multiprocessor can hold at a time.
+        """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
 
         calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
         """
@@ -180,18 +180,18 @@ class Kernel:
         cooperative: bool = False,
         cluster: int | Sequence[int] | None = None,
     ) -> Launch:
-        """Check a configuration once and return it as a callable that takes the arguments.
+        """Check a configuration once, and return a callable that takes the arguments.
 
         grid, block   blocks in the grid and threads in a block: a number, or up to three, x first
-        shared_bytes  dynamic shared memory; above 48 KiB it is asked for
-        stream        where it runs; None is the legacy default stream
+        shared_bytes  dynamic shared memory; above 48 KiB it is requested from the driver
+        stream        the stream to launch on; None is the legacy default stream
         cooperative   all blocks run at once and may synchronise
         cluster       blocks in a cluster (compute capability 9.0)
-        raises        ValueError, TypeError  a number that this kernel or device cannot have
+        raises        ValueError, TypeError  a number that is not possible for this kernel or device
         """
         handle = stream_handle(stream, self.device)
         if isinstance(stream, Stream):
-            stream._prepared()  # from now on its close invalidates the token
+            stream._prepared()  # from now on, closing it invalidates the token
         launch = self._prepare(
             extents("grid", grid),
             extents("block", block),
@@ -215,7 +215,7 @@ class Kernel:
     ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments.
 
-        What was worked out is kept for the next launch with the same values, however they are written.
+        The prepared launch is kept for later calls with the same values, in whatever form they are given.
         """
         if stream is None:
             handle = _LEGACY
@@ -248,8 +248,8 @@ class Kernel:
         cooperative: bool,
         cluster: tuple[int, int, int] | None,
     ) -> Launch:
-        """Check a configuration and make a Launch of it that knows neither this kernel nor the stream object."""
-        self.module.handle  # a closed one says so here
+        """Check a configuration, and return a Launch that refers neither to this kernel nor to the stream object."""
+        self.module.handle  # raises Closed
         limits = self._limits
         if limits is None:
             limits = self._limits = Limits(self)
@@ -270,7 +270,7 @@ class Kernel:
     def _how(self) -> str:
         return (
             f"{self.name}.launch(..., grid=blocks, block=threads), or configure(grid=blocks, block=threads) and call "
-            "what that returns with the arguments"
+            "the result with the arguments"
         )
 
     def __repr__(self) -> str:
@@ -278,9 +278,9 @@ class Kernel:
 
 
 def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:
-    """Lay declared parameters out as C would, and compare them with what code and driver tell.
+    """Lay out declared parameters as C does, and compare them with those of the code and the driver.
 
-    raises  ValueError  another number, size or place
+    raises  ValueError  another number of parameters, or another size
     """
     laid, offset = [], 0
     for index, one in enumerate(wanted):
@@ -298,5 +298,5 @@ def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> l
                 raise ValueError(
                     f"kernel {name}: parameter {index} has {theirs.size} bytes; it was declared with {ours.size}"
                 )
-            ours.offset = theirs.offset  # .align can ask for more than C would
+            ours.offset = theirs.offset  # .align may be larger than in C
     return laid

@@ -1,13 +1,12 @@
 """The launch: a configuration that was checked once, and arguments that are packed at each call.
 
-What it is   `Launch`, the callable that Kernel.configure gives and that Kernel.launch keeps; `Packing`, what all
-             launches of a kernel share: how its arguments are packed.
+What it is   `Launch`, the callable that Kernel.configure returns and that Kernel.launch keeps; `Packing`, the part that
+             all launches of a kernel share: how its arguments are packed.
 How          A call takes a buffer from the pool of its Launch, packs the arguments into it, and makes one foreign call.
-             Each call under way has a buffer of its own, so several threads may use one Launch: list.pop and
+             Each call in progress has a buffer of its own, so several threads may use one Launch: list.pop and
              list.append are atomic. The foreign function is bound without argument types, whose conversions are the
-             largest cost of a ctypes call; so each argument is a ctypes object or None.
-Interrupts   A call that is interrupted loses its buffer, and the next call makes another. What the kernel may use is
-             retained before the interrupt goes on.
+Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel
+             may use are retained before the interrupt is passed on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    source.py, packing.py
 """
@@ -51,11 +50,11 @@ _pack_config = struct.Struct("7IPPI").pack_into  # a CUlaunchConfig, by C's alig
 
 
 class Packing:
-    """How the arguments of one kernel are packed, for all of its launches. It does not know the kernel, which knows it.
+    """How the arguments of a kernel are packed, for all of its launches; the Kernel refers to this, not the reverse.
 
     slots    a Slot for each parameter
-    names    what the parameters are called in a signature
-    here     the Place of device memory of our own, which most arrays have
+    names    the names of the parameters in a signature
+    here     the Place of our own device memory, which most arrays have
     entry    the driver's function that launches, and its name
     """
 
@@ -93,7 +92,7 @@ class Packing:
         self.here = place(("cuda", self.device.ordinal), False, "memory")
         packing = struct.Struct(source.packing_format(self.slots))
         self.pack_into = packing.pack_into
-        self.token: Any = ()  # the token of the last Launch that was checked
+        self.token: Any = ()  # the token of the Launch that was last checked
         self.types: list[type[Launch] | None] = [None, None]
         # A buffer: the packed arguments, a cell for the current context, and a pointer to each argument.
         self.offsets = [slot.parameter.offset for slot in self.slots]
@@ -108,7 +107,7 @@ class Packing:
         self.ask = ctypes.PYFUNCTYPE(ctypes.c_int)(self.driver.address("cuCtxGetCurrent"))
 
     def type_for(self, on_default: bool) -> type[Launch]:
-        """Return the kind of Launch for a default stream, or for any other."""
+        """Return the class of launches on a default stream, or on any other."""
         found = self.types[on_default]
         if found is None:
             found = Launch
@@ -118,10 +117,10 @@ class Packing:
         return found
 
     def new_buffer(self, config: Any, handle: int) -> Buffer:
-        """Make what one launch under way needs; one piece of memory holds all that the driver reads and writes.
+        """Make the buffer of one launch in progress; one block of memory holds all that the driver reads and writes.
 
-        returns  where to pack; the arguments of the foreign call; what is kept; and for a default stream the arguments
-                 that ask for the current context, and where the answer is then
+        returns  the memory to pack into; the arguments of the foreign call; a Kept; and for a default stream the
+                 arguments that query the current context, and the cell for the answer
         """
         frame = self.frame_type()
         start, at = ctypes.addressof(frame), self.pointers_at
@@ -134,11 +133,11 @@ class Packing:
         return memory, given, kept, (ctypes.byref(frame, cell),), memory[cell:at].cast("Q")
 
     def words(self) -> str:
-        """Word the kernel as a function: its name, and its parameters with their types."""
+        """Return the number of parameters, with their names and types, as text for an error."""
         shown = [f"{slot.parameter.name or '?'} " + _type_of(slot) for slot in self.slots]
         return f"{len(shown)} arguments" + (f" ({', '.join(shown)})" if shown else "")
 
-    def __repr__(self) -> str:  # what traces and errors of the driver say of the function
+    def __repr__(self) -> str:  # traces and driver errors show this as the function
         return f"<Kernel {self.name}>"
 
 
@@ -146,7 +145,7 @@ _types: dict[Any, type[Launch]] = {}
 
 
 def _type_with(call: Callable[..., None]) -> type[Launch]:
-    """Return the kind of Launch that has this `__call__`."""
+    """Return the class of launches with this `__call__`."""
     found = _types.get(call)
     if found is None:
         if len(_types) >= 500:
@@ -162,7 +161,7 @@ def _type_of(slot: Slot) -> str:
 
 
 class _Signature:
-    """The attribute that inspect.signature() asks a Launch for; the class itself has none."""
+    """The attribute that inspect.signature() reads from a Launch; the class itself has none."""
 
     def __get__(self, launch: Launch | None, kind: object = None) -> Any:
         if launch is None:
@@ -180,13 +179,13 @@ class _Signature:
 
 
 class Launch:
-    """A kernel with its grid, block and stream; call it with the arguments. Any number of threads may.
+    """A kernel with its grid, block and stream; call it with the arguments, in any number of threads.
 
     kernel, grid, block, shared_bytes, stream  as they were configured
     raises  TypeError   a wrong number or kind of arguments
-            ValueError  a value that its parameter cannot hold, memory that the device cannot reach
-            Closed      the module or stream was closed meanwhile
-            CudaError   the driver refuses the launch; an error inside the kernel shows at the next call that waits
+            ValueError  a value that does not fit its parameter, memory that the device cannot access
+            Closed      the module or the stream was closed
+            CudaError   the driver refuses the launch; an error in the kernel is raised by the next call that waits
     """
 
     __slots__ = (
@@ -198,9 +197,9 @@ class Launch:
         "_token",  # true as long as the last _check() holds
         "_call",  # f(config, function, pointers, None) -> CUresult
         "_config",
-        "_given",  # to the driver, where there are no parameters and so nothing is packed
+        "_given",  # the driver's arguments if there are no parameters, so that nothing is packed
         "_handle",  # of the stream
-        "_context",  # the context that must be current, for a default stream
+        "_context",  # for a default stream, the context that must be current
         "_ask",
         "_slots",
         "_here",
@@ -233,10 +232,10 @@ class Launch:
     _symbol: str
 
     def __init__(self) -> None:
-        raise TypeError("a Launch comes from Kernel.configure(grid=..., block=...)")
+        raise TypeError("a Launch is made by Kernel.configure(grid=..., block=...)")
 
     def __call__(self, *arguments: Any) -> None:
-        """Launch with these arguments; returns at once. source.py writes this function for a kernel's parameters."""
+        """Launch with these arguments, and return immediately; source.py generates this for a kernel's parameters."""
         call = self._call if self._token else self._check()
         if len(arguments) != len(self._slots):
             self._refuse_count(len(arguments))
@@ -262,12 +261,12 @@ class Launch:
             raise
         self._pool.append(buffer)
 
-    # -- what most calls do not need
+    # -- the parts that most calls do not need
 
     def _check(self) -> Callable[..., int]:
-        """Check all that a launch rests on but its arguments, and return the function that launches.
+        """Check everything that a launch depends on except its arguments, and return the function that launches.
 
-        The token vouches for these checks until one of the things is closed, the process forks, or calls are traced.
+        The token vouches for these checks until one of the objects is closed, the process forks, or tracing begins.
         """
         token = valid_token()
         packing = self._packing
@@ -284,7 +283,7 @@ class Launch:
         if tracing.listeners:
             return self._call_traced
         self._token = token
-        if self.stream is None:  # what a Launch that Kernel.launch prepares next rests on, too
+        if self.stream is None:  # also valid for the next Launch that Kernel.launch prepares
             packing.token = token
         return self._call
 
@@ -292,7 +291,7 @@ class Launch:
         return self._packing.new_buffer(self._config, self._handle)
 
     def _call_traced(self, *arguments: Any) -> int:
-        """Launch, and tell those who listen."""
+        """Launch, and report it to the listeners."""
         start = time.perf_counter_ns()
         code = self._call(*arguments)
         elapsed = time.perf_counter_ns() - start
@@ -300,7 +299,7 @@ class Launch:
         return code
 
     def _in_context(self, call: Callable[..., int], given: Any) -> int:
-        """Launch while the kernel's own context is current, which it was not just now.
+        """Push the kernel's context, which was not current, and launch.
 
         A with block would take 1,500 ns more than these calls, which take 450.
         """
@@ -321,9 +320,9 @@ class Launch:
             raise
 
     def _answer(self, code: int, call: Callable[..., int], given: Any) -> None:
-        """Try once more in our context where the driver says that the wrong one is current; raise any other error.
+        """Repeat the launch in our context if the driver reports that the wrong one is current; raise any other error.
 
-        A stream of our own knows its context, so nothing was pushed for it. The driver does not queue a launch that it
+        A stream of our own implies its context, so none was pushed for it. The driver does not queue a launch that it
         refuses, so none runs twice.
         """
         if code in WRONG_CONTEXT and self._context is None:
@@ -336,7 +335,7 @@ class Launch:
     def _retain(self, kept: Kept) -> None:
         """Keep views of other libraries' arrays alive until the stream has completed this launch.
 
-        The streams that their exporters named wait for it, too. It may be called twice for one launch.
+        The streams that their exporters named wait for it, too. This may be called twice for one launch.
         """
         device = self._packing.device
         sweep()
@@ -364,7 +363,7 @@ class Launch:
 
 
 def stream_handle(stream: Any, device: Device) -> int:
-    """Return the handle of the stream that shall launch a kernel of this device.
+    """Return the handle of the stream on which a kernel of this device will be launched.
 
     raises  ValueError  NO_SYNC, another device's stream
             TypeError   not a stream
@@ -373,7 +372,7 @@ def stream_handle(stream: Any, device: Device) -> int:
         return stream  # (50 ns instead of 350)
     handle = work_handle(stream)
     if isinstance(stream, Stream) and stream.device is not None and stream.device.ordinal != device.ordinal:
-        raise ValueError(f"{stream!r} is of device {stream.device.ordinal}, the kernel of device {device.ordinal}")
+        raise ValueError(f"{stream!r} is on device {stream.device.ordinal}, the kernel on device {device.ordinal}")
     return handle
 
 
@@ -387,9 +386,9 @@ def prepare(
     cooperative: bool,
     cluster: Extents | None,
 ) -> Launch:
-    """Make a Launch of a configuration that was checked. It knows neither its kernel nor its stream object.
+    """Return a Launch with a checked configuration; it refers neither to its kernel nor to its stream object.
 
-    calls   cuLaunchKernelEx (from 11.8 on), cuLaunchKernel, cuLaunchCooperativeKernel
+    calls   cuLaunchKernelEx (since 11.8), cuLaunchKernel, cuLaunchCooperativeKernel
     """
     launch: Launch = object.__new__(packing.type_for(handle <= _PER_THREAD))
     launch.grid, launch.block, launch.shared_bytes, launch.stream = grid, block, shared_bytes, None
@@ -435,7 +434,7 @@ def _config(
 
 
 def _call_of_old(function: Any, numbers: list[Any], stream: Any, takes_extra: bool) -> Callable[..., int]:
-    """Return a call of a driver before 11.8 in the shape of cuLaunchKernelEx."""
+    """Return a function for drivers before 11.8 with the parameters of cuLaunchKernelEx."""
 
     def call(config: None, kernel: Any, pointers: Any, extra: None) -> int:
         tail = (extra,) if takes_extra else ()

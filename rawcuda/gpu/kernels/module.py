@@ -33,17 +33,17 @@ __all__ = ["Module"]
 
 _LOG_BYTES = 64 << 10
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
-_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code of what it was given
+_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code from the image
 
 
 class Module(Owned):
-    """Code loaded on a device; `module[name]` is a kernel, iteration gives the kernels' names.
+    """Code loaded on a device; `module[name]` is a kernel, and iteration yields the names of the kernels.
 
-    code    PTX as str or bytes, a cubin or fatbin as bytes, a file only as os.PathLike
+    code    PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     calls   cuModuleLoadDataEx, cuModuleUnload
     raises  CompileFailed  PTX that does not compile: .log and .source
             Unsupported    PTX newer than the driver, a cubin for another architecture
-            ValueError     truncated, or no code at all
+            ValueError     truncated, or not code
     """
 
     __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
@@ -67,17 +67,17 @@ class Module(Owned):
     def __getitem__(self, name: str) -> Kernel:
         """Return a kernel by its name.
 
-        raises  NotFound  there is none; the message lists those there are
+        raises  NotFound  there is no such kernel; the message lists the existing ones
         """
-        # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
+        # Kernels are not kept here: they refer to their module, and a reference cycle would need the garbage collector.
         return Kernel(self, name, self._function(name), None)
 
     def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
-        """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
+        """Return a kernel with declared parameters: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
-        raises  ValueError  another number or size of parameters than the code has
-                TypeError   what declares nothing
-                NotFound    no such kernel
+        raises  ValueError  the number or the sizes of the parameters differ from the code's
+                TypeError   an object that does not declare a parameter
+                NotFound    there is no such kernel
         """
         if parameters is None:
             return self[name]
@@ -85,7 +85,7 @@ class Module(Owned):
 
     def _function(self, name: str) -> int:
         if not isinstance(name, str):
-            raise TypeError(f"a kernel's name is a str, not {a_kind(name)}")
+            raise TypeError(f"a kernel's name must be a str, not {a_kind(name)}")
         self.handle
         if name not in self._functions:
             function = cuda_h.CUfunction()
@@ -98,14 +98,14 @@ class Module(Owned):
         module = cuda_h.CUmodule(self.handle)
         try:
             if b"\0" in encoded:
-                raise NotFound(f"{name!r} is no name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
+                raise NotFound(f"{name!r} is not a name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
             with self.device.current():
                 getattr(self.device._primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
             there = (
                 f"it has {_listed(self.names, name)}"
                 if what == "kernel"
-                else "extern or visible variables have their PTX name"
+                else "extern and visible variables have their PTX names"
             )
             raise NotFound(
                 f"no {what} {name!r} in this module: {there}",
@@ -117,7 +117,7 @@ class Module(Owned):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the kernels, as far as the code or the driver tells.
+        """Return the names of the kernels, as far as the code or the driver lists them.
 
         calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
         """
@@ -146,7 +146,7 @@ class Module(Owned):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        try:  # not all drivers can list a fatbin's names
+        try:  # not every driver can list the names in a fatbin
             return bool(self._function(name))
         except NotFound:
             return False
@@ -157,10 +157,10 @@ class Module(Owned):
     # -- variables
 
     def global_(self, name: str) -> Memory:
-        """Return a module's variable as memory; it lives as long as the module.
+        """Return a variable of the module as memory, which is valid as long as the module.
 
         calls   cuModuleGetGlobal_v2
-        raises  NotFound  there is none
+        raises  NotFound  there is no such variable
         """
         address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
@@ -177,7 +177,7 @@ def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> st
     """Load an image, give its handle to the module, and return the compiler's info log."""
     info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
     options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
-    # A size goes in as the pointer itself; the driver writes the log's length over it.
+    # A size is passed as the pointer itself; the driver overwrites it with the log's length.
     values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
     arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
     try:
@@ -193,7 +193,7 @@ def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> st
         try:
             raise told from None
         finally:
-            del told  # else its traceback holds this frame, and this frame the error
+            del told  # otherwise its traceback refers to this frame, and this frame to the error
     return info.value.decode("utf-8", "replace")
 
 
@@ -202,7 +202,7 @@ def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
         return {}
     try:
         return signature.kernels(data[:-1].decode("utf-8", "replace"))
-    except PtxError:  # the driver took it: then it is we who cannot read it
+    except PtxError:  # the driver has accepted the code: only our reader fails
         return {}
 
 

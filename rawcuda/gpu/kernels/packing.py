@@ -1,12 +1,13 @@
-"""Which function packs an argument: one table for each sort of parameter, from the type of the argument.
+"""The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
 
 What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types,
-             and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES say which function packs each sort into
-             which slot. So each sort of argument costs its own packing, and no sort is tried before another.
+             and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
+             each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
+             another.
 How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
              format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
-             reachable, open), and refuses it with an error that names kernel, parameter, value and remedy.
-What not     No attribute of an argument makes it an array of ours: only its type does.
+             accessible, open), and refuses it with an error that names kernel, parameter, value and remedy.
+What not     An argument's attributes never make it an array of ours: only its type does.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
 Read next    source.py
 """
@@ -34,7 +35,7 @@ __all__ = ["Kept", "Packers", "kind_of", "table_for"]
 
 
 class Kept(list):  # type: ignore[type-arg]
-    """The views that one launch made of other libraries' arrays: they live until its stream has completed the launch.
+    """The views of other libraries' arrays in one launch, kept until its stream has completed the launch.
 
     stream  the handle of the launch's stream, in whose order they are viewed
     """
@@ -50,7 +51,7 @@ _EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__
 
 
 def kind_of(kind: type) -> str:
-    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be asked."""
+    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be tested."""
     if kind in _EXACT:
         return _EXACT[kind]
     for bases, sort in _BASES:
@@ -83,7 +84,7 @@ _BASES: tuple[tuple[Any, str], ...] = (
 def _numpy_kind(kind: type, numpy: Any) -> str:
     if issubclass(kind, numpy.bool_):
         return "numpy bool"
-    if issubclass(kind, numpy.timedelta64):  # (it is a signedinteger, and no number)
+    if issubclass(kind, numpy.timedelta64):  # (a signedinteger, but not a number)
         return "numpy other"
     for base, sort in (
         (numpy.integer, "numpy integer"),
@@ -105,7 +106,7 @@ def _always_fits(kind: type, size: int) -> bool:
 
 
 def _is_exporter(value: Any) -> bool:
-    """Tell whether an object whose type says nothing is an array: it has a buffer, or an attribute of its own."""
+    """Tell whether an object of an unknown type is an array: it has a buffer, or an attribute of a protocol."""
     try:
         memoryview(value).release()
         return True
@@ -121,8 +122,9 @@ def _is_exporter(value: Any) -> bool:
 class Packers(dict):  # type: ignore[type-arg]
     """The packers for one sort of slot, by the type of the argument; filled when a type is first seen.
 
-    fitting  the types whose every value struct converts into the slot's format by itself. The written calls pass these
-             as they are, which saves 45 ns for each such argument: 260 of 1,280 for a kernel with six NumPy integers.
+    fitting  the types all of whose values struct itself converts into the slot's format. The generated functions pass
+             these unchanged, which saves 45 ns for each such argument: 260 of 1,280 for a kernel with six NumPy
+             integers.
     """
 
     __slots__ = ("fitting", "_form", "_type", "_size", "_converts")
@@ -133,7 +135,7 @@ class Packers(dict):  # type: ignore[type-arg]
 
     def __missing__(self, kind: type) -> Packer:
         packer = self._choose(kind)
-        if len(self) >= 256:  # types can be made without end
+        if len(self) >= 256:  # the number of types in a program is unlimited
             self.clear()
             self.fitting.clear()
         self[kind] = packer
@@ -142,11 +144,11 @@ class Packers(dict):  # type: ignore[type-arg]
         return packer
 
     def _choose(self, kind: type) -> Packer:
-        """Return the packer for a type. What the type alone decides is decided here, once."""
+        """Return the packer for a type; everything that depends only on the type is decided here, once."""
         sort, size, form = kind_of(kind), self._size, self._form
         if form == "bytes":
             if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
-                return _pack_address_bytes  # not by value, then: an array in host memory
+                return _pack_address_bytes  # not passed by value: an array in host memory
             if self._converts and sort in _CONVERTED:
                 return _pack_bfloat16 if self._type == "bf16" else _pack_complex
             if self._converts and sort == "numpy other":
@@ -171,12 +173,12 @@ _tables: dict[tuple[str, str, int, bool], Packers] = {}
 
 
 def table_for(slot: Slot) -> Packers:
-    """Return the table of a slot; slots of one sort share it."""
+    """Return the table of a slot, which equal slots share."""
     form = slot.form
     key = form, slot.type if form in ("bytes", "real") else "", slot.size, slot.converts and form == "bytes"
     found = _tables.get(key)
     if found is None:
-        if len(_tables) >= 256:  # sizes and types come from outside
+        if len(_tables) >= 256:  # sizes and types come from user code
             _tables.clear()
         found = _tables.setdefault(key, Packers(*key))
     return found
@@ -184,11 +186,11 @@ def table_for(slot: Slot) -> Packers:
 
 # -- numbers
 
-_value: Any = vars(ctypes._SimpleCData)["value"].__get__  # whatever a subclass makes of .value
+_value: Any = vars(ctypes._SimpleCData)["value"].__get__  # not affected by a subclass's own .value
 
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
-    """Pack a plain int. Slots are packed as signed integers, so what only an unsigned one holds is wrapped."""
+    """Pack a plain int. Slots are packed as signed integers, so values that only fit an unsigned one are wrapped."""
     if slot.low <= argument <= slot.high:
         return argument if argument <= slot.top else argument - slot.span
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
@@ -204,7 +206,7 @@ def _pack_fitting(slot: Slot, argument: Any, kept: Kept) -> int:
 
 def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
     number = index(argument)
-    if type(number) is not int:  # a subclass, which may make anything of its operators
+    if type(number) is not int:  # a subclass, whose operators may do anything
         number = int.__index__(number)
     if slot.low <= number <= slot.high:
         return number if number <= slot.top else number - slot.span
@@ -221,7 +223,7 @@ def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept) -> int:
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
-    """Pack a number that is not too large; infinities and not-a-number are passed on."""
+    """Pack a number that is not too large; infinities and NaN are accepted."""
     limit = slot.limit
     try:
         number = float(argument)
@@ -232,7 +234,7 @@ def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
     slot.refuse(
         ValueError,
         argument,
-        f"does not fit: the greatest magnitude is below {min(limit, sys.float_info.max):.9g}",
+        f"does not fit: its magnitude must be below {min(limit, sys.float_info.max):.9g}",
     )
 
 
@@ -258,7 +260,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         if not slot.can_reach(where):
             slot.refuse_place(argument, where)
     address = argument._handle
-    if address is not None and argument._keeps is None:  # (what has an owner is asked, too)
+    if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
     try:
         return argument.ptr
@@ -268,7 +270,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
 
 
 def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
-    """Pack a view of a Memory, whose address is used without being asked for again while the Memory is open."""
+    """Pack a view of a Memory; while that is open, the address is used without further checks."""
     if argument._place in slot.places and argument.owner._handle is not None:
         return argument.start  # type: ignore[no-any-return]
     return _pack_view(slot, argument, kept)
@@ -286,7 +288,7 @@ def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
 
 
 def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
-    """Pack the address of another library's array, viewed in the order of the launch's stream."""
+    """Pack the address of another library's array, after viewing it for the launch's stream."""
     try:
         made = view(argument, stream=kept.stream)
         if made._place not in slot.places:
@@ -313,7 +315,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
 
 
 def _check_place(slot: Slot, made: Description, given: Any) -> None:
-    """Check that the kernel may use memory where this view lies, and note the Place if that is always so."""
+    """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
     if not slot.can_reach(where):
@@ -321,13 +323,13 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
-        if len(slot.places) >= 64:  # labels come from outside
+        if len(slot.places) >= 64:  # labels come from other libraries
             slot.places.clear()
         slot.places.add(place)
 
 
 def _name(slot: Slot, error: Exception) -> None:
-    """Put kernel and parameter before the text of an error of ours, which the caller raises again."""
+    """Put kernel and parameter before the message of an error, which the caller raises again."""
     error.args = (f"{slot.place}: {error}",)
 
 
@@ -364,14 +366,14 @@ def _pack_other_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
 
 
 def _pack_bfloat16(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    """Round to bfloat16, to nearest and ties to even, once: through float32 it would be rounded twice."""
+    """Round to bfloat16 once, to nearest, ties to even: a conversion through float32 would round twice."""
     if hasattr(type(argument), "__index__") or hasattr(type(argument), "__float__"):
         number = _pack_real(slot, argument, kept)
     else:
         _refuse_real(slot, argument, kept)
     from math import frexp, ldexp
 
-    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the least normal number
+    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the smallest normal number
         exponent = max(frexp(number)[1], -125)
         number = ldexp(round(ldexp(number, 8 - exponent)), exponent - 8)
     return struct.pack("<f", number)[2:]  # exact now: its upper half
@@ -382,7 +384,7 @@ def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
         pair = complex(argument)
         return struct.pack("<ff" if slot.type == "c64" else "<dd", pair.real, pair.imag)
     except TypeError as error:
-        slot.refuse(TypeError, argument, f"cannot go there: {error}")
+        slot.refuse(TypeError, argument, f"cannot be converted: {error}")
     except OverflowError as error:
         slot.refuse(ValueError, argument, f"does not fit: {error}")
 
@@ -395,7 +397,7 @@ def _refuse_size(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _refuse_kind(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's own kind, or a number")
+    slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's kind, or a number")
 
 
 def _refuse_pointer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
@@ -404,12 +406,12 @@ def _refuse_pointer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _refuse_sequence(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "is no array: make one with array.array or numpy.asarray, and give device.upload(it)"
+    why = "is not an array: make one with array.array or numpy.asarray, and give device.upload(it)"
     slot.refuse(TypeError, argument, why)
 
 
 def _refuse_numpy(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    slot.refuse(TypeError, argument, f"({argument.dtype}) is no number")
+    slot.refuse(TypeError, argument, f"({argument.dtype}) is not a number")
 
 
 def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
@@ -419,16 +421,16 @@ def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _refuse_integer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "cannot go into an integer"
+    why = "cannot be converted to an integer"
     if _is_array(argument):
         why += ": give a number" + _item_hint(argument)
     elif hasattr(type(argument), "__float__"):
-        why += ": round it yourself, or is the parameter another one?"
+        why += ": round it yourself, or was it meant for another parameter?"
     slot.refuse(TypeError, argument, why)
 
 
 def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "cannot go into a float"
+    why = "cannot be converted to a float"
     if _is_array(argument) or isinstance(argument, (str, type(None))):
         why += ": give a number" + _item_hint(argument)
     slot.refuse(TypeError, argument, why)
@@ -439,10 +441,10 @@ def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
         slot.refuse(
             TypeError,
             argument,
-            "could mean several things there: declare the type, "
+            "is ambiguous here: declare the type, "
             f"module.kernel({slot.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
         )
-    why = f"cannot go there: give bytes, or a ctypes or NumPy value, of {slot.size} bytes"
+    why = f"cannot be passed here: give bytes, or a ctypes or NumPy value, of {slot.size} bytes"
     slot.refuse(TypeError, argument, why)
 
 
@@ -467,7 +469,7 @@ def _item_hint(value: Any) -> str:
     return " (its .item()?)" if hasattr(value, "item") else ""
 
 
-# -- which packer packs which sort of argument; what is not listed is refused
+# -- the packers of each sort of argument; sorts that are not listed are refused
 
 _ARRAYS = {"none", "in", "memory", "own view", "view", "exporter", "ctypes array", "ctypes pointer"}
 _CONVERTED = {"int", "bool", "integral", "float", "complex", "other"} | {

@@ -1,6 +1,6 @@
-"""What PTX text says of its kernels: their names, and each parameter's type, size and offset.
+"""Kernel signatures from PTX text: their names, and each parameter's type, size and offset.
 
-What it is   a reader of `.entry` lines, nothing else of PTX; `Parameter`, the record that the launch checks against.
+What it is   a reader of `.entry` lines only; `Parameter`, the record that a launch checks arguments against.
 What not     it does not validate PTX: the driver's compiler does.
 Source       PTX ISA, "Kernel and Function Directives: .entry", "Parameter State Space", "Kernel Function Parameters"
 Read next    arguments.py
@@ -21,12 +21,12 @@ _HANDLES = (".texref", ".samplerref", ".surfref")  # opaque 64-bit handles
 
 
 class Parameter:
-    """One parameter of a kernel.
+    """A parameter of a kernel.
 
-    name     as the PTX has it, or "" when only the driver was asked (a cubin)
+    name     as in the PTX, or "" if only the driver describes it (a cubin)
     offset   bytes from the start of the parameters
     size     bytes
-    type     a PTX fundamental type such as "u32" or "f32"; "" where only the size is known (an array of .b8, a cubin)
+    type     a PTX fundamental type such as "u32" or "f32"; "" if only the size is known (an array of .b8, a cubin)
     pointer  whether it was declared with .ptr
     """
 
@@ -48,12 +48,12 @@ class Parameter:
 def kernels(text: str) -> dict[str, list[Parameter]]:
     """Return each kernel of a PTX text with its parameters, in the order of the text.
 
-    units   offsets and sizes are bytes
+    units   offsets and sizes are in bytes
     raises  PtxError  an .entry whose parameters cannot be read
     """
-    import re  # only who loads PTX pays for it
+    import re  # imported only when PTX is loaded
 
-    # Comments and strings may hold anything, also ".entry". Newlines stay, so that lines can be counted.
+    # Comments and strings may contain anything, even ".entry". Newlines are kept, so that lines can be counted.
     def blank(match: re.Match[str]) -> str:
         return (
             '""' + "\n" * match.group().count("\n")
@@ -80,9 +80,9 @@ def _parameters(text: str, line: int, kernel: str) -> Iterator[Parameter]:
 
 
 def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
-    """Read one `.param` declaration; return it, its offset still 0, and its alignment.
+    """Read a `.param` declaration, and return it, with an offset of 0, and its alignment.
 
-    In ".param .u64 .ptr .global .align 8 name" the .align after .ptr is that of the memory pointed to.
+    In ".param .u64 .ptr .global .align 8 name" the .align after .ptr is that of the memory it points to.
     """
     words = text.replace("[", " [ ").replace("]", " ] ").replace(".", " .").split()
     kind, pointer, alignment, lanes, index = "", False, 0, 1, 0
@@ -106,7 +106,7 @@ def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
         raise PtxError(f"kernel {kernel}: cannot read the parameter {text.strip()!r}", ("<ptx>", line, 1, text.strip()))
     name, rest = words[index], words[index + 1 :]
     alignment = alignment or size * lanes
-    if rest:  # an array: its type is its bytes
+    if rest:  # an array: only its size is kept
         count = 1
         for word in rest:
             if word not in "[]":
@@ -116,7 +116,7 @@ def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
 
 
 def _scalar(kind: str) -> int | None:
-    """Return the size of a fundamental type such as ".u32", None when it is none."""
+    """Return the size of a fundamental type such as ".u32", or None for other words."""
     if kind in (".f16x2", ".bf16x2"):
         return 4
     if kind == ".bf16":

@@ -1,13 +1,13 @@
-"""The call of a launch, written out for one signature: Launch.__call__ without its loop over the arguments.
+"""The function of a launch, generated for one signature: Launch.__call__ without its loop over the arguments.
 
-What it is   `call_for`, which writes, compiles and keeps one function for each signature. Its text is that of
-             Launch.__call__ in launch.py, except for the lines that pack: an argument of the type that its parameter
-             is made for is tested where it stands, and any other goes through packing.py's table, as in the loop.
-Why so       The loop takes 1,630 ns for four arguments and the written function 620, of which 170 are the foreign
+What it is   `call_for`, which writes, compiles and keeps a function for each signature. Its text is that of
+             Launch.__call__ in launch.py, except for the lines that pack: they test inline whether an argument has the
+             usual type of its parameter, and any other type goes through packing.py's table, as in the loop.
+Why so       The loop takes 1,630 ns for four arguments and the generated function 620, of which 170 are the foreign
              call (CPython 3.11, a driver that does nothing; 1,750 and 780 on 3.13); for twelve it is 2,800 and 990.
              Outside the emulator this is the only generated code.
-Safety       The text holds numbers and names that match [A-Za-z_]\\w*, and nothing else of the input. A function is
-             never changed. linecache knows the text, so tracebacks and debuggers show it.
+Safety       The text contains numbers and names that match [A-Za-z_]\\w*, and nothing else of the input. A function is
+             never changed. The text is in linecache, so that tracebacks and debuggers show it.
 Read next    launch.py
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call_for", "enabled", "packing_format", "safe_names"]
 
-enabled = True  # False: launches use the loop of Launch.__call__; for the tests
+enabled = True  # False: launches use the loop of Launch.__call__ (for tests)
 
 _TEXT = """\
 def {name}(self{parameters}, /, *surplus):
@@ -65,7 +65,7 @@ _CALL_ON_DEFAULT_STREAM = """\
         else:
             code = self._in_context(call, given)
 """
-# Without parameters nothing is packed, so all threads share what is given to the driver: this saves 80 ns of 350,
+# Without parameters nothing is packed, so all threads share the arguments for the driver: this saves 80 ns of 350,
 # without which such a launch would take 1.4 times that of cuda.core.
 _TEXT_WITHOUT_PARAMETERS = """\
 def {name}(self, /, *surplus):
@@ -84,7 +84,7 @@ _HOME = {
 }
 _LIMITS = {"f16": "-65520.0 < {name} < 65520.0", "f32": "-{f32} < {name} < {f32}", "f64": "True"}
 _F32 = repr((2 - 2**-24) * 2.0**127)
-# The function's own names, which no parameter may have.
+# The function's own names, which are not allowed as names of parameters.
 _OWN = frozenset(
     "self surplus call buffer storage given kept ask current code here pack_into type int float len "
     "MemoryView IndexError BaseException".split()
@@ -92,7 +92,7 @@ _OWN = frozenset(
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return a name for each parameter that can stand in the text: its own where that is safe, else argument_0, ..."""
+    """Return a name for each parameter that can be used in the text: its own if that is safe, else argument_0, ..."""
     made: list[str] = []
     for number, name in enumerate(names):
         made.append(name if _is_safe(name) and name not in made else f"argument_{number}")
@@ -107,7 +107,7 @@ def _is_safe(name: str) -> bool:
 
 
 def packing_format(slots: Sequence[Slot]) -> str:
-    """Return the struct format of all slots: native, which struct packs fastest, where its alignment agrees."""
+    """Return the struct format of all slots: native, which struct packs fastest, if its alignment matches."""
     parts, position = [], 0
     for slot in slots:
         offset = slot.parameter.offset
@@ -123,18 +123,18 @@ _written: dict[tuple[Any, ...], Callable[..., None]] = {}
 
 
 def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> Callable[..., None]:
-    """Return the `__call__` of launches of a signature: a kernel's name, its parameters' safe names, and their slots.
+    """Return the `__call__` for a signature: a kernel's name, the safe names of its parameters, and their slots.
 
-    on_default  for a default stream, which is that of the current context
+    on_default  whether the stream is a default stream, which belongs to the current context
 
-    What is written depends on these alone, so each is written once.
+    The text depends only on these, so each function is generated once.
     """
     packing = packing_format(slots)
     forms = tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
     key = kernel, tuple(names), packing, forms, on_default
     found = _written.get(key)
     if found is None:
-        if len(_written) >= 500:  # names come from outside
+        if len(_written) >= 500:  # the names come from user code
             _written.clear()
         found = _written.setdefault(key, _write(kernel, names, slots, packing, on_default))
     return found
@@ -176,6 +176,6 @@ def _write(
     file = f"<launch {len(linecache.cache)}>"
     while file in linecache.cache:
         file = file[:-1] + "+>"
-    exec(compile(text, file, "exec"), scope)  # nothing but what stands above
+    exec(compile(text, file, "exec"), scope)  # only the text from above
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     return scope[_function_name(kernel)]  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What the commands share: parsing arguments, choosing the driver, showing progress.
+"""The common part of the commands: parsing arguments, choosing the driver, showing progress.
 
 What it is   `Parser`, argparse with short errors; `choose` and `connect`; `Progress`, one line on a terminal.
 What not     it prints no results.
@@ -37,7 +37,7 @@ __all__ = [
     "show_progress",
 ]
 
-PACKAGE = __name__.partition(".tools.")[0]  # whatever a copy of this package is called
+PACKAGE = __name__.partition(".tools.")[0]  # a copy of this package may have another name
 PROGRAM = f"python3 -m {PACKAGE}"
 VARIABLE = "RAWCUDA_DRIVER"
 
@@ -51,9 +51,9 @@ class NoGpu(RawCudaError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors have one line, and which takes negative numbers of every form as arguments.
+    """An argparse parser with one-line errors, which accepts negative numbers of every form as arguments.
 
-    command  its name, which the usage line shows
+    command  the name of the command, which the usage line shows
     """
 
     def __init__(self, command: str, description: str, epilog: str = "") -> None:
@@ -67,12 +67,12 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
     def error(self, message: str) -> NoReturn:
-        """Raise a Refusal where argparse would print the usage and exit."""
+        """Raise a Refusal; argparse would print the usage and exit."""
         raise Refusal(f"{message}; see {self.prog} --help")
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse options and arguments in any order."""
-        # argparse takes "-1e-3" and "-inf" for options. A word with a space is no option, and a number may have one.
+        # argparse treats "-1e-3" and "-inf" as options. A word with a space is no option, and a number may have one.
         return self.parse_intermixed_args([" " + word if _is_negative(word) else word for word in arguments])
 
 
@@ -81,7 +81,7 @@ def _is_negative(word: str) -> bool:
 
 
 def add_driver(parser: Parser, otherwise: str) -> None:
-    """Add --driver; `otherwise` says what happens without it."""
+    """Add --driver; `otherwise` is the text about its default."""
     parser.add_argument(
         "--driver",
         metavar="nvidia|emulator|PATH",
@@ -93,21 +93,21 @@ def add_driver(parser: Parser, otherwise: str) -> None:
 
 
 def choose(option: str | None) -> None:
-    """Choose the driver that --driver names, if it names one.
+    """Choose the driver that --driver names, if it is given.
 
-    raises  Refusal  it names none
+    raises  Refusal  it does not name a driver
     """
     if option is None:
         return
     if option not in ("nvidia", "emulator"):
-        if os.path.basename(option) == option:  # the loader would search for a bare name in places that we do not know
+        if os.path.basename(option) == option:  # the loader would search for a bare name in unknown places
             raise Refusal(f"--driver {option}: give nvidia, emulator, or a path such as ./libcuda.so.1")
         option = os.path.abspath(option)
     use(option)
 
 
 def chosen_by(option: str | None) -> str:
-    """Return what names the driver: "--driver", the environment variable, or "" when nothing does."""
+    """Return the source of the driver's name: "--driver", the environment variable, or "" if there is none."""
     if option is not None:
         return f"--driver {option}"
     value = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
@@ -117,8 +117,8 @@ def chosen_by(option: str | None) -> str:
 def connect(option: str | None) -> driver.Driver:
     """Choose the driver and return it, loaded.
 
-    raises  NoGpu    it cannot be used: one line says why
-            Refusal  --driver names none
+    raises  NoGpu    it cannot be used; the message gives the reason in one line
+            Refusal  --driver does not name a driver
     """
     choose(option)
     try:
@@ -128,7 +128,7 @@ def connect(option: str | None) -> driver.Driver:
 
 
 def reason(error: RawCudaError) -> str:
-    """Return in one line why a driver could not be used."""
+    """Return the reason why a driver could not be used, in one line."""
     if isinstance(error, DriverNotFound) and error.tried:
         path, _, said = error.tried[0]
         return said if path in said else f"{path}: {said}"
@@ -141,7 +141,7 @@ def is_emulator(loaded: driver.Driver) -> bool:
 
 
 def first_line(loaded: driver.Driver, why: str = "") -> str:
-    """Say where kernels will run, and why not on a GPU."""
+    """Return a line that says where kernels will run, and why not on a GPU."""
     if is_emulator(loaded):
         return f"On the emulator{f' ({why})' if why else ''}."
     from ...gpu.device import Device
@@ -160,7 +160,7 @@ def first_line(loaded: driver.Driver, why: str = "") -> str:
 class Progress:
     """The progress of long work, shown on one line of a terminal after the first second; call it with (done, total).
 
-    Nothing is written where the stream is not a terminal.
+    Nothing is written if the stream is not a terminal.
     """
 
     def __init__(self, what: str, stream: Any = None) -> None:
@@ -169,7 +169,7 @@ class Progress:
         self._on = bool(self._stream) and self._stream.isatty()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show how many of all blocks are done."""
+        """Show how many blocks are done, of how many."""
         elapsed = time.monotonic() - self._start
         if not self._on or elapsed < 1:
             return
@@ -177,7 +177,7 @@ class Progress:
         self._put(f"{self._what}: {100 * done // max(total, 1)} % of {total} blocks{left}")
 
     def _put(self, text: str) -> None:
-        before, self._width = self._width, max(self._width, len(text))  # first: Ctrl-C may come while we write
+        before, self._width = self._width, max(self._width, len(text))  # set before writing, which Ctrl-C may interrupt
         self._stream.write("\r" + text.ljust(before) + ("\r" if not text else ""))
         self._stream.flush()
         self._width = len(text)
@@ -191,6 +191,6 @@ class Progress:
 
 
 def show_progress(loaded: driver.Driver, progress: Progress | None) -> None:
-    """Let the emulator report to `progress`; a real driver reports nothing."""
+    """Let the emulator report its progress; a real driver does not report any."""
     if is_emulator(loaded):
         loaded.libcuda.progress = progress  # type: ignore[attr-defined]

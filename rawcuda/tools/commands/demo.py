@@ -1,9 +1,9 @@
 """`demo`: three kernels over generated data, each result checked in plain Python, each timed.
 
 What it is   the shortest way to see the whole path: load, upload, launch, download.
-What not     a benchmark: the data are small, and each kernel runs once, right after it was compiled.
-Why exact    the data are small multiples of 1/8, so that no sum or product is ever rounded, in whatever order it is
-             computed: every element must be equal, not merely close.
+What not     a benchmark: the data are small, and each kernel runs once, immediately after it is compiled.
+Why exact    the data are small multiples of 1/8, so that no sum or product is ever rounded, in any order of
+             computation: every element must be equal, not merely close.
 Read next    kernels.py
 """
 
@@ -36,7 +36,7 @@ _SMALL = [float(number) for number in range(-8, 9)]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the demo; return 0 when every result is right."""
+    """Run the demo; return 0 if every result is right."""
     parser = Parser(
         "demo",
         "Add two vectors, scale and add (saxpy), and multiply two matrices, with kernels of real PTX; "
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Tracer:
-    """The log of a trace, which begins after the first line of output: that says where kernels run."""
+    """The log of a trace, which begins after the first line of output (which says where kernels run)."""
 
     def __init__(self) -> None:
         self._early: list[Any] | None = []
@@ -67,7 +67,7 @@ class _Tracer:
         try:
             self._log.event(event)
             sys.stdout.flush()
-        except BrokenPipeError:  # a listener cannot stop the call that it is told of; our own next line will
+        except BrokenPipeError:  # a listener cannot stop the call that it hears of; our next line of output will
             pass
 
     def begin(self) -> None:
@@ -77,7 +77,7 @@ class _Tracer:
 
 
 def _connect(option: str | None) -> tuple[Driver, str]:
-    """Return the driver that was asked for, else the GPU's, else the emulator; and why."""
+    """Return the requested driver, else the GPU's, else the emulator; and the reason."""
     asked = chosen_by(option)
     try:
         return connect(option), asked
@@ -88,9 +88,9 @@ def _connect(option: str | None) -> tuple[Driver, str]:
 
 
 def _demonstrate(small: bool) -> bool:
-    """Run the three kernels; return whether all results were right. `small` data keep the emulator's run short."""
+    """Run the three kernels; return whether all results are right. `small` data keep a run on the emulator short."""
     count = 1 << 16 if small else 1 << 19
-    m, n, k = (60, 70, 52) if small else (250, 300, 200)  # no multiples of a tile
+    m, n, k = (60, 70, 52) if small else (250, 300, 200)  # not multiples of a tile
     print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
     wrong = 0
     device = Device(0)
@@ -135,7 +135,7 @@ class _Clock:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Time what a with block launches, and wait for it."""
+        """Time the launches in a with block, and wait for them."""
         with self.device.event(timing=True) as start, self.device.event(timing=True) as end:
             start.record()
             yield
@@ -144,11 +144,11 @@ class _Clock:
             self.kernel += end.elapsed_ms(since=start)
 
 
-# -- the three. Each: make the data, load, upload, launch, download, compare
+# -- the three kernels. Each: make the data, load, upload, launch, download, compare
 
 
 def _floats(choices: list[float], count: int, seed: int) -> array[float]:
-    from random import Random  # late: importing it changes what happens at fork()
+    from random import Random  # imported late: it registers a hook for fork()
 
     return array("f", Random(seed).choices(choices, k=count))
 

@@ -1,4 +1,4 @@
-"""`doctor`: what this machine has, what was tried, and whether a kernel really runs.
+"""`doctor`: what this machine has, which drivers were tried, and whether a kernel really runs.
 
 What it is   facts in sections, as many as can be found: a failure in one does not stop the others.
 What not     it repairs nothing, and sends nothing anywhere.
@@ -57,7 +57,7 @@ _VARIABLES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Print the facts; return 0 when a kernel ran on the driver that was asked about."""
+    """Print the facts; return 0 if a kernel ran on the requested driver."""
     parser = Parser(
         "doctor",
         "Tell which driver was tried, why, and what it said; the devices; the tools; what the emulator "
@@ -92,14 +92,14 @@ def _section(title: str) -> None:
 
 
 def _fact(what: str, text: object) -> None:
-    """Print a fact; `what` has a column of its own, and further lines of the text stay in theirs."""
+    """Print a fact: `what` in the first column, all lines of the text in the second."""
     lines = str(text).splitlines() or [""]
     print(f"  {what:{_WIDTH}}{lines[0]}".rstrip())
     for line in lines[1:]:
         print(" " * (_WIDTH + 2) + line)
 
 
-# -- where we are
+# -- the platform
 
 
 def _platform() -> None:
@@ -121,7 +121,7 @@ def _platform() -> None:
 
 
 def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
-    """Load the driver; return it, or None and why not."""
+    """Load the driver; return it, or None and the reason."""
     asked = chosen_by(option)
     _section("driver")
     _fact("chosen by", asked or f"nothing, so the GPU's (--driver or {VARIABLE} choose another)")
@@ -148,7 +148,7 @@ def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
 
 
 def _tries() -> None:
-    """Try each place as the driver does, until one loads."""
+    """Try each place as driver.py does, until one loads."""
     for number, (path, why) in enumerate(locate.libcuda()):
         try:
             driver.SharedLibrary(path)
@@ -213,7 +213,7 @@ def _device(device: Device) -> bool:
 
 
 def _context_state(device: Device) -> str:
-    """Say whether the primary context is active, and what is current in this thread."""
+    """Return whether the primary context is active, and which context is current in this thread."""
     flags, active, now = ctypes.c_uint(), ctypes.c_int(), cuda_h.CUcontext()
     loaded = driver.current()
     try:
@@ -228,7 +228,7 @@ def _context_state(device: Device) -> str:
 
 
 def _run_kernel(device: Device) -> str:
-    """Load and run the smallest kernel, and return what was seen."""
+    """Load and run the smallest kernel, and return the outcome as text."""
     begin = time.perf_counter()
     with device.load(kernels.NOTHING) as module, device.allocate(4) as memory:
         loading = time.perf_counter()
@@ -244,7 +244,7 @@ def _run_kernel(device: Device) -> str:
     )
 
 
-# -- what else is there
+# -- other tools
 
 
 def _tools() -> None:

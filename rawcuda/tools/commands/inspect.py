@@ -1,7 +1,7 @@
-"""`inspect`: what an object says of its memory, by every protocol that it offers.
+"""`inspect`: what an object says about its memory, by every protocol that it offers.
 
-What it is   it evaluates an expression, or reads a .npy file, and prints what explain() says of the result.
-What not     it evaluates nothing but the expression that was typed, and imports only the modules that it names.
+What it is   it evaluates an expression, or reads a .npy file, and prints what explain() says about the result.
+What not     it evaluates only the given expression, and imports only the modules that the expression names.
 Read next    ../explaining/__init__.py
 """
 
@@ -27,7 +27,7 @@ _SHORT = {"np": "numpy", "cp": "cupy", "tf": "tensorflow", "wp": "warp", "pa": "
 
 
 def main(arguments: list[str]) -> int:
-    """Explain one object; return 0 when it could be made."""
+    """Explain an object; return 0 if it could be made."""
     parser = Parser(
         "inspect",
         "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
@@ -60,7 +60,7 @@ def _evaluate(text: str, debug: bool) -> Any:
         tree = ast.parse(text, mode="eval")
         code = compile(tree, "EXPR", "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Refusal(f"{text[:60]!r} is no Python expression: {getattr(error, 'msg', error)}") from None
+        raise Refusal(f"{text[:60]!r} is not a Python expression: {getattr(error, 'msg', error)}") from None
     doing = ""
     try:
         nodes = list(ast.walk(tree))
@@ -96,5 +96,5 @@ def _import_inside(dotted: str) -> None:
     try:
         for end in re.finditer(r"\.\w+", dotted):
             import_module(dotted[: end.end()])
-    except ImportError:  # evaluating the expression will say what is missing
+    except ImportError:  # evaluating the expression will report the missing name
         pass

@@ -1,6 +1,6 @@
-"""The kernels of `demo` and `doctor`, as PTX text: written by hand, to be read.
+"""The kernels of `demo` and `doctor`, as PTX text, written by hand for readers.
 
-What it is   four kernels, each a text of its own: NOTHING, VECTOR_ADD, SAXPY, MATRIX_PRODUCT. The texts are Python
+What it is   four kernels, each in a string: NOTHING, VECTOR_ADD, SAXPY, MATRIX_PRODUCT. The texts are Python
              strings, not files, so that they can be read from a zip.
 What not     they are not tuned.
 Why so old   every driver since CUDA 11.4 takes .version 6.3 and .target sm_50 for every device that it supports: it
@@ -21,7 +21,7 @@ _HEAD = """\
 .address_size 64
 """
 
-# Store 42 at the pointer: the smallest kernel that shows that code was compiled and launched, and reached memory.
+# Store 42 at the pointer: the smallest kernel which shows that code is compiled and launched, and writes to memory.
 NOTHING = (
     _HEAD
     + """
@@ -83,7 +83,7 @@ DONE:
 """
 )
 
-# y[i] = alpha * x[i] + y[i], each thread steps through the vector by the size of the grid.
+# y[i] = alpha * x[i] + y[i]; each thread steps through the vector by the number of threads in the grid.
 SAXPY = (
     _HEAD
     + """
@@ -130,8 +130,8 @@ DONE:
 """
 )
 
-# c = a x b for row-major a (m by k), b (k by n), c (m by n). Each block makes one 16 by 16 tile of c: its threads bring
-# 16 by 16 tiles of a and b into shared memory, one element each, wait for one another, and multiply from there.
+# c = a x b for row-major a (m by k), b (k by n), c (m by n). Each block computes a 16 by 16 tile of c: its threads copy
+# 16 by 16 tiles of a and b to shared memory, one element each, wait for one another, and multiply from there.
 MATRIX_PRODUCT = (
     _HEAD
     + """

@@ -1,6 +1,6 @@
-"""What an argument of a kernel may be on the command line.
+"""The arguments of a kernel on the command line.
 
-What it is   `parse` makes an operand of one word; its `place` returns what a launch takes.
+What it is   `parse` makes an operand from a word; its `place` returns an argument for a launch.
 What not     it knows no kernel: the launch checks whether a number fits its parameter.
 Read next    run.py
 """
@@ -44,12 +44,12 @@ class Operand:
         self.text, self._value = text, value
 
     def place(self, device: Device) -> Any:
-        """Return what a launch takes, put on the device if it is an array."""
+        """Return an argument for a launch; an array is copied to the device."""
         return self._value
 
 
 class _File(Operand):
-    """A .npy file, read at once, so that a bad one is refused before anything else is done."""
+    """A .npy file, read immediately, so that a bad one is refused before any other work."""
 
     is_array = True
 
@@ -78,9 +78,9 @@ class _Fresh(Operand):
 
 
 def parse(text: str) -> Operand:
-    """Make an operand of one word of the command line.
+    """Make an operand from a word of the command line.
 
-    raises  Refusal      it is none of the forms in HELP
+    raises  Refusal      it has none of the forms in HELP
             ValueError   a .npy file that cannot be used
             OSError      a file that cannot be read
     """
@@ -94,7 +94,7 @@ def parse(text: str) -> Operand:
         return _fresh(text, head, *rest.partition(":")[::2])
     number = _number(head)
     if number is None:
-        raise Refusal(f"argument {text!r} is no FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE or null")
+        raise Refusal(f"argument {text!r} is not FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE or null")
     return Operand(text, _packed(number, _dtype(rest, text), text) if colon else number)
 
 
@@ -141,7 +141,7 @@ def _dtype(name: str, text: str) -> dtypes.DType:
 
 
 def _packed(number: int | float, dtype: dtypes.DType, text: str) -> bytes:
-    """Return the number's bytes in a type of its own, which a parameter without a type takes."""
+    """Return a number's bytes in the given dtype, for a parameter without a type."""
     if dtype.kind not in ("bool", "int", "uint", "float"):
         raise Refusal(f"argument {text!r}: a number cannot be {dtype}")
     try:

@@ -1,10 +1,10 @@
-"""What a vendored copy is made of: the files of the whole package, or those of a part of it.
+"""The files of a vendored copy: those of the whole package, or of a part of it.
 
-What it is   a part is some modules with all that they import, late imports too, as `ast` reads them. Where one of
-             them would import what the part leaves out, a stand-in lies in its place: importing it raises Unsupported,
-             and a type checker takes any name from it.
+What it is   a part is some modules with everything that they import, also late, as `ast` finds it. A stand-in replaces
+             each left-out module that one of them imports: importing it raises Unsupported, and a type checker accepts
+             any name from it.
 What not     no file is rewritten: imports are relative, so a copy works under any name, in any package. Only the
-             __init__.py of a part is made for it, of the whole's.
+             __init__.py of a part is generated, from that of the whole.
 Read next    the table PARTS, then vendor.py, which puts the files into a folder
 """
 
@@ -30,11 +30,11 @@ MANIFEST = "VENDORED.txt"
 
 
 class Part(NamedTuple):
-    """A part that can be copied without the rest: the modules of the public names that are not left out, and some more.
+    """A part that can be copied alone: the modules of the public names that are not left out, and some more.
 
-    left_out  modules and folders that the part has not
-    more      modules that it has nevertheless
-    good_for  what it can be used for
+    left_out  modules and folders that the part does not contain
+    more      modules that it contains in addition
+    good_for  its use, as text
     """
 
     left_out: tuple[str, ...]
@@ -79,12 +79,12 @@ def everything() -> Files:
 
 
 def part(name: str | None, origin: str) -> Files:
-    """Return the files of a part, or of the whole for None; origin is the name of the package that is copied."""
+    """Return the files of a part, or of the whole for None; origin is the name of the copied package."""
     sources = everything()
     if name is None:
         return sources
     house, chosen = _House(sources), PARTS[name]
-    # The part "dlpack" is one module with what it cannot do without: its late imports are for other parts.
+    # The part "dlpack" is one module with the imports that it needs: its late imports are for other parts.
     kept = house.closure(chosen) if name != "dlpack" else house.closure(chosen, late=False, public=False)
     copied = {house.paths[module]: sources[house.paths[module]] for module in sorted(kept)}
     if name == "dlpack":
@@ -99,7 +99,7 @@ def part(name: str | None, origin: str) -> Files:
 
 
 class _House:
-    """The modules of the package, and what each of them imports; `paths` is module -> path."""
+    """The modules of the package and their imports; `paths` is module -> path."""
 
     def __init__(self, sources: Files) -> None:
         self.paths = {_module(path): path for path in sources if path.endswith(".py")}
@@ -145,13 +145,13 @@ class _House:
             parents = {module[:end] for end in range(len(module) + 1) if module[end : end + 1] in (".", "")}
             is_out = parents & {*chosen.left_out} and module not in chosen.more
             if module and module not in kept and not is_out:
-                kept |= parents  # and the packages that it is in
+                kept |= parents  # and the packages that contain it
                 for each in parents:
                     waiting += self.imports(each, late=late)
         return kept
 
     def left_out(self, kept: set[str]) -> set[str]:
-        """Return the modules that are not kept, and that a kept one or the façade imports, be it only for types."""
+        """Return the modules that are not kept, but that a kept one or the façade imports, even if only for types."""
         return {
             found
             for module in {"", *kept}
@@ -160,9 +160,9 @@ class _House:
         }
 
     def stand_ins(self, module: str, kept: set[str], name: str) -> Files:
-        """Return what lies in the place of a module that was left out.
+        """Return the files that replace a left-out module.
 
-        A folder of which nothing is kept has one stand-in, and a stub for each module that type checkers ask for.
+        A folder without kept modules has one stand-in, and a stub for each module that type checkers look up.
         """
         outer = module
         while "." in outer and outer.rpartition(".")[0] not in kept:
@@ -175,12 +175,12 @@ class _House:
 
 
 def _module(path: str) -> str:
-    """Return a path's module: "protocols.buffer", "" for the façade."""
+    """Return the module of a path, such as "protocols.buffer"; "" for the façade."""
     return path[:-3].replace("/", ".").replace(".__init__", "") if path != "__init__.py" else ""
 
 
 def _stand_in(depth: int, name: str) -> bytes:
-    """Write a module that raises; depth is the number of folders that it lies in."""
+    """Return the text of a module that raises; depth is the number of folders that contain it."""
     return (
         f'"""A stand-in: this module was left out of this copy, which is the part "{name}" only; see {MANIFEST}."""\n\n'
         f"from {'.' * (depth + 1)}errors import Unsupported\n\n"
@@ -192,7 +192,7 @@ def _stand_in(depth: int, name: str) -> bytes:
 
 
 def _stub(name: str) -> bytes:
-    """Write a stub in which a type checker finds any name."""
+    """Return the text of a stub in which a type checker finds any name."""
     return (
         f'# A stub: this module was left out of this copy, which is the part "{name}" only; see {MANIFEST}.\n\n'
         "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n"
@@ -200,12 +200,12 @@ def _stub(name: str) -> bytes:
 
 
 def _facade(source: str, kept: set[str], name: str, title: str) -> str:
-    """Make a part's __init__.py of the whole's: fewer public names, the same functions."""
+    """Make a part's __init__.py from that of the whole: fewer public names, the same functions."""
     text = source
     tree = ast.parse(source)
     lines = source.splitlines(keepends=True)
     missing: set[str] = set()  # names that the part's façade cannot import for its annotations
-    for node in reversed(tree.body):  # from the end, so that the line numbers before it stay right
+    for node in reversed(tree.body):  # from the end, so that earlier line numbers stay valid
         first = node.lineno - 1
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
             homes = {public: home for public, home in ast.literal_eval(node.value).items() if home in kept}

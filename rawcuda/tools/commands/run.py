@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().read(arguments)
     try:
         code = Path(options.file).read_bytes()
-        kind, data = image.prepare(code + b"\n")  # the newline: a single line would be taken for a file's name
+        kind, data = image.prepare(code + b"\n")  # a single line would be treated as a file's name
     except ValueError as error:
         raise ValueError(f"{options.file}: {error}") from None
     if options.kernel is None:
@@ -100,7 +100,7 @@ _bytes.__name__ = "number of bytes"  # argparse shows this name in its error
 
 
 def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[int, str]]:
-    """Read each I=FILE.npy, and check that it can be written, before any work is done.
+    """Parse each I=FILE.npy, and check that the file can be written, before any work.
 
     raises  Refusal  the word or the argument's number is wrong
             OSError, ValueError  the file could not be written
@@ -115,7 +115,7 @@ def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[
         if int(number) >= len(arguments):
             raise Refusal(f"--out {word}: there are {len(arguments)} arguments, numbered from 0")
         if not arguments[int(number)].is_array:
-            raise Refusal(f"--out {word}: argument {number}, {arguments[int(number)].text!r}, is no array")
+            raise Refusal(f"--out {word}: argument {number}, {arguments[int(number)].text!r}, is not an array")
         real = npy.check_target(path)
         if any(os.path.realpath(other) == real for _, other in found):
             raise Refusal(f"--out {word}: this file is written twice")
@@ -127,7 +127,7 @@ def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[
 
 
 def _list(path: str, kind: str, data: bytes) -> int:
-    """Print the kernels and their parameters, numbered as --out numbers them; needs no driver."""
+    """Print the kernels and their parameters, numbered as for --out; this needs no driver."""
     if kind == "fatbin":
         raise ValueError(f"{path}: a fatbin is compressed, and only the driver reads its kernels' names: give the name")
     if kind == "cubin":

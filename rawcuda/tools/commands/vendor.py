@@ -1,8 +1,8 @@
-"""`vendor`: copy this package, or a part of it, into another project; and say later whether a copy was changed.
+"""`vendor`: copy this package, or a part of it, into another project; and check later whether a copy was changed.
 
-What it is   the command. VENDORED.txt in a copy says what it is: version, part, date, licence, and the SHA-256 of each
-             file, as `sha256sum -c` reads them. A new copy is written beside its place and then renamed into it.
-What not     it deletes nothing that it did not write, and a copy that was edited is never replaced. Files are read
+What it is   the command. VENDORED.txt in a copy describes it: version, part, date, licence, and the SHA-256 of each
+             file, in the format of `sha256sum -c`. A new copy is written beside its destination and then renamed.
+What not     it deletes only files that it has written, and never replaces a copy that was edited. Files are read
              through the loader, so the command works from a checkout, a wheel or a zip.
 Read next    parts.py: what a copy is made of
 """
@@ -38,7 +38,7 @@ _CACHED = (".pyc", ".pyo")  # what Python itself puts into __pycache__
 
 
 class Manifest(NamedTuple):
-    """What a VENDORED.txt says; hashes: path -> SHA-256."""
+    """The contents of a VENDORED.txt; hashes: path -> SHA-256."""
 
     origin: str
     version: str
@@ -48,7 +48,7 @@ class Manifest(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Make or check a copy; return 1 for one that was changed."""
+    """Make or check a copy; return 1 if a checked copy was changed."""
     parts = "\n".join(f"  {name:8} {each.good_for}" for name, each in PARTS.items())
     parser = Parser(
         "vendor",
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _manifest(content: Files, name: str) -> bytes:
-    """Write the file that says what a copy is."""
+    """Return the text of the file that describes a copy."""
     licence = files(PACKAGE).joinpath("LICENSE").read_text(encoding="utf-8")
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
@@ -100,7 +100,7 @@ def _manifest(content: Files, name: str) -> bytes:
 
 
 def _read(folder: str) -> Manifest | None:
-    """Read a copy's manifest; None where there is none of ours."""
+    """Return a copy's manifest, or None if there is none of ours."""
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             text = file.read(1_000_000)
@@ -114,7 +114,7 @@ def _read(folder: str) -> Manifest | None:
 
 
 def _origin() -> str:
-    """Return the name of the package that this one was copied from, or is."""
+    """Return the name of the package that this one was copied from, or else its own name."""
     try:
         first = _FIRST_LINE.match(files(PACKAGE).joinpath(MANIFEST).read_text(encoding="utf-8"))
     except (OSError, KeyError):  # KeyError: not in the zip, before Python 3.10
@@ -123,9 +123,9 @@ def _origin() -> str:
 
 
 def _entries(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield (path in the copy, kind) of all that lies in a folder, but what Python itself caches there.
+    """Yield (path in the copy, kind) for the contents of a folder, except files that Python caches there.
 
-    The kind is "file", "folder" for a folder without anything in it, "link", or "special". No link is followed.
+    The kind is "file", "folder" for an empty folder, "link", or "special". Links are not followed.
     """
     waiting = [""]
     while waiting:
@@ -147,7 +147,7 @@ def _is_in_cache(path: str) -> bool:
 
 
 def _changes(folder: str, manifest: Manifest) -> list[str]:
-    """List what is not as it was copied."""
+    """List the differences from the original copy."""
     was, there = manifest.hashes, {}
     for path, kind in _entries(folder):
         if os.path.basename(path) == "__pycache__" and kind == "folder":
@@ -166,10 +166,10 @@ def _changes(folder: str, manifest: Manifest) -> list[str]:
 
 
 def write(dest: str, content: Files, name: str) -> str:
-    """Put a copy in its place; one that was there before, and is unchanged, is replaced.
+    """Move a new copy to its destination; an unchanged old copy there is replaced.
 
-    returns  a folder in which something is left that is not of the copy that was replaced, or ""
-    raises   Refusal   the place is taken by something else, or no package can have its name
+    returns  a folder with files that did not belong to the old copy, or ""
+    raises   Refusal   another object has the path, or the name is not possible for a package
     """
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
@@ -177,7 +177,7 @@ def write(dest: str, content: Files, name: str) -> str:
         raise Refusal(f"{dest}: {last!r} cannot be imported; choose a name of letters, digits and _")
     if not os.path.isdir(parent):
         raise Refusal(f"{dest}: there is no folder {parent} to put it in")
-    if place == os.getcwd():  # it is replaced as a whole
+    if place == os.getcwd():  # the whole folder is replaced
         raise Refusal(f"{dest} is the folder that you are in: go up, and name it")
     running = os.path.realpath(str(files(PACKAGE)))
     if os.path.realpath(place) == running or os.path.realpath(place).startswith(running + os.sep):
@@ -189,7 +189,7 @@ def write(dest: str, content: Files, name: str) -> str:
     if os.path.isdir(place) and os.listdir(place):
         before = _read(place)
         if before is None or before.origin != _origin():
-            raise Refusal(f"{dest} is there already, and is no copy of this package: choose another name")
+            raise Refusal(f"{dest} is there already, and is not a copy of this package: choose another name")
         changes = _changes(place, before)
         if changes:
             raise Refusal(
@@ -216,9 +216,9 @@ def write(dest: str, content: Files, name: str) -> str:
 
 
 def _exchange(new: str, place: str, old: str) -> None:
-    """Rename what is in the place out of the way, and the new folder into it; put the old one back if that is stopped.
+    """Move the old copy away and the new folder to its destination; if that is interrupted, move the old copy back.
 
-    If putting it back is stopped, too, it stays where it is, and the next call finds it: see _bring_back.
+    If that is interrupted, too, the old copy stays beside, and the next call finds it: see _bring_back.
     """
     try:
         if os.path.isdir(place):
@@ -231,7 +231,7 @@ def _exchange(new: str, place: str, old: str) -> None:
 
 
 def _bring_back(place: str) -> None:
-    """Put a copy back into its place that an interrupted call has left beside it."""
+    """Move back a copy that an interrupted call has left beside its destination."""
     parent, last = os.path.split(place)
     if os.path.lexists(place):
         return
@@ -243,7 +243,7 @@ def _bring_back(place: str) -> None:
 
 
 def _remove(folder: str, paths: list[str]) -> None:
-    """Remove these files from a folder, what Python cached of them, and each folder that is empty then; and no more."""
+    """Remove these files, their cached bytecode, and folders that are empty then, and nothing else."""
     for path in paths:
         _quietly(os.unlink, os.path.join(folder, path))
     for inside, _, names in os.walk(folder, topdown=False):
@@ -257,18 +257,18 @@ def _remove(folder: str, paths: list[str]) -> None:
 def _quietly(remove: Callable[[str], None], path: str) -> None:
     try:
         remove(path)
-    except OSError:  # not there, or not empty
+    except OSError:  # missing, or not empty
         pass
 
 
-# -- how it is now
+# -- checking a copy
 
 
 def check(dest: str) -> int:
-    """Print whether a copy is unchanged, how old it is, and whether it is up to date; return 1 where it was changed."""
+    """Print whether a copy is unchanged, how old it is, and whether it is up to date; return 1 if it was changed."""
     manifest = _read(dest)
     if manifest is None:
-        raise Refusal(f"{dest} has no {MANIFEST} of ours: it is no copy that `vendor` made")
+        raise Refusal(f"{dest} has no {MANIFEST} of ours: it is not a copy made by `vendor`")
     days = (datetime.date.today() - datetime.date.fromisoformat(manifest.date)).days
     age = {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
     print(f"{dest}: {_what(manifest.part)} of {manifest.origin} {manifest.version}, copied on {manifest.date}, {age}.")

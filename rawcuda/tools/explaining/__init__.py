@@ -1,7 +1,7 @@
-"""Explain what an object says of its memory, protocol by protocol.
+"""Explanations of what an object says about its memory, protocol by protocol.
 
-What it is   `explain` asks an object for everything that it offers, shows each answer beside the bytes of the struct,
-             compares the answers, and says what view() makes of them.
+What it is   `explain` reads everything that an object offers, shows each answer beside the struct's bytes, compares
+             the answers, and says what view() makes of them.
 What not     it consumes no capsule, and keeps no reference to the object.
 Read next    offers.py, quirks.py
 """
@@ -31,8 +31,8 @@ __all__ = ["Explanation", "explain"]
 def explain(obj: object) -> Explanation:
     """Explain which protocols an object offers, what each says, where they disagree, and what view() makes of it.
 
-    obj      an array of any library, an object with a buffer, a DLPack capsule, which stays as it is, or a stream
-    order    the object's exporters are called, and what they raise is shown; no driver is loaded, and nothing is kept
+    obj      an array of any library, an object with a buffer, a DLPack capsule, which is not consumed, or a stream
+    order    the object's exporters are called, and their exceptions shown; no driver is loaded, and nothing is kept
     returns  an object that prints as text, and shows a picture in a notebook
     """
     found: Found = {}
@@ -53,11 +53,11 @@ def explain(obj: object) -> Explanation:
 
 
 class Explanation:
-    """What explain() found; str() gives the text.
+    """The result of explain(); str() returns the text.
 
     title     what the object is
     sections  (heading, lines), in the order of the text
-    made      what view() would see: `ptr shape strides dtype`; or None
+    made      the result of view(): `ptr shape strides dtype`; or None
     """
 
     def __init__(self, title: str, sections: list[tuple[str, list[str]]], made: Description | None) -> None:
@@ -168,7 +168,7 @@ def _layout(made: Description) -> list[str]:
 
 
 def _differences(described: Found) -> list[str]:
-    """Compare what each protocol describes with what the first one does; what one of them cannot say is left out."""
+    """Compare each protocol's description with the first one, except fields that one of them cannot express."""
     (first, reference), *others = [(name, _comparable(finding)) for name, finding in described.items()]
     return [
         f"{field}: {first} says {one}, {name} says {other}"
@@ -193,7 +193,7 @@ def _comparable(finding: Finding) -> tuple[Any, ...]:
 
 
 def _used(obj: Any, found: Found, made: Description | None) -> str:
-    """Say what view() does with it."""
+    """Return a text about what view() does with the object."""
     if is_capsule(obj) and made is not None:
         return (
             "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; "

@@ -1,8 +1,8 @@
-"""Ask an object for each protocol, and write down what it answers, with the bytes of structs beside their meaning.
+"""Reading an object by each protocol, and writing down its answers, with the bytes of structs beside their meaning.
 
-What it is   one function per protocol. Capsules that it asks for are dropped unconsumed, and buffers are released.
-What not     no driver is loaded: CUDA memory is asked for with stream=-1, since nothing is read from it. No pointer is
-             followed before the system has said that memory can be read there.
+What it is   a function per protocol. Capsules that it requests are dropped unconsumed, and buffers are released.
+What not     no driver is loaded: CUDA memory is requested with stream=-1, since nothing is read from it. No pointer is
+             followed before the system has confirmed that the memory can be read.
 Read next    quirks.py
 """
 
@@ -40,11 +40,11 @@ __all__ = ["ASKED", "Finding", "peek", "raised"]
 
 
 class Finding:
-    """What one protocol said.
+    """The answer of one protocol.
 
-    lines  of text
+    lines  the text
     facts  the fields by name
-    made   the Description that they give; where there is none, `refusal` says why
+    made   the Description of these fields; if it is None, `refusal` says why
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Finding:
         self.refusal: str = ""
 
     def read(self, how: Callable[[], Description | None]) -> None:
-        """Make the Description, without a reference to the exporter, or note why there is none."""
+        """Make the Description, without a reference to the exporter, or store the reason why there is none."""
         try:
             made = how()
         except Exception as error:
@@ -63,7 +63,7 @@ class Finding:
             self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made._place, None)
 
     def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
-        """Return the bytes that a pointer leads to, or note that they cannot be read."""
+        """Return the bytes at a pointer, or note that they cannot be read."""
         raw = peek(address, nbytes)
         if raw is None:
             self.refusal = f"{what} points to {address:#x}, where no memory can be read: the exporter is at fault"
@@ -71,7 +71,7 @@ class Finding:
 
 
 def raised(error: BaseException) -> str:
-    """Describe an exception: its class and the first line of its text."""
+    """Return an exception as text: its class and the first line of its message."""
     try:
         text = str(error).strip().partition("\n")[0][:300]
     except Exception:
@@ -83,15 +83,15 @@ def raised(error: BaseException) -> str:
 
 
 def peek(address: int, nbytes: int) -> bytes | None:
-    """Return a copy of at most 4096 bytes at an address, or None where they cannot be read.
+    """Return a copy of at most 4096 bytes at an address, or None if they cannot be read.
 
-    Reading through a bad pointer ends the process; writing from it into a pipe gives an error, and no more.
+    Reading through a bad pointer ends the process; writing from it into a pipe only returns an error.
     """
     if not (0 < nbytes <= 4096 and 0 < address < 2**63 - nbytes):
         return None
     if sys.platform == "win32":
         try:
-            return ctypes.string_at(address, nbytes)  # there ctypes turns an access violation into an OSError
+            return ctypes.string_at(address, nbytes)  # on Windows, ctypes turns an access violation into an OSError
         except OSError:
             return None
     source, sink = os.pipe()
@@ -113,7 +113,7 @@ def _int64s(raw: bytes | None) -> tuple[int, ...] | None:
 
 
 def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator[tuple[str, bytes, int, int, bool]]:
-    """Yield (name, bytes, offset, value, whether it is a pointer) of each number in a struct and in those inside it."""
+    """Yield (name, bytes, offset, value, whether it is a pointer) of each number in a struct, including nested ones."""
     for name, type_ in kind._fields_:
         offset = start + getattr(kind, name).offset
         if issubclass(type_, ctypes.Structure):
@@ -131,7 +131,7 @@ def _fields(kind: Any, raw: bytes, start: int = 0, before: str = "") -> Iterator
 
 
 def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meanings) -> dict[str, int]:
-    """Write a struct down line by line, beside its bytes, and return the values of its fields."""
+    """Write down the fields of a struct, each beside its bytes, and return their values."""
     fields = list(_fields(kind, raw))
     values = {name: value for name, _, _, value, _ in fields}
     finding.facts.update(values)
@@ -180,7 +180,7 @@ def _tensor(finding: Finding, capsule: Any) -> None:
     said = _show(finding, kind, raw, f"at {address:#x}", _TENSOR)
     finding.facts["versioned"] = versioned
     ndim = said["ndim"]
-    if said.get("version.major", 1) == 1 and 0 < ndim <= 64:  # what is out of bounds the reader refuses by itself
+    if said.get("version.major", 1) == 1 and 0 < ndim <= 64:  # the reader itself refuses values out of bounds
         for name, unit in (("shape", "elements"), ("strides", "elements, not bytes")):
             numbers = finding.facts[f"{name}_read"] = (
                 _int64s(finding.peek(name, said[name], 8 * ndim)) if said[name] else None
@@ -223,7 +223,7 @@ def _dlpack(obj: Any, finding: Finding) -> bool:
 
 
 def _ask(finding: Finding, ask: Callable[..., Any], keywords: dict[str, Any], which: str) -> list[Any]:
-    """Call `__dlpack__` and note the result; return [capsule], or [] where it raised."""
+    """Call `__dlpack__` and note the result; return [capsule], or [] if it raised."""
     question = f"__dlpack__({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     try:
         capsule = ask(**keywords)
@@ -345,8 +345,8 @@ def _stream(obj: Any, finding: Finding) -> bool:
     return True
 
 
-# protocol, as view() names it and in the order in which it tries them: (what an object has, the function that asks
-# for it, and returns whether it is there)
+# protocol, by view()'s name and in the order in which view() tries them: (the attribute of an object, the function that
+# reads it, and returns whether the object offers it)
 ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
     "dlpack_c_exchange": ("__dlpack_c_exchange_api__", _exchange),
     "dlpack": ("__dlpack__", _dlpack),

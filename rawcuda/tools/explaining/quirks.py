@@ -1,8 +1,8 @@
-"""Known quirks of array libraries that show in what an object answers.
+"""Known quirks of array libraries that show in an object's answers.
 
-What it is   a table: a condition over the answers, and what to know where it holds. As seen in November 2026; a number
-             behind # is an issue or a pull request of that project.
-What not     it asks the object nothing: offers.py has done so.
+What it is   a table: a condition on the answers, and a text for when it holds. As of November 2026; a number after # is
+             an issue or a pull request of that project.
+What not     it does not query the object: offers.py has done that.
 Read next    offers.py
 """
 
@@ -21,7 +21,7 @@ __all__ = ["quirks"]
 
 
 class _Said:
-    """What was answered, in short names for the table's sake.
+    """The answers, under short names for the table.
 
     d    the fields of the DLPack struct
     c i  the keys of the CUDA array interface; those of either array interface
@@ -146,6 +146,6 @@ def quirks(found: Mapping[str, Finding], obj: Any) -> list[str]:
         try:
             if condition(said):
                 out.append(text)
-        except Exception:  # the answer that the condition needs was not given, or is malformed
+        except Exception:  # the answer that the condition needs is missing or malformed
             continue
     return out

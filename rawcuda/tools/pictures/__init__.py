@@ -1,7 +1,7 @@
-"""Draw how a strided layout lies in memory; traces.py draws streams and capsules.
+"""Drawings of a strided layout in memory; traces.py draws streams and capsules.
 
-What it is   above, the array as it is indexed; below, its bytes by their addresses. An element has the same colour in
-             both, by its place in the index order, and its index is written on it.
+What it is   above, the array by its indices; below, its bytes by their addresses. An element has one colour in both,
+             by its place in the index order, and is labelled with its index.
 What not     no memory is read, and no driver is called: a picture shows where elements are, not their values.
 Read next    svg.py, traces.py
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["layout_picture", "trace_picture", "view_picture", "worded_layout"]
 
 _WIDE, _HIGH = 860, 30.0  # the length of a line of memory, the height of a cell
-_LONG = 4  # gaps of more elements than this are cut short
-_CORNERS = (), (24,), (8, 12), (3, 4, 8), (2, 2, 3, 4)  # what is drawn of a large array
+_LONG = 4  # gaps of more elements than this are shortened
+_CORNERS = (), (24,), (8, 12), (3, 4, 8), (2, 2, 3, 4)  # the part of a large array that is drawn
 
 
 def worded_layout(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> list[str]:
-    """Describe a layout: its order, its gaps, shared elements, negative strides."""
+    """Return a description of a layout: its order, gaps, shared elements and negative strides."""
     count = layout.size(shape)
     if not count:
         return ["no elements, so no bytes"]
@@ -84,8 +84,8 @@ def layout_picture(
     """Draw a layout as SVG.
 
     units    strides and itemsize are bytes
-    address  of the first element, if it is to be shown
-    note     another line below the title
+    address  of the first element, if it should be shown
+    note     a second line below the title
     """
     what = f"{dtype or f'{itemsize}-byte elements'}  shape {tuple(shape)}  strides {tuple(strides)} bytes"
     sheet = Sheet(f"memory layout: {what}")
@@ -102,7 +102,7 @@ def layout_picture(
 
 
 def view_picture(view: StridedView) -> str:
-    """Draw how a view lies in memory."""
+    """Draw the layout of a view in memory."""
     return layout_picture(view.shape, view.strides, view.dtype.itemsize, str(view.dtype), note=repr(view)[1:-1])
 
 
@@ -113,7 +113,7 @@ class _Drawing:
         self.sheet, self.shape, self.strides, self.itemsize = sheet, shape, strides, itemsize
         limits = (1,) * (len(shape) - 4) + _CORNERS[min(len(shape), 4)]
         self.shown = tuple([min(n, most) for n, most in zip(shape, limits)])
-        self.at: dict[int, list[Ints]] = {}  # offset -> the indices that lead there
+        self.at: dict[int, list[Ints]] = {}  # offset -> the indices of the element there
         self.colour: dict[int, str] = {}
         count = max(layout.size(self.shown) - 1, 1)
         for number, index in enumerate(product(*map(range, self.shown))):
@@ -126,7 +126,7 @@ class _Drawing:
         self.layers = min(-(-itemsize // nearest), 4)  # elements that share some bytes are drawn below one another
         self._place: dict[int, tuple[int, float]] = {}  # offset -> its line, and x there
         self.gaps: list[tuple[int, float, float, int]] = []  # line, x, width, bytes
-        self.lines: list[int] = []  # where each begins
+        self.lines: list[int] = []  # the start of each line
         self._arrange()
 
     def _offset(self, index: Ints) -> int:
@@ -198,14 +198,14 @@ class _Drawing:
         return period if period * scale >= 200 else period * (int(_WIDE / (period * scale)) or 1)
 
     def _arrange(self) -> None:
-        """Give each element its line and its place in it: a line ends with its period, or where a long gap begins."""
+        """Assign each element its line and its place in it; a line ends with its period, or before a long gap."""
         scale, period, x = self.cell / self.itemsize, self._period(), 0.0
-        low = at = self.starts[0]  # where the line begins, and the byte that comes next
+        low = at = self.starts[0]  # the start of the line, and the next byte
         for start in self.starts:
             is_far = (start - at) * scale > _LONG * self.cell
             if not self.lines or start - low >= period:
                 low = start if is_far or not self.lines else low + (start - low) // period * period
-                self._gap(low - at, x)  # what is left of the line before
+                self._gap(low - at, x)  # the rest of the previous line
                 self.lines.append(low)
                 at, x = low, 0.0
             x = self._gap(start - at, x) if start > at else x - (at - start) * scale
@@ -221,7 +221,7 @@ class _Drawing:
         return x + wide
 
     def draw_memory(self, y: float, where: str) -> float:
-        """Draw lines of bytes, from the lowest address on; return where the drawing ends."""
+        """Draw lines of bytes, starting at the lowest address; return the lower end of the drawing."""
         y = self._heading(y, "As it lies in memory", f"numbers are bytes from the first element{where}")
         left = 14 + 6.6 * max(len(f"{start:+d}") for start in (self.starts[0], self.starts[-1]))
         first, arcs = self._place[0], self._steps()
@@ -278,7 +278,7 @@ class _Drawing:
         if x == end:  # a step of 0 bytes
             x, end = x - 9, end + 9
         self.sheet.path(f"M{x:.1f},{base} C{x:.1f},{high} {end:.1f},{high} {end:.1f},{base}", arrow=True)
-        if any(end < other < end + 7 * len(label) for other in further):  # another arrow comes down there
+        if any(end < other < end + 7 * len(label) for other in further):  # another arrow ends there
             label = label.partition(": ")[2]
         self.sheet.text(
             end + 7 if end > x else end - 7,
@@ -290,7 +290,7 @@ class _Drawing:
         )
 
     def draw_legend(self, y: float) -> None:
-        """Say what the patterns mean that were used."""
+        """Return a legend for the patterns in the drawing."""
         is_whole = self.shown == self.shape
         self.sheet.text(
             0,

@@ -1,4 +1,4 @@
-"""A sheet of SVG on a light background of its own, so that it can be read on any page.
+"""A sheet of SVG with its own light background, so that it is readable on any page.
 
 What not     no style sheet is used or made, and nothing is loaded.
 
@@ -17,18 +17,18 @@ _MONO, _SANS = "ui-monospace,'DejaVu Sans Mono',Consolas,monospace", "system-ui,
 _UNFIT = re.compile(
     "[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]"
 )  # not allowed in XML, or changing the direction of text
-_OWN = "\0"  # stands before the names of patterns; it occurs in no text
+_OWN = "\0"  # the prefix of the names of patterns; it occurs in no text
 _PATTERNS = {
     "gap": '<path d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4" stroke="#b3b9c4"/>',
     "shared": '<path d="M0,0 l8,8 M0,8 l8,-8" stroke="#b03a2e" stroke-width="0.8"/>',
     "taken": '<path d="M2,1 v2 M6,5 v2" stroke="#5b6475" stroke-width="2"/>',
 }
-# Light to dark, so that the order shows in grey; the darkest still carries black text.
+# Light to dark, so that the order is visible in grey; black text is readable on the darkest, too.
 _RAMP = (255, 250, 205), (208, 238, 190), (150, 219, 190), (105, 190, 200), (112, 160, 214), (150, 140, 210)
 
 
 def shade(part: float) -> str:
-    """Return the colour of a place in an order; 0 is the first, 1 the last."""
+    """Return the colour for a position in an order; 0 is the first, 1 the last."""
     place = part * (len(_RAMP) - 1)
     below = min(int(place), len(_RAMP) - 2)
     return "#{:02x}{:02x}{:02x}".format(
@@ -42,7 +42,7 @@ def _escaped(text: object) -> str:
 
 
 class Sheet:
-    """A sheet that grows with the shapes on it; a pattern's name can be given as a colour to fill with.
+    """A sheet that grows with the shapes on it; the name of a pattern may be given as a fill colour.
 
     units     pixels, from the left and from the top
     """
@@ -99,7 +99,7 @@ class Sheet:
         )
 
     def path(self, d: str, *, line: str = INK, dash: str = "", arrow: bool = False) -> None:
-        """Draw a path, in SVG's own words, perhaps with an arrow's head; the sheet does not grow with it."""
+        """Draw a path in SVG's notation, optionally with an arrowhead; the sheet does not grow with it."""
         head = f' marker-end="url(#{_OWN}head)"' if arrow else ""
         self._add(
             f'<path d="{d}" fill="none" stroke="{line}" stroke-width="1.3" stroke-dasharray="{dash or "none"}"{head}/>',
@@ -122,7 +122,7 @@ class Sheet:
         self.text(x, y, text, size=10, anchor="middle")
 
     def plate(self, x: float, y: float, text: str) -> None:
-        """Write text, centred, on a plate that hides what is behind it."""
+        """Write text, centred, on a plate that hides the background."""
         self.rect(x - len(text) * 3 - 3, y - 11, len(text) * 6 + 6, 15, CARD, line="none")
         self.middle(x, y, text)
 
@@ -143,5 +143,5 @@ class Sheet:
             + "\n".join(self._parts)
             + "\n</g></svg>\n"
         )
-        # Several pictures may be on one page, where a name means the first thing that has it.
+        # Several pictures may be on one page, where a name refers to the first object that has it.
         return text.replace(_OWN, f"p{crc32(text.encode()):x}-")

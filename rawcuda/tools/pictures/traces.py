@@ -1,7 +1,7 @@
-"""Draw what a trace has recorded: streams and their events as lanes, and the lives of DLPack capsules.
+"""Drawings of a trace: streams and their events as lanes, and the life cycles of DLPack capsules.
 
-What not     the GPU's clock: the times are those of the calls. Of another library only those steps are seen in which
-             this package takes part: that it renamed a capsule of ours is seen when the capsule is dropped.
+What not     the GPU's clock: the times are those of the calls. Another library's steps are visible only if this package
+             takes part: that it renamed one of our capsules is noticed when the capsule is dropped.
 Read next    ../trace_forms.py
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_picture"]
 
-_CALLS, _LIVES = 40, 8  # the most that are drawn
+_CALLS, _LIVES = 40, 8  # the largest numbers that are drawn
 _LANE, _BOX, _STEP = 48.0, 26.0, 232.0
 _FILLS = {"kernel": "#bfe3c6", "copy": "#cfe0f5", "fill": "#e4e0f4", "graph": "#ffe9b0", "sync": "#fbdcd3"}
 
@@ -48,7 +48,7 @@ def _title(sheet: Sheet, y: float, text: str, more: str) -> float:
 
 
 def _lanes(sheet: Sheet, events: Events) -> float:
-    """Draw streams, and return where the drawing ends; 0 where there are none."""
+    """Draw streams, and return the lower end of the drawing, or 0 if there are none."""
     every = [(call, work) for call in events if isinstance(call, Call) for work in [placed(call)] if work is not None]
     if not every:
         return 0
@@ -156,7 +156,7 @@ _ENDS = "deleter", "capsule freed"
 
 
 def _lives(sheet: Sheet, events: Events, y: float) -> float:
-    """Draw the lives of tensors below y, and return where the drawing ends; y where there are none."""
+    """Draw the life cycles of tensors below y, and return the lower end of the drawing, or y if there are none."""
     lives: list[list[tuple[str, Step]]] = []
     now: dict[int, list[tuple[str, Step]]] = {}
     for event in events:
@@ -164,7 +164,7 @@ def _lives(sheet: Sheet, events: Events, y: float) -> float:
             what = event.what.partition("(")[0]
             what, life = what if what in _STEPS else "read", now.get(event.tensor)
             has_ended = life is not None and life[-1][0] in _ENDS
-            if life is None or has_ended and what not in _ENDS:  # an address may be used again
+            if life is None or has_ended and what not in _ENDS:  # an address may be reused
                 life = now[event.tensor] = []
                 lives.append(life)
             if (
