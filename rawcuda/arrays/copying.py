@@ -55,7 +55,7 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     view  the function that views an exporter
     """
     if isinstance(dst, Description) and isinstance(src, Description):
-        if isinstance(dst.owner, Bytes) and isinstance(src.owner, Bytes) and _copy_span(dst, src, stream):
+        if hasattr(dst, "start") and hasattr(src, "start") and _copy_span(dst, src, stream):  # views of Memory
             return
     elif isinstance(dst, Bytes) or isinstance(src, Bytes):
         copy_raw(dst, src, stream, view)

@@ -37,7 +37,10 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
             ValueError      shapes that do not fit; another number of bytes
             ProtocolError   dst is read-only
     """
-    copying.copy(dst, src, stream, view)
+    _copy(dst, src, stream, view)
+
+
+_copy = copying.copy
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:

@@ -52,9 +52,11 @@ class InContext(Owned):
     _argument: Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
     def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
-        primary = primary_of(device)
-        if primary is None:
-            raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
+        primary = getattr(device, "_held", None)
+        if type(primary) is not PrimaryContext:
+            primary = primary_of(device)
+            if primary is None:
+                raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
         make(self, kind, primary, *arguments)
 

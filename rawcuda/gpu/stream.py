@@ -115,7 +115,13 @@ class Stream(StreamHandle):
             event = Event(self.device)
         elif not isinstance(event, Event):
             raise TypeError(f"record() wants an Event, not {a_kind(event)}")
-        return event.record(self)
+        primary = event._primary
+        if self._primary is primary:
+            calls, queue = primary.direct, self._argument or self._prepare()
+        else:
+            calls, queue = calls_on(self, primary)
+        calls.cuEventRecord(event._argument or event._prepare(), queue)
+        return event
 
     def wait(self, other: Any) -> None:
         """Make work given from now on wait for an event, or for all that another stream has now.
