@@ -65,7 +65,10 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
 
 
 def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
-    return [side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)]
+    return [
+        side if isinstance(side, Description) else side.view() if isinstance(side, Bytes) else view(side, stream=stream)
+        for side in (dst, src)
+    ]
 
 
 def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
