@@ -3,7 +3,7 @@
     python3 -m benchmarks.gpu
 
 Rates of copies are given beside the rate of the driver's plain copy from device to device, which reads and writes each
-byte once. Times are wall-clock times round the work and a synchronisation; each is the median of some runs.
+byte once. Times are wall-clock times round the work and a synchronization; each is the median of some runs.
 """
 
 from __future__ import annotations
