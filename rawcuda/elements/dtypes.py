@@ -127,7 +127,9 @@ class DType:
         """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has none."""
         if self.code is None:
             raise ProtocolError(
-                f"dlpack: dtype {self.name} cannot form vectors: use a structure", protocol="dlpack", field="dtype.lanes"
+                f"dlpack: dtype {self.name} cannot form vectors: use a structure",
+                protocol="dlpack",
+                field="dtype.lanes",
             )
         return from_dlpack(self.code, self.bits, lanes, padded=self.padded)
 
@@ -322,11 +324,11 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
-        raise refusal(
-            protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them"
-        )
+        raise refusal(protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them")
     if kind == "t":
-        raise refusal(protocol, "typestr", typestr, "is a bit field, whose elements have no address; unpack it to bytes")
+        raise refusal(
+            protocol, "typestr", typestr, "is a bit field, whose elements have no address; unpack it to bytes"
+        )
     if (
         kind not in ("m", "M", "S", "U", "V", "a")
         and rest not in ("f1", "W4")
