@@ -1,12 +1,12 @@
 """Things that are released exactly once: by close(), by a with block, or, as a safety net, after their collection.
 
-What it is   the life of every handle: made by us and released exactly once, or borrowed and never released; and the token that
-             tells whether checks made earlier still hold.
+What it is   the life of every handle: made by us and released exactly once, or borrowed and never released; and the
+             token that tells whether checks made earlier still hold.
 What not     it knows no driver: the release is a function that it is given.
-Why so       a collection may run inside any call, in any thread, also while another thread captures a stream. So the safety
-             net only appends to a deque; `drain`, called where a release is harmless, does the rest.
-             A signal may raise KeyboardInterrupt between any two lines. So what must not be done half is one call of a C
-             function, and what may be repeated is: a release can be asked for again, and releases once.
+Why so       a collection may run inside any call, in any thread, also while another thread captures a stream. So the
+             safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
+             A signal may raise KeyboardInterrupt between any two lines. So what must not be done half is one call of a
+             C function, and what may be repeated is: a release can be asked for again, and releases once.
 Read next    tracing.py, gpu/handles.py
 """
 
@@ -16,13 +16,12 @@ import os
 from collections import deque
 from functools import partial
 
-from . import tracing
+from . import names, tracing
 from .errors import Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Callable, NoReturn, Protocol, TypeVar
+    from typing import Any, Callable, Protocol, TypeVar
 
     class Release(Protocol):
         """What releases a handle; see Owned."""
@@ -56,7 +55,9 @@ def token() -> list[bool]:
 
 
 def invalidate() -> None:
-    """Make every token false that was taken so far: something that was checked is closed now, or calls are traced from now on.
+    """Make every token false that was taken so far.
+
+    Something that was checked is closed now, or calls are traced from now on.
 
     Two threads may be here at once, and a fork may come at any time: no token leaves the list before it is false.
     """
@@ -126,18 +127,18 @@ class Once:
 class Owned:
     """A handle that is released exactly once, in any thread.
 
-    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb a stream
-    capture. It may be called several times, by several threads, and releases once; it raises nothing but interrupts. It must not
-    refer to the owned object, which would then never be collected.
+    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb
+    a stream capture. It may be called several times, by several threads, and releases once; it raises nothing but
+    interrupts. It must not refer to the owned object, which would then never be collected.
     """
 
-    # __del__ is a slot, so that each object's finalizer is a C function, in which no signal handler of Python's can run: it
-    # appends to `dropped`.
+    # __del__ is a slot, so that each object's finalizer is a C function, in which no signal handler of Python's can
+    # run: it appends to `dropped`.
     __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
-    _handle: int | None
-    _release: Release | None  # None where the handle is borrowed
     if TYPE_CHECKING:
+        _handle: int | None
+        _release: Release | None  # None where the handle is borrowed
         __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
@@ -201,21 +202,21 @@ class Owned:
         """Take note that the handle must not be used any more; tell whether somebody else sees to its release."""
         return None
 
-    def __copy__(self) -> NoReturn:
+    def __copy__(self) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass the object itself on")
 
-    def __deepcopy__(self, memo: object) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> names.Self:
         self.handle  # a closed one says so here, not deep inside the block
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         self.close()
 

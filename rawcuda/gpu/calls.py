@@ -1,13 +1,15 @@
 """Driver calls whose arguments are prepared: the fast ones, and sequences that no interrupt can divide.
 
-What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several calls in
-             one go; and `Scratch`, the C memory that they read and write.
-How          a checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every argument is a
-             ctypes object already, or an int where PLAIN says so; the call is traced, refused in a forked child and answered
-             with the driver's error all the same.
-             Python runs signal handlers between bytecodes only. `run` gives all calls to C functions (starmap, list.extend), so
-             that KeyboardInterrupt comes before the first call or after the last: no context stays pushed, no capture mode changed.
-Source       CUDA Driver API, "Context Management"; Python's documentation of signal, "Execution of Python signal handlers"
+What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several
+             calls in one go; and `Scratch`, the C memory that they read and write.
+How          a checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
+             argument is a ctypes object already, or an int where PLAIN says so; the call is traced, refused in a forked
+             child and answered with the driver's error all the same.
+             Python runs signal handlers between bytecodes only. `run` gives all calls to C functions (starmap,
+             list.extend), so that KeyboardInterrupt comes before the first call or after the last: no context stays
+             pushed, no capture mode changed.
+Source       CUDA Driver API, "Context Management"; Python's documentation of signal, "Execution of Python signal
+             handlers"
 Read next    context.py, handles.py
 """
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch", "tell"]
+__all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
 _UNTRIED = -1
@@ -54,7 +56,7 @@ PLAIN = {
     "cuMemsetD2D32Async": 5,
 }
 
-_invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # _invoke(function, *arguments) is function(*arguments)
+invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # invoke(function, *arguments) is function(*arguments)
 _call: Any = partial.__call__
 
 
@@ -67,7 +69,9 @@ class _Words(ctypes.Structure):
 
 
 class Scratch:
-    """C memory for one call at a time, and the arguments that refer to it. Take one, and append it to `scratches` afterwards.
+    """C memory for one call at a time, and the arguments that refer to it.
+
+    Take one, and append it to `scratches` afterwards.
 
     words      handle, number, status
     to_handle  an argument: a pointer to words.handle; likewise to_number, to_status
@@ -96,7 +100,8 @@ def take_scratch() -> Scratch:
 def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[int]:
     """Make these calls in one go, and return what each returned, whatever that is.
 
-    steps    each a function of Driver.raw() and its arguments; an iterator of C's, so that nothing of Python's runs in between
+    steps    each a function of Driver.raw() and its arguments; an iterator of C's, so that nothing of Python's runs in
+             between
     context  pushed before and popped after them; where pushing fails nothing else is called
     raises   CudaError   the context cannot be pushed
     """
@@ -104,10 +109,10 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     if careful:
         return _run_traced(tuple(steps), context)
     if context is None:
-        codes.extend(starmap(_invoke, steps))
+        codes.extend(starmap(invoke, steps))
         return codes
     push, pop = context.pushing
-    inside: Any = partial(codes.extend, starmap(_invoke, chain(steps, (pop,))))
+    inside: Any = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
     if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
     return codes
@@ -127,9 +132,9 @@ def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list
         push = context.pushing[0]
         if any(map(_call, (partial(*push), inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0])
+        _tell(push, 0, began, log[0] - 1)  # 1 ns less: one call does not touch the next in a picture
     for number, step in enumerate(inner):
-        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2])
+        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2] - 1)
     return log[1 : 2 * len(steps) : 2]
 
 
@@ -197,8 +202,12 @@ class Calls:
             return otherwise(code, arguments) if code else 0
 
         def call_inside(*arguments: Any) -> int:
-            ready = not careful and current_context() == inside._handle  # type: ignore[union-attr]
-            code: int = function(*arguments) if ready else _UNTRIED
+            if careful:
+                code: int = _UNTRIED
+            elif current_context() == inside._handle:  # type: ignore[union-attr]
+                code = function(*arguments)
+            else:
+                code = run(((function, *arguments),), inside)[0]
             return otherwise(code, arguments) if code else 0
 
         def otherwise(code: int, arguments: tuple[Any, ...]) -> int:

@@ -1,10 +1,10 @@
 """The primary context of a device: who holds it, and how it is made current.
 
-What it is   PrimaryContext; `Current`, a with block in which one is current; and `any_context`, for calls that need some context and
-             do not care which.
-How          it is retained when something first needs it, and stays so (to make it anew takes some 0.2 s) until a Device of it
-             was closed and nothing of ours lives in it any more. It is pushed round a call that needs it, unless it is
-             current already, and popped again: nothing is left pushed.
+What it is   PrimaryContext; `Current`, a with block in which one is current; and `any_context`, for calls that need
+             some context and do not care which.
+How          it is retained when something first needs it, and stays so (to make it anew takes some 0.2 s) until a
+             Device of it was closed and nothing of ours lives in it any more. It is pushed round a call that needs it,
+             unless it is current already, and popped again: nothing is left pushed.
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
 Read next    handles.py, device.py
 """
@@ -50,8 +50,8 @@ _call: Any = partial.__call__
 class PrimaryContext:
     """The primary context of one device, shared by everything of ours that lives in it; one object a device, for good.
 
-    Each Device that used it and each stream, event, memory, module and graph holds it. That only decides when we release our one
-    retain: other libraries have theirs.
+    Each Device that used it and each stream, event, memory, module and graph holds it. That only decides when we
+    release our one retain: other libraries have theirs.
 
     users    what holds it, and the step that releases each: who takes that out makes the call
     closing  whether a Device of it was closed since it was last needed
@@ -99,7 +99,8 @@ class PrimaryContext:
 
         calls   cuDevicePrimaryCtxRetain
         """
-        # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the other.
+        # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the
+        # other.
         self.users.setdefault(user)
         handle = self._handle
         if handle is not None and not self.closing and not careful:
@@ -188,8 +189,8 @@ class Current:
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
-    # __del__ is a slot, filled in one go with pushing and cleared in one go with popping: if an interrupt keeps __exit__ from
-    # popping, the finalizer does, which is a C function.
+    # __del__ is a slot, filled in one go with pushing and cleared in one go with popping: if an interrupt keeps
+    # __exit__ from popping, the finalizer does, which is a C function.
     __slots__ = ("_context", "_pushed", "__del__")
 
     if TYPE_CHECKING:
@@ -240,7 +241,8 @@ _nothing = "".__len__
 def any_context(for_default: bool = False) -> PrimaryContext | None:
     """Return the context to push for a call that needs some context and does not care which; None where one is current.
 
-    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has a context.
+    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has
+    a context.
 
     for_default  the call is about a default stream, which each context has: then ours counts only if there is but one
     raises       ValueError  none is current, and it is not known which of several is meant
@@ -300,7 +302,8 @@ peers: set[tuple[int, int]] = set()  # (who reaches, whose memory), switched on 
 
 def context_of(ordinal: int) -> PrimaryContext:
     """Return the one PrimaryContext of a device, which exists."""
-    # setdefault lets one of several threads win. A lock would have to bear a collection inside it, that comes back here.
+    # setdefault lets one of several threads win. A lock would have to bear a collection inside it, that comes back
+    # here.
     return _contexts.get(ordinal) or _contexts.setdefault(ordinal, PrimaryContext(ordinal, driver.current()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
+from .. import names
 from ..errors import Closed, CudaError
 from ..headers import cuda_h
 from ..owned import Owned, invalidate
@@ -21,7 +22,6 @@ from .retention import capture_number, retain, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
 __all__ = ["Graph"]
@@ -36,8 +36,8 @@ class Graph(Owned):
             launch(a, b, n)
         graph.launch(stream)
 
-    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are the
-    caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
+    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are
+    the caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
 
     calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
     raises  InvalidUse  what may not be captured
@@ -46,7 +46,7 @@ class Graph(Owned):
 
     __slots__ = ("stream", "_primary", "_mode", "_kept", "_state", "_number")
 
-    def __init__(self, stream: Any, mode: str = "thread_local") -> None:
+    def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
         if not isinstance(stream, StreamHandle) or stream._primary is None:
@@ -84,7 +84,7 @@ class Graph(Owned):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         self._state = "spoilt"
         try:
@@ -112,7 +112,7 @@ class Graph(Owned):
             if graph:
                 run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
 
-    def launch(self, stream: Any = None) -> None:
+    def launch(self, stream: names.Any = None) -> None:
         """Run what was recorded, in a stream's order; None is the legacy default stream.
 
         calls   cuGraphLaunch

@@ -1,9 +1,10 @@
 """Order between streams: whose work must be done before whose may begin.
 
-What it is   `make_wait`, `settle` and the like, over views and stream handles; every one of them is for device-accessible memory.
+What it is   `make_wait`, `settle` and the like, over views and stream handles; every one of them is for
+             device-accessible memory.
 What not     nothing here decides what a stream given from outside means: queue.py's handle_of and the protocols do.
-How          an event is recorded on the stream that has the work, and the other stream waits for it, on the device; nothing is
-             done where both are one. The CPU waits only in `settle`.
+How          an event is recorded on the stream that has the work, and the other stream waits for it, on the device;
+             nothing is done where both are one. The CPU waits only in `settle`.
 Source       CUDA Driver API, "Stream Management", "Event Management"; array API standard, `__dlpack__`, stream
 Read next    copies/device_copy.py
 """
@@ -128,7 +129,8 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
     """Make the streams that exporters named wait for our use of their memory, so that they do not change it meanwhile.
 
     using    the stream that the use was queued on
-    source   CUDA Array Interface (Version 3), "Synchronization": the consumer's duty, where it does not use the stream given
+    source   CUDA Array Interface (Version 3), "Synchronization": the consumer's duty, where it does not use the stream
+             given
     """
     for view in views:
         theirs = getattr(view, "exporting_stream", None)

@@ -1,11 +1,12 @@
 """What must live until work that is queued on a stream is done, although nobody else holds it.
 
-What it is   `retain`, for memory of others that queued work uses, and `sweep`, which lets go of what finished work used.
-How          what is retained for a stream gathers in a batch, whose event is recorded anew for each: one event for many launches,
-             out of a pool. A batch that was asked whether it is done takes nothing more; the next one begins.
+What it is   `retain`, for memory of others that queued work uses, and `sweep`, which lets go of what finished work
+             used.
+How          what is retained for a stream gathers in a batch, whose event is recorded anew for each: one event for many
+             launches, out of a pool. A batch that was asked whether it is done takes nothing more; the next one begins.
              The event is recorded at once, since nobody knows how long the stream of somebody else exists.
-Captures     what a capture of ours uses lives as long as its graph; where somebody else captures, that is theirs to see to.
-             (A host function would tell sooner when work is done, but costs more, and may not call the driver.)
+Captures     what a capture of ours uses lives as long as its graph; where somebody else captures, that is theirs to see
+             to. (A host function would tell sooner when work is done, but costs more, and may not call the driver.)
 Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode
 Read next    stream.py
 """

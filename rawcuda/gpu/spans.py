@@ -1,7 +1,8 @@
 """Copies and fills of plain runs of bytes in our own memory, on any stream: the driver's part is one call.
 
 What it is   `copy_span` and `fill_span`; most copies are one of these.
-What not     layouts with gaps, memory of others and pageable memory are copies/device_copy.py's, which is asked when these say no.
+What not     layouts with gaps, memory of others and pageable memory are copies/device_copy.py's, which is asked when
+             these say no.
 Source       CUDA Driver API, "Memory Management"
 Read next    memory.py, copies/device_copy.py
 """
@@ -35,7 +36,9 @@ _FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}  #
 
 
 def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, stream: Any) -> bool:
-    """Copy bytes between memories of ours, in stream order, and tell whether it was done: not where it is no single call.
+    """Copy bytes between memories of ours, in stream order, and tell whether it was done.
+
+    It is not done where it is no single call of the driver.
 
     to, start  addresses in target and source, which are open; no other stream has work pending on either
     stream     as queue.calls_on takes it

@@ -1,11 +1,11 @@
 """Copies and fills in which a device takes part: by the driver's pitched copies where they fit, else by a kernel.
 
 What it is   the device half of arrays/copying.py, imported when device-accessible memory is first copied.
-How          a walk of no, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its strides are
-             pitches. Any other walk is copied by a kernel (strided_kernel.py) where the device reaches both sides; pageable
-             memory is gathered or scattered by the CPU, and crosses in one piece.
-Order        done on return where pageable memory takes part; else in the order of the stream, and memory of others is retained
-             until the stream has completed the copy.
+How          a walk of no, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its
+             strides are pitches. Any other walk is copied by a kernel (strided_kernel.py) where the device reaches both
+             sides; pageable memory is gathered or scattered by the CPU, and crosses in one piece.
+Order        done on return where pageable memory takes part; else in the order of the stream, and memory of others is
+             retained until the stream has completed the copy.
 Read next    transfer.py, strided_kernel.py
 """
 
@@ -116,7 +116,8 @@ def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, hand
     size = layout.size(walk.shape) * walk.nbytes
     packed = layout.c_strides(walk.shape, walk.nbytes)
     there.open()
-    with allocate(there, size) as first, allocate(device, size) as second, Stream(there) as sending:  # type: ignore[arg-type]
+
+    with allocate(there, size) as first, allocate(device, size) as second, _stream(there) as sending:
         device.inside.cuCtxSynchronize()  # streams of two devices: the plain way, for it is rare
         there.inside.cuCtxSynchronize()
         _copy_walk(
@@ -142,6 +143,10 @@ def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, hand
             handle,
         )
         _wait(device, handle)
+
+
+def _stream(primary: Any) -> Stream:
+    return Stream(primary)
 
 
 def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:

@@ -1,11 +1,12 @@
 """The kernel for copies of any layout: its PTX, and its launch.
 
-What it is   one kernel for each number of dimensions and each element size, written when it is first needed. A thread moves the
-             elements whose numbers are its own plus multiples of the number of threads. It divides an element's number into one
-             index for each dimension, the last dimension fastest, and adds up strides. So no array is too large for the grid.
+What it is   one kernel for each number of dimensions and each element size, written when it is first needed. A thread
+             moves the elements whose numbers are its own plus multiples of the number of threads. It divides an
+             element's number into one index for each dimension, the last dimension fastest, and adds up strides. So no
+             array is too large for the grid.
 What not     overlap is the caller's concern. Both sides must be reachable by the device.
-Why so       dimensions are unrolled, since a loop over them would read parameters by a computed address; indices are 32 bits
-             where there are fewer elements, since 64-bit division costs a hundred instructions.
+Why so       dimensions are unrolled, since a loop over them would read parameters by a computed address; indices are 32
+             bits where there are fewer elements, since 64-bit division costs a hundred instructions.
 Source       PTX ISA 6.3: ld, st, div, mad
 Read next    device_copy.py
 """
@@ -98,8 +99,8 @@ def _advance(k: int, number: str, wide: bool) -> list[str]:
 def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
     """Choose the element that the kernel moves: the largest of 1 to 16 bytes that run, strides and addresses allow.
 
-    returns  (bytes, shape, target strides, source strides), the run between the gaps being a dimension of its own if it is
-             longer than an element
+    returns  (bytes, shape, target strides, source strides), the run between the gaps being a dimension of its own if it
+             is longer than an element
     """
     even = walk.nbytes | walk.target | walk.source
     for stride in walk.target_strides + walk.source_strides:

@@ -1,7 +1,8 @@
 """Copies and fills of memory by address: 1-D, 2-D and 3-D, between host and device.
 
 What it is   one function for each shape of copy. The kinds of the two memories decide which cu* call fits.
-What not     no bounds are known here, nor objects: device_copy.py checks, then calls. `device` is a Device or its context.
+What not     no bounds are known here, nor objects: device_copy.py checks, then calls. `device` is a Device or its
+             context.
 Order        a copy that touches pageable host memory returns when it is done; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
 Read next    strided_kernel.py
