@@ -8,7 +8,7 @@ For whom      If no protocol is named, only torch's own tensors are read so, whi
               `__dlpack__`. The table checks nothing, so what `Tensor.__dlpack__` refuses, and what it forgets to
               refuse (the negative bit), is checked here.
 Source        dlpack.h 1.3, struct DLPackExchangeAPI; array API standard (draft), `__dlpack_c_exchange_api__`
-Read next     strided.py
+Read next     arrays/strided.py
 """
 
 from __future__ import annotations

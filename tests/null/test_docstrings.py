@@ -109,7 +109,7 @@ def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     )
 
 
-A_PATH = re.compile(r"(?<![\w/.<])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
+A_PATH = re.compile(r"(?<![\w/.<-])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
 ELSEWHERE = ("numpy/", "numba/")  # other people's files, cited
 
 
