@@ -123,10 +123,10 @@ def _room(name: str) -> Any:
 
 
 def forget() -> None:
-    """Forget what was learnt."""
+    """Forget what was learnt. Another thread may learn meanwhile: no entry stays without a reference to its type."""
+    _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
-    _types.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -152,6 +152,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
     readers[protocol][number] = read
+    if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
+        readers[protocol].pop(number, None)
     return read
 
 

@@ -91,14 +91,17 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
     name, has_dict = names[hash(trial)], type_.__dictoffset__ != 0
+    can_change = has_dict or type_.__flags__ & _HEAP != 0
+    plain: Any = type_.__getattribute__
     listeners = tracing.listeners
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        if has_dict and (
+        if can_change and (
             type(array).__dlpack__ is not ask
             or type(array).__dlpack_device__ is not say
-            or "__dlpack__" in array.__dict__
-            or "__dlpack_device__" in array.__dict__
+            or type(array).__getattribute__ is not plain
+            or has_dict
+            and ("__dlpack__" in array.__dict__ or "__dlpack_device__" in array.__dict__)
         ):
             return otherwise(array, kind, stream)  # type: ignore[no-any-return]
         try:
@@ -135,6 +138,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
 
 _new: Any = object.__new__
 _METHOD: Any = type(str.upper)  # of a C function that is a method
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made, and can change
 
 
 # -- every other exporter
