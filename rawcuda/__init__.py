@@ -1,7 +1,7 @@
 """The CUDA driver from plain Python: no compiler, no dependency, one folder to copy.
 
-What it is   the façade: every public name, imported when it is first used (PEP 562), and the choice of the driver.
-What not     importing it loads no library, reads no environment and changes nothing.
+What it is   the façade: every public name, imported on first use (PEP 562), and the choice of the driver.
+What not     importing it loads no library, reads no environment variable and changes nothing.
 Read next    headers/cuda_h.py (the driver's functions, as C declares them), driver.py (the call)
 """
 
@@ -47,7 +47,7 @@ _HOMES = {
 
 __all__ = [*_HOMES, "cu"]
 
-_LEFT_OUT = ""  # in a vendored part: what is said of a name that it lacks
+_LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 
 
 def _open_emulator() -> Library:
-    """Make the emulator that the environment describes, else a plain one: driver.py asks for it through doors.py."""
+    """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
     from .emulator import Emulator
 
     emulator: Library = Emulator.from_environment()
@@ -100,7 +100,7 @@ def _open_emulator() -> Library:
 
 
 def _picture(view: StridedView) -> str | None:
-    """Draw a view for a notebook; None in a vendored part, which has no pictures. Views ask for it through doors.py."""
+    """Draw a view for a notebook; return None in a vendored part without pictures. Views call this through doors.py."""
     try:
         from .tools.pictures import view_picture
     except (ImportError, NotImplementedError):
@@ -125,5 +125,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names; what else is in this module's namespace is for its own use."""
+    """List the public names; all other names in this module are internal."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,7 +1,7 @@
-"""The command line: `python3 -m` and the package's name.
+"""The command line: `python3 -m` followed by the package's name.
 
 What it is   it finds the command, runs it, and turns an exception into an exit status: 0 success, 1 failure, 2 a wrong
-             command line, 130 interrupted by Ctrl-C, 141 the reader of the output closed it.
+             command line, 130 interrupted by Ctrl-C, 141 the reader of the output closed the pipe.
 What not     the commands themselves: each is a module in tools/commands/.
 Read next    tools/commands/console.py
 """
@@ -16,7 +16,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
     "run": "any kernel of a PTX file over .npy files and numbers",
-    "inspect": "what an object says of its memory: every protocol, field by field, with its quirks",
+    "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "vendor": "copy this package, or a part of it, into another project; or check a copy",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
 }
@@ -71,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _tell(error: Exception) -> int:
-    """Print what went wrong, without a traceback; return the exit status."""
+    """Print the error without a traceback, and return the exit status."""
     from .errors import RawCudaError
     from .tools.commands.console import Refusal
 

@@ -1,9 +1,9 @@
 """The two imports that point upwards, and their reasons.
 
-What it is   `gpu`: what views and copies need of a device. It is imported when memory on a device is first met, so that
-             views of host memory work without a driver, and without the files that know one. `facade`: the package
-             itself, which alone knows the emulator and the tools.
-What not     no other room imports from a floor above its own; tests/null/test_layers.py checks that.
+What it is   `gpu`: what views and copies need for device memory. It is imported when device memory is first used, so
+             that views of host memory work without a driver, and without the files that know one. `facade`: the package
+             itself, the only room that knows both the emulator and the tools.
+What not     no other import points to a higher floor; tests/null/test_layers.py checks that.
 Read next    driver.py, gpu/cuda_side.py
 """
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["facade", "gpu", "in_use"]
 
-in_use: list[object] = []  # the driver in use, once there is one: driver.py enters it
+in_use: list[object] = []  # the driver in use, if any; driver.py adds it
 
 
 def gpu() -> ModuleType:
-    """Return gpu/cuda_side.py: everything that views, exports and copies need where memory is on a device."""
+    """Return gpu/cuda_side.py: everything that views, exports and copies need for device memory."""
     from .gpu import cuda_side
 
     return cuda_side
 
 
 def facade() -> ModuleType:
-    """Return the package itself: it opens the emulator, and draws the picture of a view."""
+    """Return the package itself, which opens the emulator and draws pictures of views."""
     from importlib import import_module
 
     return import_module(__package__ or "")

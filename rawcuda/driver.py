@@ -1,9 +1,8 @@
-"""The call: load a driver, bind its functions on first use, check every result, tell the listeners.
+"""The driver: loading it, binding its functions on first use, checking every result, informing the listeners.
 
 What it is   `Driver`, whose attributes are the cu* functions: they take C arguments and raise CudaError.
-What not     it owns no handle and pushes no context; it knows no emulator: it is handed a library, anything with one
-             method
-             address(symbol) -> int or None.
+What not     it owns no handle, pushes no context and knows no emulator: it is given a library, any object with
+             a method address(symbol) -> int or None.
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
 Read next    errors.py, owned.py, gpu/context.py
 """
@@ -32,18 +31,18 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
 
 _NOT_INITIALIZED, _NOT_READY = 3, 600
-_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
-WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: none, or another, is current
-_Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments were all prepared
+_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
+WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
+_Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
 
 
 def as_argument(handle: int, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> Any:
-    """Return a handle as an argument of a raw() function, in the form that ctypes passes on fastest; nothing is read there."""
+    """Return a handle as an argument for a raw() function, in the form that ctypes passes fastest; nothing is read."""
     return byref(at(handle))
 
 
 class SharedLibrary:
-    """A libcuda on this machine, loaded by the system's own loader, its symbols kept local."""
+    """A libcuda of this machine, loaded by the system's loader with local symbols."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -61,8 +60,8 @@ class SharedLibrary:
 
 
 def show(value: Any) -> str:
-    """Return the text of a C argument for an error or a trace; what a pointer points to is shown if it is one number or handle."""
-    inside = getattr(value, "_obj", None)  # what byref() was made of
+    """Return a C argument as text for errors and traces; for a pointer to a number or handle, the text of that."""
+    inside = getattr(value, "_obj", None)  # the object that byref() was called with
     if inside is not None:
         return "&" + show(inside)
     if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
@@ -79,18 +78,18 @@ def show(value: Any) -> str:
 
 
 class Driver:
-    """A loaded driver: each cu* function is an attribute, bound to its symbol when it is first used.
+    """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
-    A bound function takes the C arguments of its line in cuda_h.PROTOTYPES, and raises CudaError, or TypeError or
-    ValueError with the parameter's name before the driver is called. It returns None; cuStreamQuery and cuEventQuery
+    A bound function takes the C arguments of its line in cuda_h.PROTOTYPES. It raises CudaError or, before calling the
+    driver, a TypeError or ValueError with the parameter's name. It returns None, but cuStreamQuery and cuEventQuery
     return whether all work is done.
     """
 
     def __init__(self, library: Library) -> None:
         self.libcuda = library
-        self.forks: list[int] = []  # not empty in a child of fork(); a list, which costs least to look at
+        self.forks: list[int] = []  # not empty in a child of fork(); a list, because it is cheapest to test
         self._names: dict[int, tuple[str, str]] = {}
-        self._cells: list[tuple[Any, Any]] = []  # what current_context() has written to, and the call that does
+        self._cells: list[tuple[Any, Any]] = []  # for current_context(): a cell, and the call that writes to it
 
     @property
     def forked(self) -> bool:
@@ -107,8 +106,8 @@ class Driver:
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
         raise SymbolNotFound(
-            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and does not have it; it came with "
-            f"CUDA {since[0]}.{since[1]}: update the driver, or do without",
+            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and does not have it; it was added "
+            f"in CUDA {since[0]}.{since[1]}: update the driver, or do without it",
             symbol=symbol,
             since=since,
             driver_version=loaded,
@@ -119,9 +118,9 @@ class Driver:
         return bool(self.libcuda.address(symbol))
 
     def raw(self, symbol: str, *kinds: Any) -> Any:
-        """Bind a function without checks, for the few hot calls.
+        """Bind a function without checks, for hot calls.
 
-        kinds  the first arguments' ctypes types; every argument after those must be a ctypes object (an int would be cut)
+        kinds  the ctypes types of the first arguments; the others must be ctypes objects (an int would be truncated)
         """
         function: Any = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Result)(self.address(symbol))
         function.symbol = symbol
@@ -165,7 +164,7 @@ class Driver:
         count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
 
         def call(*arguments: Any) -> bool | None:
-            if len(arguments) != count:  # C would take more than it declares, and read what is not there
+            if len(arguments) != count:  # C would accept any number, and read missing arguments from the stack
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if forks:
                 driver.refuse_forked(name)
@@ -189,7 +188,7 @@ class Driver:
     # -- checking
 
     def describe(self, code: int) -> tuple[str, str]:
-        """Return a CUresult's name and text, as the driver has them, else as the header has."""
+        """Return the name and text of a CUresult, from the driver or else from the header."""
         if code not in self._names:
             found = []
             for symbol in ("cuGetErrorName", "cuGetErrorString"):
@@ -204,7 +203,7 @@ class Driver:
     def error(
         self, code: int, name: str, parameters: list[str], arguments: tuple[Any, ...], detail: str = ""
     ) -> CudaError:
-        """Make the exception for a failed call; an emulator's report is added to it."""
+        """Return the exception for a failed call, including the emulator's report if there is one."""
         if self.forked:
             self.refuse_forked(name)
         explain = getattr(self.libcuda, "explain", None)
@@ -215,15 +214,15 @@ class Driver:
     def tell(
         self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int
     ) -> None:
-        """Tell the tracers of one call."""
+        """Report a call to the listeners."""
         result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
         tracing.emit(tracing.Call(name, shown, result, elapsed_ns, began_ns))
 
     def refuse_forked(self, name: str) -> NoReturn:
-        """Raise ForkedAfterInit for a call that was asked for in a child of fork()."""
+        """Raise ForkedAfterInit for a call in a child of fork()."""
         raise ForkedAfterInit(
-            f"{name}: this process is a fork()ed child of one that had initialised CUDA, and the driver does not survive a "
+            f"{name}: this process was forked from one that had initialised CUDA, and the driver does not survive a "
             "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call"
         )
 
@@ -231,7 +230,7 @@ class Driver:
 
     @property
     def version(self) -> int:
-        """Return the CUDA version that the driver supports: 12040 is 12.4."""
+        """Return the CUDA version that the driver supports; 12040 means 12.4."""
         version, address = ctypes.c_int(), self.libcuda.address("cuDriverGetVersion")
         if address:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.byref(version))
@@ -242,10 +241,10 @@ class Driver:
 
 
 def _near(name: str) -> str:
-    """Say which driver functions somebody may have meant: those with a suffix first, which the header hides behind #define."""
+    """Suggest functions for a misspelt name, first those whose suffix a #define in the header hides."""
     suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
     if suffixed:
-        return f"libcuda exports it as {' and '.join(suffixed)}; the header's #define adds the suffix, and a driver call names it"
+        return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define of the header adds the suffix, here you write it"
     from difflib import get_close_matches
 
     near = get_close_matches(name, cuda_h.prototypes(), 3, 0.75)
@@ -253,10 +252,10 @@ def _near(name: str) -> str:
 
 
 def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
-    """Turn ctypes' "argument 2: TypeError: ..." into an error that names call and parameter."""
+    """Turn ctypes' "argument 2: TypeError: ..." into an error that names the call and the parameter."""
     head, _, text = str(error).partition(": ")
     position = int(head.split()[-1]) - 1
-    if "KeyboardInterrupt" in text.partition(":")[0]:  # it came while an argument was converted
+    if "KeyboardInterrupt" in text.partition(":")[0]:  # raised while an argument was being converted
         raise KeyboardInterrupt from None
     kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
     refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
@@ -265,7 +264,7 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -
 
 # -- the one driver of this process
 
-_lock = _thread.RLock()  # a collection while it is held may come back here
+_lock = _thread.RLock()  # garbage collection while it is held may re-enter
 _chosen: Library | str | None = None
 _current: Driver | None = None
 
@@ -277,7 +276,7 @@ def use(driver: str | names.Library) -> None:
             address(symbol) -> int | None
     raises  RuntimeError  a driver is in use already
             ValueError    another name, or a path that is not absolute
-            TypeError     an object without address()
+            TypeError     an object without the method address()
     """
     global _chosen
     if isinstance(driver, str) and driver == "emulator" and _current is None:
@@ -302,8 +301,8 @@ def current() -> Driver:
     """Return the driver in use; the first call loads and initialises it.
 
     calls   cuInit
-    raises  DriverNotFound  naming each place that was tried
-            CudaError       cuInit's own, such as no device
+    raises  DriverNotFound  no driver could be loaded; the message lists each path that was tried
+            CudaError       from cuInit, for instance because there is no device
     """
     if _current is not None:
         return _current
@@ -312,12 +311,12 @@ def current() -> Driver:
 
 
 class InUse:
-    """Stand for the driver in use, which is loaded when the first function of it is asked for."""
+    """A proxy for the driver in use, which it loads when the first function is accessed."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # whoever only looks at modules (help, inspect) loads nothing
+        if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
         return getattr(current(), name)
 
@@ -335,7 +334,7 @@ def _start() -> Driver:
         _chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside())
     )
     if not driver.has("cuInit"):
-        raise DriverNotFound(f"{driver!r} is no CUDA driver: it has no cuInit")
+        raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
     driver.cuInit(0)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
@@ -351,7 +350,7 @@ def _forked(driver: Driver) -> None:
 
 
 def _named_outside() -> Library | str:
-    """Return what RAWCUDA_DRIVER names; like Python's own variables it is ignored under -E and -I."""
+    """Return the driver that RAWCUDA_DRIVER names; like Python's own variables, -E and -I make it ignored."""
     name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
         emulator: Library = doors.facade()._open_emulator()
@@ -380,7 +379,7 @@ def _load(which: Library | str) -> Library:
 
 
 def _refuse_subinterpreter() -> None:
-    """Refuse any interpreter but the main one: callbacks and at-exit work would run in the wrong one."""
+    """Refuse any interpreter but the main one: callbacks and exit handlers would run in the wrong one."""
     identity = bind("PyInterpreterState_GetID", ctypes.c_int64, ctypes.c_void_p)
     if identity(bind("PyInterpreterState_Get", ctypes.c_void_p)()) != 0:
         raise RuntimeError("this is a subinterpreter: the driver works in the main interpreter only")

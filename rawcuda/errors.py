@@ -1,7 +1,7 @@
-"""Every exception of this package: one class per remedy, each with a built-in base that other programs catch.
+"""All exceptions of this package: one class per remedy, each with a built-in base class that programs may catch.
 
-What it is   the whole error tree; `from_code` chooses the class for a CUresult and writes the message.
-What not     it never asks the driver anything: names and texts are handed in.
+What it is   the tree of exceptions; `from_code` chooses the class for a CUresult and writes the message.
+What not     it never calls the driver: names and texts are passed in.
 Source       CUDA Driver API, "Data types used by CUDA driver", enum CUresult (which codes end a process: the
              header's own words "the process must be terminated and relaunched")
 Read next    owned.py, then driver.py, which raises most of these
@@ -40,7 +40,7 @@ class RawCudaError(Exception):
 
 
 class DriverNotFound(RawCudaError, OSError):
-    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, what the loader said)."""
+    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, the loader's message)."""
 
     def __init__(
         self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
@@ -91,11 +91,11 @@ class NotFound(InvalidUse, KeyError):
 
 
 class Unsupported(CudaError, NotImplementedError):
-    """This device, this driver or this copy of the package cannot do it."""
+    """This device, this driver or this copy of the package does not support the operation."""
 
 
 class CompileFailed(CudaError):
-    """The driver's compiler refused some PTX: `log` is its error log, `source` the text that it was given."""
+    """The driver's compiler rejected PTX: `log` is its error log, `source` the PTX text."""
 
     log: str = ""
     source: str = ""
@@ -114,7 +114,7 @@ class Closed(RawCudaError, ValueError):
 
 
 class ProtocolError(RawCudaError, BufferError):
-    """Something that an exchange protocol does not allow; `protocol` and `field` name the place."""
+    """A violation or limit of an exchange protocol; `protocol` and `field` name the place."""
 
     def __init__(self, message: str, *, protocol: str = "", field: str = "") -> None:
         super().__init__(message)
@@ -122,7 +122,7 @@ class ProtocolError(RawCudaError, BufferError):
 
 
 def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
-    """Make a ProtocolError that names protocol, field and value, and says why it is refused, or what to do."""
+    """Return a ProtocolError that names the protocol, the field, the value, and the reason or the remedy."""
     return ProtocolError(f"{protocol}: {field} {worded(value, 200)}: {why}", protocol=protocol, field=field)
 
 
@@ -205,12 +205,12 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
 def from_code(
     code: int, name: str, text: str, call: str, arguments: list[str] | tuple[str, ...] = (), detail: str = ""
 ) -> CudaError:
-    """Make the exception for a CUresult.
+    """Return the exception for a CUresult; it is not raised.
 
-    code       the CUresult; name and text are the driver's words for it
+    code       the CUresult
+    name text  the driver's name and description of it
     arguments  "parameter=value" strings
     detail     more information (a compiler's log, a memory checker's report), shown below the message
-    returns    the exception; it is not raised
     """
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
     text = text.rstrip(".")
@@ -221,7 +221,7 @@ def from_code(
 
 
 def worded(value: Any, longest: int = 60) -> str:
-    """Describe a value for a message: by its repr if that is short, else by its type."""
+    """Return a text for a value in a message: its repr if that is short, otherwise its type."""
     if issubclass(type(value), int) and int.bit_length(value) > 256:  # Python may refuse to convert it to text
         return f"an int of {int.bit_length(value)} bits"
     try:
@@ -232,6 +232,6 @@ def worded(value: Any, longest: int = 60) -> str:
 
 
 def a_kind(value: Any) -> str:
-    """Name the type of a value with its article: "an int", "a Memory"."""
+    """Return the name of a value's type with its article: "an int", "a Memory"."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"

@@ -1,8 +1,8 @@
-"""What a driver is made of: the one method that a library object must have.
+"""The interface of a library: the one method that an object passed to use() must have.
 
-What it is   the type of what use() takes and driver.py calls: the machine's libcuda, the emulator, or a library of
-             yours.
-What not     nothing imports this room at run time: any object with such a method is a library.
+What it is   the type of the argument of use(), which driver.py calls: the machine's libcuda, the emulator, or your own
+             library.
+What not     no room imports this at run time: any object with the method is a library.
 Read next    driver.py
 """
 
@@ -14,7 +14,7 @@ __all__ = ["Library"]
 
 
 class Library(Protocol):
-    """Anything that knows the addresses of the driver's functions."""
+    """An object that knows the addresses of the driver's functions."""
 
     def address(self, symbol: str) -> int | None:
         """Return the address of an exported symbol, or None."""

@@ -1,9 +1,8 @@
-"""Where libcuda, nvrtc and ptxas may lie, and why each place is tried.
+"""Where to look for libcuda, nvrtc and ptxas, and why each place is tried.
 
-What it is   lists of (path, why). A bare soname is for the system loader, which knows its own cache and
-             LD_LIBRARY_PATH.
-What not     it loads nothing, and never looks into the current directory (a planted library would run as us), nor uses
-             ctypes.util.find_library (which starts compilers).
+What it is   lists of (path, why). A bare soname is left to the system loader, which knows its cache and LD_LIBRARY_PATH.
+What not     it loads nothing, never looks into the current directory (a planted library would run with our rights), and
+             does not use ctypes.util.find_library (which starts compilers).
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
 Read next    driver.py
 """
@@ -39,17 +38,17 @@ def _under_wsl() -> bool:
 
 
 def libcuda() -> list[Place]:
-    """Return where the driver may be, best first.
+    """Return the places where the driver may be, best first.
 
     returns  [(absolute path or bare soname, why it is tried)]
     """
     if sys.platform == "win32":
-        # The directory is asked of the environment that Windows itself sets; the loader is told to look nowhere else.
+        # Windows itself sets SystemRoot; the loader is told to look nowhere else.
         system = os.path.join(os.environ.get("SystemRoot", r"C:\Windows"), "System32")
         return [(os.path.join(system, "nvcuda.dll"), "the driver's only place on Windows: System32")]
     places: list[Place] = []
     if _under_wsl():
-        # A Linux driver that somebody installed inside WSL is in the loader's cache and cannot work there.
+        # A Linux driver that was installed inside WSL is in the loader's cache, but cannot work there.
         places.append((_WSL, "WSL: the Windows driver's own library, before any that was installed inside WSL"))
     places.append(("libcuda.so.1", "the system loader's search: its cache, LD_LIBRARY_PATH"))
     places += [place for place in _LINUX_PLACES if os.path.isfile(place[0])]
@@ -77,14 +76,14 @@ def _packages() -> Iterator[Place]:
         if os.path.isabs(folder):
             try:
                 names = sorted(os.listdir(nvidia), reverse=True)
-            except OSError:  # not there, not a folder (a zip), or not for us to read
+            except OSError:  # missing, not a folder (a zip file), or not readable
                 continue
             for name in names:
                 yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
 
 
 def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
-    """List the files of these names (a prefix, when it ends in '*') in these folders of every toolkit and package."""
+    """List the files with these names (a prefix if it ends in '*') in these folders of every toolkit and package."""
     found: list[Place] = []
     for root, why in (*_toolkits(), *_packages()):
         for folder in folders:
@@ -103,7 +102,7 @@ def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
 
 
 def nvrtc() -> list[Place]:
-    """Return the NVRTC libraries that are there: [(path, why it was looked for there)]."""
+    """Return the NVRTC libraries that exist, as a list of (path, why it was tried)."""
     if sys.platform == "win32":
         return [
             place for place in _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64")) if place[0].endswith(".dll")
@@ -112,7 +111,7 @@ def nvrtc() -> list[Place]:
 
 
 def ptxas() -> list[Place]:
-    """Return the ptxas programs that are there: [(path, why it was looked for there)]."""
+    """Return the ptxas programs that exist, as a list of (path, why it was tried)."""
     name = "ptxas.exe" if sys.platform == "win32" else "ptxas"
     found = _found((name,), ("bin",))
     for folder in os.environ.get("PATH", "").split(os.pathsep):
@@ -123,10 +122,10 @@ def ptxas() -> list[Place]:
 
 
 def mapped_file(name: str = "libcuda.so") -> str:
-    """Return the file that this process really mapped for a library, "" if none or unknown.
+    """Return the file that this process has mapped for a library, or "" if there is none or it is unknown.
 
-    The loader was perhaps given a bare soname: only the process's own map says which file it chose.
-    source  proc(5), /proc/pid/maps
+    The loader may have been given a bare soname: only the memory map of the process shows which file it chose.
+
     """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:

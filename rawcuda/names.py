@@ -1,10 +1,10 @@
-"""Names that only annotations use, imported when somebody evaluates the annotations.
+"""Names that only annotations use, imported when the annotations are evaluated.
 
-What it is   a public function or class annotates with names that exist when its module runs, so that
-             typing.get_type_hints() works. What its module has no other reason to import it takes from here:
-             `names.Any`, `names.Graph`. Nothing is imported for that until somebody asks: typing alone takes
-             milliseconds, and a class of a higher floor may not be imported at all.
-What not     private functions: they import their names under `if TYPE_CHECKING`, and no one evaluates them.
+What it is   Public functions and classes are annotated with names that exist when their module runs, so that
+             typing.get_type_hints() works. Names that a module has no other reason to import come from here:
+             `names.Any`, `names.Graph`. They are imported on access only: importing typing takes milliseconds, and
+             a class of a higher floor may not be imported at all.
+What not     names for private functions: those are imported under `if TYPE_CHECKING`, as nobody evaluates them.
 Source       PEP 563 (annotations are text), PEP 562 (a module's __getattr__)
 Read next    doors.py
 """
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from .gpu.stream import Stream as Stream
     from .library import Library as Library
 
-__all__: list[str] = []  # nothing is here before it is asked for
+__all__: list[str] = []  # every name is made on access
 
-_ELSEWHERE = {"Library": "library", "Driver": "driver"}  # what is of this package, and no public name
+_ELSEWHERE = {"Library": "library", "Driver": "driver"}  # names of this package that are not public
 
 
 def __getattr__(name: str) -> Any:

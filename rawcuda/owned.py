@@ -16,13 +16,12 @@ import os
 from collections import deque
 from functools import partial
 
-from . import tracing
+from . import names, tracing
 from .errors import Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Callable, NoReturn, Protocol, TypeVar
+    from typing import Any, Callable, Protocol, TypeVar
 
     class Release(Protocol):
         """What releases a handle; see Owned."""
@@ -137,9 +136,9 @@ class Owned:
     # run: it appends to `dropped`.
     __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
-    _handle: int | None
-    _release: Release | None  # None where the handle is borrowed
     if TYPE_CHECKING:
+        _handle: int | None
+        _release: Release | None  # None where the handle is borrowed
         __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
@@ -203,21 +202,21 @@ class Owned:
         """Take note that the handle must not be used any more; tell whether somebody else sees to its release."""
         return None
 
-    def __copy__(self) -> NoReturn:
+    def __copy__(self) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass the object itself on")
 
-    def __deepcopy__(self, memo: object) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> names.Self:
         self.handle  # a closed one says so here, not deep inside the block
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         self.close()
 

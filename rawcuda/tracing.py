@@ -1,8 +1,8 @@
-"""Who listens to driver calls and protocol steps.
+"""Listeners for driver calls and protocol steps.
 
 What it is   a list of listeners, and the two kinds of event that they receive. While the list is empty no event is
-             made: every caller looks at `listeners` first.
-What not     the class `Trace`, which adds a listener for the length of a with block: tools/traces.py.
+             made: every caller checks `listeners` first.
+What not     the class `Trace`, which adds a listener for the duration of a with block, is in tools/traces.py.
 Read next    driver.py (calls), protocols/dlpack.py (steps), tools/traces.py
 """
 
@@ -25,13 +25,13 @@ __all__ = ["Call", "Step", "careful", "listeners", "emit", "observers"]
 listeners: list[Listener] = []
 careful: list[
     object
-] = []  # not empty while each driver call must be checked and told: something listens, or this is a forked child
-observers: list[Callable[[], object]] = []  # what is called when a trace begins; owned.py joins it
-_telling = _thread._local()  # .now is there while this thread tells its listeners
+] = []  # not empty while each driver call must be checked and reported: there is a listener, or this is a forked child
+observers: list[Callable[[], object]] = []  # functions to call when a trace begins; owned.py adds one
+_telling = _thread._local()  # .now exists while this thread calls its listeners
 
 
 class Call:
-    """One driver call: `name`, `arguments` (name -> text), `result` (CUresult name), `elapsed_ns`, `began_ns`, `thread`."""
+    """A driver call: `name`, `arguments` (name -> text), `result` (a CUresult), `elapsed_ns`, `began_ns`, `thread`."""
 
     __slots__ = ("name", "arguments", "result", "elapsed_ns", "began_ns", "thread")
 
@@ -47,7 +47,7 @@ class Call:
 
 
 class Step:
-    """One step of a protocol: `protocol`, `what` happened, `details`, `tensor` (a DLPack struct's address, or 0), `began_ns`, `thread`."""
+    """A step of a protocol: `protocol`, `what`, `details`, `tensor` (DLPack struct's address or 0), `began_ns`, `thread`."""
 
     __slots__ = ("protocol", "what", "details", "tensor", "began_ns", "thread")
 
@@ -60,9 +60,9 @@ class Step:
 
 
 def emit(event: Event) -> None:
-    """Tell every listener; one that fails is reported on standard error and does not disturb the call it listens to.
+    """Pass an event to every listener; an exception in a listener is reported on standard error and not passed on.
 
-    What a listener itself calls is not told: it would never end.
+    Driver calls and steps within a listener are not reported, which would recurse without end.
     """
     if hasattr(_telling, "now"):
         return

@@ -1,7 +1,7 @@
-"""Arrays: view() and StridedView, their copies, and what they export.
+"""Arrays: view() and StridedView, their copies and their exports.
 
-What it is   strided: view() and StridedView; copying and host_copy: copies and fills; exporting and exchange_table: what a
-             view offers to other libraries.
-What not     nothing here imports a driver; device memory is reached through gpu/, which is imported when there is some.
+What it is   strided: view() and StridedView; copying and host_copy: copies and fills; exporting and exchange_table:
+             exports to other libraries.
+What not     nothing here imports a driver; gpu/ is imported when device memory is first used.
 Read next    strided.py
 """

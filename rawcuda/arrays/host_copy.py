@@ -1,11 +1,11 @@
-"""Move elements between any two layouts of host memory, by C functions that Python has anyway.
+"""Copies between any two layouts of host memory, by C functions that Python already contains.
 
-What it is   `Walk`, a copy with its dimensions merged, and `copy`, which does one in host memory.
-What not     no dtype is converted, nothing is checked for being writable or equal in shape, and no device is waited for.
-How          dimensions that run on are merged, a last one without gaps becomes one larger element, and what remains is one
-             memmove, or PyObject_CopyData between two memoryviews of our own making.
+What it is   `Walk`, a copy whose dimensions are merged, and `copy`, which performs one in host memory.
+What not     no dtype is converted, neither writability nor equality of shapes is checked, and no device is waited for.
+How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains
+             is one memmove, or a PyObject_CopyData between two memoryviews.
 Source       Python/C API Reference Manual, "Buffer Protocol": PyObject_CopyData
-Read next    transfer.py
+Read next    copying.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Walk", "copy", "fill", "walk_of"]
 
 
 class Walk:
-    """A copy in as few dimensions as it goes: `nbytes` side by side at each point of `shape`, from `source` to `target`."""
+    """A copy with merged dimensions: `nbytes` contiguous bytes at each point of `shape`, from `source` to `target`."""
 
     __slots__ = ("nbytes", "shape", "target", "target_strides", "source", "source_strides")
 
@@ -55,20 +55,20 @@ class Walk:
 
 
 def walk_of(target: Description, source: Description) -> Walk:
-    """Work out the copy between two layouts of one shape and element size.
+    """Return the copy between two layouts of the same shape and element size.
 
-    returns  a Walk whose target strides fall from first to last and are never negative
+    returns  a Walk whose target strides descend and are never negative
     """
     shape, (to, of), (target_offset, source_offset) = layout.coalesce(target.shape, target.strides, source.strides)
     nbytes = target.dtype.itemsize
-    while shape and to[-1] == of[-1] == nbytes:  # the last dimension has no gaps: its elements are one large one
+    while shape and to[-1] == of[-1] == nbytes:  # the last dimension has no gaps: treat it as one large element
         nbytes *= shape[-1]
         shape, to, of = shape[:-1], to[:-1], of[:-1]
     return Walk(nbytes, shape, target.ptr + target_offset, to, source.ptr + source_offset, of)
 
 
 def copy(walk: Walk) -> None:
-    """Do a copy in host memory, as if the source had been copied aside first."""
+    """Copy in host memory; if the two sides overlap, the source is first copied to a temporary buffer."""
     if walk.is_empty():
         return
     if not walk.shape:
@@ -83,7 +83,7 @@ def copy(walk: Walk) -> None:
 
 
 def fill(target: Description, pattern: bytes) -> None:
-    """Set every element of a view of host memory to these bytes: those of a run first, then runs by copying."""
+    """Set every element of a view of host memory to these bytes: by memset, or by copying one element to all."""
     nbytes = len(pattern)
     if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
         ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
@@ -97,7 +97,7 @@ def fill(target: Description, pattern: bytes) -> None:
 
 _from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)
 _copy_data = bind("PyObject_CopyData", ctypes.c_int, ctypes.py_object, ctypes.py_object)
-_FORMAT = ctypes.create_string_buffer(b"B")  # of every buffer here: elements are only moved
+_FORMAT = ctypes.create_string_buffer(b"B")  # of every buffer here: elements are only copied
 
 
 def _copy(walk: Walk) -> None:

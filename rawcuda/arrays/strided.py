@@ -1,9 +1,9 @@
-"""view() and StridedView: memory, layout and dtype together; exports every protocol that it imports.
+"""view() and StridedView: memory with a layout and a dtype, which exports every protocol that it imports.
 
-What it is   The arrays of this package, its own and everybody else's alike. A StridedView is the Description that a
-             protocol gave, with methods: it copies nothing by itself, and holds what keeps the memory alive.
-What not     It computes nothing, and converts no dtype. What touches device memory is imported when it is first
-             needed, so views of host memory work without a driver, and without the files that know one.
+What it is   The arrays of this package, both over its own memory and over that of other libraries. A StridedView is the
+             Description that a protocol gave, with methods. It copies nothing by itself, and keeps the memory alive.
+What not     It computes nothing, and converts no dtype. The rooms that use a device are imported on first use, so views
+             of host memory work without a driver, and without the files that need one.
 Read next    exporting.py, copying.py
 """
 
@@ -28,9 +28,9 @@ else:  # names for typing.get_type_hints(); importing typing takes milliseconds
 
 __all__ = ["StridedView", "view"]
 
-_exporting: Any = None  # exporting.py, once something was exported
-_copying: Any = None  # copying.py, once something was copied
-_cuda: Any = None  # gpu/cuda_side.py, once it was needed
+_exporting: Any = None  # exporting.py, imported at the first export
+_copying: Any = None  # copying.py, imported at the first copy
+_cuda: Any = None  # gpu/cuda_side.py, imported on first use
 
 
 def _begin_exporting() -> Any:
@@ -54,7 +54,7 @@ def _cuda_side() -> Any:
 
 
 class _Table:
-    """A property of the type and of its instances: the C exchange table, made when it is first asked for."""
+    """A property of the class and of its instances: the C exchange table, which is made on first access."""
 
     def __get__(self, view: object, kind: object = None) -> Any:
         from .exchange_table import offer
@@ -63,9 +63,9 @@ class _Table:
 
 
 class _OwnedCapsule:
-    """What keeps the tensor in a capsule alive, where a view shows its owner.
+    """The owner that a view shows where a capsule's tensor keeps the memory alive.
 
-    The capsule itself is not shown: whoever got it could consume it, and free the memory under the view.
+    The capsule itself is not shown: a caller could consume it, and so free the memory under the view.
     """
 
     __slots__ = ("_capsule",)
@@ -84,17 +84,17 @@ class _OwnedCapsule:
 
 
 class StridedView(Description):
-    """A view of strided memory: `ptr shape strides dtype`, and where it lies; made by view(), indexing, or a Device.
+    """A view of strided memory: `ptr shape strides dtype` and the device; made by view(), by indexing or by a Device.
 
     ptr      address of the first element
-    strides  bytes, a tuple as long as shape; element_strides counts elements, as DLPack does
-    stream   the stream it was viewed for, as it was given: its memory is ready in that stream's order
+    strides  in bytes, one per dimension; element_strides are in elements, as in DLPack
+    stream   the stream that the view was made for, as the caller gave it: the memory is ready in that stream's order
     """
 
     __slots__ = ("__weakref__",)
 
     __dlpack_c_exchange_api__ = _Table()
-    _plain_kind: type[StridedView]  # the class of plain views: what copies in new host memory are
+    _plain_kind: type[StridedView]  # the class of plain views, and of copies in new host memory
 
     @classmethod
     def _over(
@@ -110,7 +110,7 @@ class StridedView(Description):
         protocol: str = "memory",
         stream: Any = None,
     ) -> StridedView:
-        """Make a view of memory that an owner has; nothing is checked."""
+        """Make a view of an owner's memory, without any checks."""
         return cls(address, shape, strides, dtype, place(device, readonly, protocol), owner, stream)
 
     def _derived(
@@ -135,14 +135,14 @@ class StridedView(Description):
         return made
 
     def _held(self) -> StridedView:
-        """Return what keeps the memory alive while it is exported; see _MemoryView."""
+        """Return a view that keeps the memory alive while it is exported; see _MemoryView."""
         return self
 
     def _hold(self) -> None:
-        """Keep the memory alive as long as this view lives; see _MemoryView."""
+        """Keep the memory alive as long as this view exists; see _MemoryView."""
 
     def _check_label(self) -> None:
-        """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
+        """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
         if in_use and self._place.protocol != "memory":
             (_cuda or _cuda_side()).check_label(self)
 
@@ -154,21 +154,21 @@ class StridedView(Description):
         return empty_host(cls, shape, dtype)
 
     def _duplicate(self, stream: Any) -> StridedView:
-        """Return a copy in new memory of the same kind, made on a stream."""
+        """Copy into new memory of the same kind, on a stream, and return the copy."""
         from .copying import duplicate
 
         return duplicate(self, stream)
 
-    # -- what it is
+    # -- properties
 
     @property
     def owner(self) -> Any:
-        """Return what keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter itself."""
+        """Return the object that keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter."""
         return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
     @property
     def device(self) -> tuple[str, int | None]:
-        """Return (kind, ordinal), kind one of "cpu" "cuda" "cuda_host" "cuda_managed"."""
+        """Return (kind, ordinal), where kind is "cpu", "cuda", "cuda_host" or "cuda_managed"."""
         return self._place.device or ("cuda", None)
 
     @property
@@ -178,12 +178,12 @@ class StridedView(Description):
 
     @property
     def protocol(self) -> str:
-        """Return the protocol that it was viewed by, "memory" for our own."""
+        """Return the protocol by which the memory was viewed; "memory" for our own."""
         return self._place.protocol
 
     @property
     def itemsize(self) -> int:
-        """Return the bytes of an element."""
+        """Return the size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
@@ -198,25 +198,25 @@ class StridedView(Description):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes that the elements take together, gaps not counted."""
+        """Return the total size of the elements in bytes, without gaps."""
         return layout.size(self.shape) * self.dtype.itemsize
 
     @property
     def element_strides(self) -> Ints:
-        """Return the strides in elements; raises ValueError where they are no whole ones."""
+        """Return the strides in elements; raises ValueError if a stride is not a whole number of elements."""
         itemsize = self.dtype.itemsize or 1
         if any(stride % itemsize for stride in self.strides):
-            raise ValueError(f"strides {self.strides} are no whole elements of {itemsize} bytes")
+            raise ValueError(f"strides {self.strides} are not whole numbers of elements of {itemsize} bytes")
         return tuple([stride // itemsize for stride in self.strides])
 
     @property
     def is_c_contiguous(self) -> bool:
-        """Tell whether elements lie in row-major order without gaps."""
+        """Tell whether the elements lie in row-major order without gaps."""
         return layout.is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
 
     @property
     def is_f_contiguous(self) -> bool:
-        """Tell whether elements lie in column-major order without gaps."""
+        """Tell whether the elements lie in column-major order without gaps."""
         return layout.is_f_contiguous(self.shape, self.strides, self.dtype.itemsize)
 
     @property
@@ -226,7 +226,7 @@ class StridedView(Description):
 
     @property
     def is_device_accessible(self) -> bool:
-        """Tell whether a device can read the memory, as far as its label says."""
+        """Tell whether a device can read the memory, according to its label."""
         return self.device[0] != "cpu"
 
     def __len__(self) -> int:
@@ -235,9 +235,9 @@ class StridedView(Description):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        return bool(self.item())  # as NumPy's: a length is no truth
+        return bool(self.item())  # as in NumPy: the truth value is not that of the length
 
-    __contains__ = None  # `3 in view` would compare views with 3, and find none
+    __contains__ = None  # otherwise `3 in view` would compare views with 3, and always be False
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
@@ -271,15 +271,15 @@ class StridedView(Description):
         return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
 
     def transpose(self, *axes: int | tuple[int, ...] | None) -> StridedView:
-        """Return the view with its dimensions in another order, reversed if none is given; raises ValueError."""
+        """Return the view with its dimensions in another order, reversed if no axes are given; raises ValueError."""
         given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         order = layout.move_axes(len(self.shape), given)
         return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
 
     def reshape(self, *shape: int | tuple[int, ...]) -> StridedView:
-        """Return the same elements, counted in C order, in another shape; one extent may be -1.
+        """Return a view of the same elements, in C order, in another shape; one extent may be -1.
 
-        raises  ValueError   another number of elements, or a layout that only a copy could give this shape
+        raises  ValueError   another number of elements, or a layout that needs a copy for this shape
         """
         given: Any = shape[0] if len(shape) == 1 else shape
         wanted = given if isinstance(given, (tuple, list)) else (given,)
@@ -298,29 +298,29 @@ class StridedView(Description):
         return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> StridedView:
-        """Return the view without its dimensions of extent 1, or without those that are named; raises ValueError."""
+        """Return the view without all dimensions of extent 1, or without the given ones; raises ValueError."""
         return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
 
     def reinterpret(self, dtype: Any) -> StridedView:
-        """Return the same bytes as elements of another type; the last dimension grows or shrinks with the element.
+        """Return a view of the same bytes as elements of another type; the last extent changes with the element size.
 
-        raises  ValueError   elements of another size where the last dimension has gaps, or does not come out even
+        raises  ValueError   elements of another size, if the last dimension has gaps or is not a whole number of them
         """
         new, old = of(dtype), self.dtype
         if new.packed:
-            raise ValueError(f"{new} elements share bytes, so that no view can have them")
+            raise ValueError(f"{new} elements share bytes, so a view cannot have this dtype")
         if new.itemsize == old.itemsize:
             return self._derived(self.ptr, self.shape, self.strides, new)
         if not self.shape:
-            raise ValueError(f"a view without dimensions holds one {old}, which is no {new}: reshape(1) it first")
+            raise ValueError(f"a view without dimensions holds one {old}, not of {new}'s size: reshape(1) it first")
         n, stride = self.shape[-1], self.strides[-1]
         if n > 1 and stride != old.itemsize:
             raise ValueError(
-                f"the last dimension has gaps (stride {stride}), so elements of another size do not lie in it"
+                f"the last dimension has gaps (stride {stride}), so it cannot hold elements of another size"
             )
         if not new.itemsize or n * old.itemsize % new.itemsize:
             raise ValueError(
-                f"{n} elements of {old.itemsize} bytes in the last dimension are no whole number of {new}, "
+                f"{n} elements of {old.itemsize} bytes in the last dimension are not a whole number of {new}, "
                 f"which has {new.itemsize}"
             )
         return self._derived(
@@ -330,7 +330,7 @@ class StridedView(Description):
     # -- copies
 
     def copy_from(self, source: Any, *, stream: Any = None) -> StridedView:
-        """Copy any exporter's elements into this view, repeated where its shape is smaller, and return self.
+        """Copy the elements of an exporter into this view, broadcast to its shape, and return self.
 
         See copy().
         """
@@ -338,15 +338,15 @@ class StridedView(Description):
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
-        """Copy the elements into any writable exporter, and return it; see copy()."""
+        """Copy the elements into a writable exporter, and return that; see copy()."""
         (_copying or _begin_copying()).copy(target, self, stream, view)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
         """Set every element to a value, and return self.
 
-        value   a number that the dtype holds, or the bytes of one element
-        order   done on return in host memory, else when the stream reaches it
+        value   a number that the dtype can represent, or the bytes of one element
+        order   host memory is filled on return, device memory when the stream reaches the fill
         raises  ProtocolError   the view is read-only
                 ValueError      the number does not fit
         """
@@ -354,20 +354,20 @@ class StridedView(Description):
         return self
 
     def download(self, *, stream: Any = None) -> StridedView:
-        """Return a copy in new host memory, in C order, when it is done."""
+        """Return a copy in new host memory, in C order, after the copy is complete."""
         return (_copying or _begin_copying()).download(self, stream)  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers, bytes where the dtype is opaque.
+        """Return the elements as nested lists of Python numbers, or of bytes if the dtype is opaque.
 
-        Without dimensions, one.
+        A view without dimensions gives one number.
         """
         return (_copying or _begin_copying()).tolist(self)
 
     def item(self) -> Any:
-        """Return the one element as a Python number, bytes where the dtype is opaque.
+        """Return the only element as a Python number, or as bytes if the dtype is opaque.
 
-        Raises ValueError for more or none.
+        Raises ValueError if the view does not have exactly one element.
         """
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
@@ -376,60 +376,60 @@ class StridedView(Description):
     def __setitem__(self, key: object, value: Any) -> None:
         self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else self[key].copy_from(value)
 
-    # -- what a pointer cannot go through
+    # -- pickling and copying
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a view holds an address, which means nothing elsewhere: pickle download().memoryview().tobytes(), "
+            "a view holds an address, which is valid only in this process: pickle download().memoryview().tobytes(), "
             "or tolist()"
         )
 
     def __copy__(self) -> StridedView:
         return self._derived(self.ptr, self.shape, self.strides)
 
-    # -- what others see; exporting.py does the work
+    # -- exports; exporting.py implements them
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """Export by DLPack.
+        """Export the view by DLPack.
 
-        stream       the consumer's, which then waits for what is pending: None or 1 legacy, 2 per-thread, -1 no
+        stream       the consumer's stream, which will wait for pending work: None or 1 legacy, 2 per-thread, -1 no
                      ordering, or a handle; None or -1 for host memory
-        max_version  None or (0, x) gives a legacy capsule, which read-only memory refuses
-        dl_device    (1, 0) asks for host memory, by copy if need be
-        copy         True: always, False: never
-        raises       ProtocolError   (a BufferError) whatever cannot be exported
+        max_version  None or (0, x) gives a legacy capsule, which is refused for read-only memory
+        dl_device    (1, 0) requests host memory, copied if necessary
+        copy         True: always copy; False: never copy
+        raises       ProtocolError   (a BufferError) the view cannot be exported
         """
         return (_exporting or _begin_exporting()).dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's (device type, id)."""
+        """Return the (device type, id) of DLPack."""
         return (_exporting or _begin_exporting()).dlpack_device(self)  # type: ignore[no-any-return]
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Return the CUDA Array Interface, version 3; AttributeError where the device cannot reach the memory."""
+        """Return the CUDA Array Interface, version 3; raises AttributeError if the device cannot access the memory."""
         return (_exporting or _begin_exporting()).cuda_array_interface(self)  # type: ignore[no-any-return]
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Return the array interface, version 3; AttributeError where the CPU cannot reach the memory."""
+        """Return the array interface, version 3; raises AttributeError if the CPU cannot access the memory."""
         return (_exporting or _begin_exporting()).array_interface(self)  # type: ignore[no-any-return]
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Export by the buffer protocol, on Python 3.12 and later; see memoryview()."""
+        """Export the view by the buffer protocol, on Python 3.12 and later; see memoryview()."""
         return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array.
 
-        TypeError where the CPU cannot reach the memory, which NumPy would else walk through by items.
+        Raises TypeError if the CPU cannot access the memory: otherwise NumPy would read it item by item.
         """
         return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
     def memoryview(self) -> memoryview:
-        """Return a memoryview that keeps this view alive; raises BufferError where the CPU cannot reach the memory."""
+        """Return a memoryview that keeps this view alive; raises BufferError if the CPU cannot access the memory."""
         return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
 
 
@@ -437,15 +437,15 @@ _new: Any = object.__new__
 
 
 class _MemoryView(StridedView):
-    """A view of memory that can be closed: then its address is not given away any more.
+    """A view of memory that can be closed, after which it no longer gives its address.
 
-    start   the same as ptr, for callers that have checked that the owner is open
-    _lease  while it is held, close() does not free the bytes: it is taken when the view is exported
+    start   the same as ptr, for callers that have already checked that the owner is open
+    _lease  set when the view is exported; while it exists, close() does not free the bytes
     """
 
     __slots__ = ("start", "_lease")
     __dlpack_c_exchange_api__ = _Table()
-    owner: Any = Description.__dict__["_owner"]  # the Memory, without the call of a property: launches read it
+    owner: Any = Description.__dict__["_owner"]  # the Memory; not a property, because launches read it
 
     @property
     def ptr(self) -> int:
@@ -467,7 +467,7 @@ class _MemoryView(StridedView):
 
 
 class _StreamedView(StridedView):
-    """A view of memory whose exporter named the stream that it works on: that stream must not run ahead of our use."""
+    """A view of memory whose exporter named its stream, which must wait for our use of the memory."""
 
     __slots__ = ("exporting_stream",)
     __dlpack_c_exchange_api__ = _Table()
@@ -483,7 +483,7 @@ class _StreamedView(StridedView):
 
 
 StridedView._plain_kind = StridedView
-for _kind in (_MemoryView, _StreamedView):  # what an error message says of them
+for _kind in (_MemoryView, _StreamedView):  # so that error messages show the public name
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 StridedView._streamed = _StreamedView
 
@@ -492,20 +492,20 @@ StridedView._streamed = _StreamedView
 
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
-    """View any exporter's memory without a copy.
+    """Return a view of an exporter's memory, without a copy.
 
-    obj       anything with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
+    obj       an object with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
               buffer protocol; or a DLPack capsule, which is consumed
     stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
-              a handle, or NO_SYNC for no ordering. Host memory takes any of them and needs none
-    protocol  only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
-    writable  True: count as writable what its protocol cannot call read-only; False: make the view read-only
-    order     a BufferError falls to the next protocol; any other exception is the exporter's own
-    raises    ProtocolError   the memory cannot be viewed: names protocol, field, value and remedy
-              TypeError       no exporter, or no stream
+              a handle, or NO_SYNC for no ordering. For host memory any of them is accepted and ignored
+    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
+    writable  True: allow writing if the protocol cannot express read-only memory; False: make the view read-only
+    order     after a BufferError the next protocol is tried; any other exception of the exporter is passed on
+    raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy
+              TypeError       obj does not export its memory, or stream is not a stream
     """
     if stream is not None and not (type(stream) is int and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)):
-        (_cuda or _cuda_side()).handle_of(stream)  # what is no stream is refused, also where none is needed
+        (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
     try:
         read = readers[protocol][id(type(obj))]
     except (KeyError, TypeError):
@@ -517,16 +517,16 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
 
 
 def _set_writable(made: Description, writable: bool) -> None:
-    """Serve view(writable=...): this is the only place where a view may become writable after it was described."""
+    """Apply view(writable=...); only this function may make a view writable after it was described."""
     where = made._place
     if not writable:
         made._place = place(where.device, True, where.protocol)
-    elif where.unsaid:  # read-only only because the protocol could not say
+    elif where.unsaid:  # read-only because the protocol cannot express writability
         made._place = place(where.device, False, where.protocol)
     elif where.readonly:
         raise refusal(
             where.protocol,
             "readonly",
             True,
-            "the exporter says so itself, and writable=True cannot change it; copy the array",
+            "the exporter declares it read-only, and writable=True cannot change that; copy the array",
         )

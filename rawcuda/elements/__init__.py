@@ -1,7 +1,7 @@
-"""What elements are and where they lie.
+"""Element types, and the layout of elements in memory.
 
-What it is   dtypes: one table of element types with all their names; layout: the arithmetic of shapes and strides;
+What it is   dtypes: the table of element types with all their names; layout: the arithmetic of shapes and strides;
              scalars: Python numbers to bytes and back; npy: .npy files.
-What not     nothing here touches the memory of an array, or knows a protocol.
+What not     nothing here accesses the memory of an array, or knows a protocol.
 Read next    dtypes.py, layout.py
 """

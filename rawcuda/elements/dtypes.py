@@ -1,8 +1,8 @@
-"""One table of element types: name = DLPack code = typestr = PEP 3118 format = PTX type.
+"""The table of element types: for each, its name, DLPack code, typestr, PEP 3118 format and PTX type.
 
-What it is   `DType`, an element type with all its names; `of` finds one by whatever names it. Each type exists once, so
-             `is` compares types, and a view holds a reference, not a description.
-What not     it converts no values (scalars.py does), and parses no PEP 3118 text (protocols/pep3118.py does).
+What it is   `DType`, an element type with all its names; `of` finds a type by any of them. Each type exists once, so
+             types are compared with `is`, and a view holds a reference to its type instead of a description.
+What not     converting values is left to scalars.py, and parsing PEP 3118 text to protocols/pep3118.py.
 Source       dlpack.h 1.3, enum DLDataTypeCode; NumPy, "The array interface protocol", typestr and descr; PEP 3118;
              ml_dtypes for the names of the small floats; PTX ISA, "Fundamental types"
 Read next    layout.py
@@ -23,8 +23,8 @@ __all__ = ["DType", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
 
 ORDER = "<" if sys.byteorder == "little" else ">"
 
-# name, DLPack code, bits, typestr without byte order, PEP 3118 format, PTX type of one element (as ld and st have it).
-# The arrays of ml_dtypes call themselves V1 and V2 in a typestr, which says nothing: those rows have none.
+# name, DLPack code, bits, typestr without byte order, PEP 3118 format, PTX type of one element (as in ld and st).
+# The arrays of ml_dtypes have the typestrs V1 and V2, which do not identify a type: those rows have none.
 _TABLE = (
     ("bool", 6, 8, "b1", "?", "u8"),
     ("int8", 0, 8, "i1", "b", "s8"),
@@ -38,7 +38,7 @@ _TABLE = (
     ("float16", 2, 16, "f2", "e", "f16"),
     ("float32", 2, 32, "f4", "f", "f32"),
     ("float64", 2, 64, "f8", "d", "f64"),
-    ("float128", None, 128, "f16", "g", None),  # the C compiler's long double: no two machines agree
+    ("float128", None, 128, "f16", "g", None),  # the C compiler's long double, whose format differs between platforms
     ("bfloat16", 4, 16, None, None, "bf16"),
     ("complex32", 5, 32, None, "Ze", None),
     ("complex64", 5, 64, "c8", "Zf", None),
@@ -65,15 +65,15 @@ _TABLE = (
 
 
 class DType:
-    """Be one element type; read its names, never change them.
+    """An element type and all its names; an instance is never changed.
 
-    name      what NumPy or ml_dtypes calls it; str() gives it too. A vector is "float32x4"
-    kind      "bool" "int" "uint" "float" "complex" or "opaque" (text, dates, structures: moved, never computed with)
-    itemsize  bytes from one element to the next where they are side by side, rounded up to a whole one
-    code bits lanes    as in DLPack's DLDataType; code is None where DLPack has no such type
-    packed    elements are smaller than a byte and share bytes, so that an element has no address
-    padded    elements are smaller than a byte, but each has one (DLPack's flag IS_SUBBYTE_TYPE_PADDED)
-    typestr   as in the array interfaces, "|V4" where they have no better name
+    name      the name in NumPy or ml_dtypes, which str() returns too; that of a vector is "float32x4"
+    kind      "bool" "int" "uint" "float" "complex" or "opaque" (text, dates, structures: only copied)
+    itemsize  bytes from one element to the next in a contiguous array, rounded up to a whole byte
+    code bits lanes    as in DLPack's DLDataType; code is None if DLPack does not have the type
+    packed    whether elements are smaller than a byte and share bytes, so that an element has no address
+    padded    whether elements are smaller than a byte, but occupy one each (DLPack's IS_SUBBYTE_TYPE_PADDED)
+    typestr   as in the array interfaces; "|V4" if they have no other name for it
     format    as in PEP 3118
     ptx       the type that PTX loads and stores, or None
     descr     the fields of a structure, as in the array interface, or None
@@ -117,22 +117,24 @@ class DType:
         self.typestr = typestr or f"|V{itemsize}"
         self.format = format or f"{itemsize}x"
         self.ptx, self.descr = ptx, descr
-        self._c_format: Any = None  # the format as a C string, made when first needed
+        self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:
-        """Return how many bytes `count` elements side by side take, packed ones rounded up to a whole byte."""
+        """Return the size in bytes of `count` contiguous elements; packed ones are rounded up to a whole byte."""
         return (count * self.bits * self.lanes + 7) // 8 if self.packed else count * self.itemsize
 
     def with_lanes(self, lanes: int) -> DType:
-        """Return the vector of `lanes` of these; raises ProtocolError where DLPack has no such type."""
+        """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has none."""
         if self.code is None:
             raise ProtocolError(
-                f"dlpack: dtype {self.name} has no vectors: use a structure", protocol="dlpack", field="dtype.lanes"
+                f"dlpack: dtype {self.name} cannot form vectors: use a structure",
+                protocol="dlpack",
+                field="dtype.lanes",
             )
         return from_dlpack(self.code, self.bits, lanes, padded=self.padded)
 
     def c_format(self) -> int:
-        """Return the address of the format as a C string, which lives as long as this type."""
+        """Return the address of the format as a C string, which stays valid as long as this type exists."""
         if self._c_format is None:
             self._c_format = create_string_buffer(self.format.encode())
         return addressof(self._c_format)
@@ -162,7 +164,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: dict[tuple[str, str], DType] = {}  # (typestr, repr of descr); emptied when it grows large
+_OPAQUE: dict[tuple[str, str], DType] = {}  # by name, and size, typestr, format and descr; emptied when it grows large
 
 
 def _fill() -> None:
@@ -197,16 +199,16 @@ _NUMPY = {
     "bool_": "bool",
     "longdouble": "float128",
     "clongdouble": "complex256",
-}  # names of scalar types, not of dtypes
+}  # names of scalar types which are not names of dtypes
 
 
 def of(spec: object) -> DType:
-    """Find the element type that something names.
+    """Find the element type that a value names.
 
-    spec     a DType, a name ("float32"), a typestr ("<f4", "f4"), bool, int, float or complex, or anything with a
-             `dtype`, or a `name` and `itemsize`, of its own: NumPy's dtypes and scalar types, torch's dtypes
-    raises   TypeError       nothing is known by that name
-             ProtocolError   known, but not usable here: another byte order, Python objects
+    spec     a DType, a name ("float32"), a typestr ("<f4", "f4"), bool, int, float or complex, or a
+             NumPy dtype or scalar type, an ml_dtypes type or a torch dtype
+    raises   TypeError       no element type has that name
+             ProtocolError   the type is not supported: another byte order, Python objects
     """
     if isinstance(spec, DType):
         return spec
@@ -226,17 +228,17 @@ def of(spec: object) -> DType:
         return _BY_NAME[_PYTHON[spec]]
     named = _from_attributes(spec)
     if named is None:
-        raise TypeError(f"no element type is known by {spec!r}: give a name such as 'float32'")
+        raise TypeError(f"{spec!r} does not name an element type: give a name such as 'float32'")
     return named
 
 
 def _from_attributes(spec: object) -> DType | None:
-    name = getattr(spec, "name", None)  # numpy.dtype('float32').name, ml_dtypes' too
+    name = getattr(spec, "name", None)  # numpy.dtype('float32').name; the same for ml_dtypes
     if not isinstance(name, str) and isinstance(spec, type):
         name = spec.__name__  # numpy.float32, ml_dtypes.bfloat16
     if not isinstance(name, str):
         name = str(spec).rpartition(".")[2]  # torch.float32
-    typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: the order counts
+    typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: only this tells the byte order
     swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
     if not swapped and (name in _BY_NAME or name in _NUMPY):
         return _BY_NAME[_NUMPY.get(name, name)]
@@ -249,9 +251,9 @@ def _from_attributes(spec: object) -> DType | None:
 def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> DType:
     """Find the element type that a DLDataType names.
 
-    padded   whether the tensor's flag IS_SUBBYTE_TYPE_PADDED is set; it says nothing about whole bytes
-    raises   ProtocolError   an unknown code, bits that the code does not have, no bits or no lanes
-    source   dlpack.h 1.3, struct DLDataType: unexpected bits of the small floats must stop an import
+    padded   whether the tensor's flag IS_SUBBYTE_TYPE_PADDED is set; ignored for types of whole bytes
+    raises   ProtocolError   an unknown code, a width that the code does not have, 0 bits or 0 lanes
+    source   dlpack.h 1.3, struct DLDataType: an unexpected width of a small float must stop the import
     """
     padded = padded and bits < 8
     found = _BY_DLPACK.get((code, bits, lanes, padded))
@@ -259,17 +261,17 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         return found
     value = (code, bits, lanes)
     if code not in _CODES:
-        raise refusal("dlpack", "dtype.code", value, "no such type code in DLPack 1.3; convert the array first")
+        raise refusal("dlpack", "dtype.code", value, "is not a type code of DLPack 1.3; convert the array first")
     if not bits or not lanes:
-        raise refusal("dlpack", "dtype", value, "bits and lanes are at least 1; the exporter is at fault")
+        raise refusal("dlpack", "dtype", value, "bits and lanes must be at least 1; this is an error of the exporter")
     row = _BY_DLPACK.get((code, bits, 1, bits < 8))
-    if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a meaning
+    if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a known meaning
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
     if row is None:
-        raise refusal("dlpack", "dtype.bits", value, "the type has no such width; convert the array first")
+        raise refusal("dlpack", "dtype.bits", value, "the type does not exist in this width; convert the array first")
     whole = bits * lanes % 8 == 0
     packed = bits < 8 and not padded and not whole
-    size = (bits * lanes + 7) // 8  # padded vectors too: dlpack.h pads the vector, not the lane
+    size = (bits * lanes + 7) // 8  # also if padded: dlpack.h pads the vector, not each lane
     made = DType(
         row.name if lanes == 1 else f"{row.name}x{lanes}",
         row.kind,
@@ -290,16 +292,16 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
 def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: str = "array_interface") -> DType:
     """Find the element type that a typestr of the array interfaces names.
 
-    descr    the fields, which count only where the typestr is a void ("|V12")
-    raises   ProtocolError   not a typestr, another byte order, Python objects, bits, or a descr of another size
+    descr    the fields, which are used only if the typestr is a void ("|V12")
+    raises   ProtocolError   not a typestr, another byte order, Python objects, bit fields, a descr of another size
     source   NumPy, "The array interface protocol": typestr, descr
     """
     if not isinstance(typestr, str) or not typestr:
-        raise refusal(protocol, "typestr", typestr, "is a str such as '<f4'")
+        raise refusal(protocol, "typestr", typestr, "must be a str such as '<f4'")
     order, rest = (typestr[0], typestr[1:]) if typestr[0] in "<>=|" else ("=", typestr)
     found = _BY_TYPESTR.get(rest)
     if found is None and len(rest) == 1:
-        found = _from_struct_letter(order, rest)  # '=f': NVIDIA DALI writes struct's letters here
+        found = _from_struct_letter(order, rest)  # '=f': NVIDIA DALI writes the letters of struct here
     if found is not None:
         if order not in ("=", "|", ORDER) and found.itemsize > 1:
             raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
@@ -322,25 +324,25 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
-        raise refusal(
-            protocol, "typestr", typestr, "are Python objects, which only the interpreter can read; convert them"
-        )
+        raise refusal(protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them")
     if kind == "t":
-        raise refusal(protocol, "typestr", typestr, "is a bit field: elements have no address; unpack it to bytes")
+        raise refusal(
+            protocol, "typestr", typestr, "is a bit field, whose elements have no address; unpack it to bytes"
+        )
     if (
         kind not in ("m", "M", "S", "U", "V", "a")
         and rest not in ("f1", "W4")
         or not digits.isdigit()
         or len(digits) > 18
     ):
-        raise refusal(protocol, "typestr", typestr, "is no type that the array interface has; convert the array first")
+        raise refusal(protocol, "typestr", typestr, "is not a type of the array interface; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
     if bracket and (kind not in "mM" or not unit.endswith("]")):
         raise refusal(protocol, "typestr", typestr, "is malformed")
     if kind in "mMU" and order not in ("=", "|", ORDER):
         raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
     if kind in "mM" and size != 8:
-        raise refusal(protocol, "typestr", typestr, "dates and times have 8 bytes")
+        raise refusal(protocol, "typestr", typestr, "dates and times must have 8 bytes")
     if kind == "V" and descr is not None:
         return structured(descr, size, protocol=protocol)
     if kind in "mM":
@@ -348,7 +350,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
         return opaque(name, 8, ORDER + rest, "")
     if kind == "U":
         return opaque(ORDER + rest, size, ORDER + rest, f"{digits}w")
-    if rest in ("f1", "W4"):  # ml_dtypes since 0.6, where each may be one of two types
+    if rest in ("f1", "W4"):  # ml_dtypes since 0.6 gives each of these to two types
         kind = "V"
     if kind in "Sa":
         return opaque(f"|S{digits}", size, f"|S{digits}", f"{digits}s")
@@ -356,11 +358,11 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
 
 
 def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
-    """Return the type of elements that are moved and never computed with."""
+    """Return a type whose elements can only be copied."""
     key = name, f"{size} {typestr} {format} {descr!r}"
     found = _OPAQUE.get(key)
     if found is None:
-        if len(_OPAQUE) > 1000:  # names come from outside: what grows without end is a leak
+        if len(_OPAQUE) > 1000:  # the names come from other libraries: without a limit this would leak memory
             _OPAQUE.clear()
         made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr)
         found = _OPAQUE.setdefault(key, made)
@@ -368,23 +370,23 @@ def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: lis
 
 
 def structured(descr: object, size: int, *, format: str = "", protocol: str = "array_interface") -> DType:
-    """Return the type of structures with these fields, under NumPy's name for them.
+    """Return the type of structures with these fields, under NumPy's name for it.
 
-    descr    [(name or (title, name), typestr or nested descr, shape)], padding being ('', '|V4')
-    raises   ProtocolError   malformed, or of another size than `size`
+    descr    a list of (name or (title, name), typestr or nested descr, shape); padding is ('', '|V4')
+    raises   ProtocolError   descr is malformed, or its size is not `size`
     source   NumPy, "The array interface protocol": descr
     """
     fields = _fields(descr, protocol)
     total = sum(field.nbytes for field in fields)
     if total != size:
-        raise refusal(protocol, "descr", descr, f"takes {worded(total)} bytes where the elements have {size}")
+        raise refusal(protocol, "descr", descr, f"describes {worded(total)} bytes, but the elements have {size}")
     nameless = all(field.label == "''" for field in fields)
     name = f"|V{size}" if nameless else _numpy_name(fields, size)
     return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)
 
 
 class _Field:
-    """One field of a structure: its name and type as NumPy writes them, its size, whether it is only padding."""
+    """A field of a structure: its name and type as NumPy writes them, its size, and whether it is only padding."""
 
     __slots__ = ("label", "text", "nbytes", "padding")
 
@@ -394,13 +396,13 @@ class _Field:
 
 def _fields(descr: object, protocol: str, depth: int = 0) -> list[_Field]:
     if not isinstance(descr, (list, tuple)) or depth > 20:
-        raise refusal(protocol, "descr", descr, "is a list of (name, type) tuples, nested at most 20 deep")
+        raise refusal(protocol, "descr", descr, "must be a list of (name, type) tuples, nested at most 20 deep")
     return [_field(item, protocol, depth) for item in descr]
 
 
 def _field(item: object, protocol: str, depth: int) -> _Field:
     if not isinstance(item, (list, tuple)) or len(item) not in (2, 3):
-        raise refusal(protocol, "descr", item, "is a tuple (name, type) or (name, type, shape)")
+        raise refusal(protocol, "descr", item, "must be a tuple (name, type) or (name, type, shape)")
     label, kind = item[0], item[1]
     if isinstance(label, (tuple, list)) and len(label) == 2:
         label = tuple(label)  # (title, name)
@@ -408,7 +410,7 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     named = all(isinstance(part, str) for part in label) if isinstance(label, tuple) else isinstance(label, str)
     if not named or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
-        raise refusal(protocol, "descr", item, "has a name that is a str, and a shape of ints")
+        raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of ints")
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
         nbytes = sum(field.nbytes for field in inner)
@@ -423,7 +425,7 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
 
 
 def _numpy_name(fields: list[_Field], size: int) -> str:
-    """Write a structure's type as NumPy's str() does: a list where nothing is padded, else a dict of offsets."""
+    """Write a structure's type as NumPy's str() does: a list if it has no padding, else a dict of offsets."""
     if not any(field.padding for field in fields):
         return "[" + ", ".join(f"({field.label}, {field.text})" for field in fields) + "]"
     names, formats, offsets, offset = [], [], [], 0
@@ -441,7 +443,7 @@ def _numpy_name(fields: list[_Field], size: int) -> str:
 
 
 def _copied(descr: Any) -> list[Any]:
-    """Copy a descr, so that nobody can change it afterwards through the list that we were given."""
+    """Copy a descr, so that later changes to the caller's list do not affect it."""
     return [tuple(_copied(part) if isinstance(part, list) else part for part in field) for field in descr]
 
 

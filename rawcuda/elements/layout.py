@@ -1,13 +1,13 @@
 """Shape and stride arithmetic: pure functions over tuples of ints.
 
-What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and
-             the merging of dimensions that copies start from.
-What not     it touches no memory, and knows no dtype but its size.
-Units        strides and offsets are bytes, extents are elements. Python's ints have no largest one, so nothing wraps
-             here; `checked_size` is where a layout that no memory could hold is refused.
-Source       NumPy, "Internal organization of NumPy arrays"; the rules for extents of 0 and 1 are DLPack's and NumPy's
-             alike: their strides mean nothing
-Read next    description.py
+What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and the
+             merging of dimensions with which every copy begins.
+What not     it accesses no memory, and of a dtype it knows only the size.
+Units        strides and offsets are in bytes, extents in elements. Python's ints are unbounded, so nothing overflows;
+             `checked_size` refuses a layout that is too large for any memory.
+Source       NumPy, "Internal organization of NumPy arrays"; in DLPack and in NumPy alike, the strides of dimensions of
+             extent 0 and 1 mean nothing
+Read next    ../protocols/description.py
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def size(shape: Iterable[int]) -> int:
 
 
 def as_extents(shape: object) -> Ints:
-    """Return a shape as a tuple of plain ints, from an int or any sequence of integers; raises TypeError."""
+    """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
     if hasattr(type(shape), "__index__"):
         return (int(_index(shape)),)  # type: ignore[arg-type]
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple([int(_index(n)) for n in shape])  # (True is its own index before 3.10)
+    out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out
@@ -79,14 +79,14 @@ def as_shape(shape: object) -> Ints:
 def checked_size(shape: Sequence[int], itemsize: int) -> int:
     """Return the number of elements, and check that their bytes can be counted in 64 bits; raises ValueError.
 
-    Extents of 0 do not excuse the others: a consumer in C multiplies them all.
+    An extent of 0 does not excuse the others: consumers in C multiply them all.
     """
     total = max(itemsize, 1)
     for n in shape:
         total *= n or 1
         if total > LIMIT:
             shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
-            raise ValueError(f"a shape of {shown} with {itemsize} bytes an element is larger than 2**63 - 1 bytes")
+            raise ValueError(f"a shape of {shown} with {itemsize} bytes per element is larger than 2**63 - 1 bytes")
     return size(shape)
 
 
@@ -106,7 +106,10 @@ def f_strides(shape: Sequence[int], itemsize: int) -> Ints:
 
 
 def is_c_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Tell whether elements lie in row-major order without gaps; extents of 1 have no say, empty arrays always do."""
+    """Tell whether elements lie in row-major order without gaps.
+
+    The strides of dimensions of extent 1 are ignored, and an empty array is always contiguous.
+    """
     step = itemsize
     for n, stride in zip(shape[::-1], strides[::-1]):
         if n != 1:
@@ -124,7 +127,7 @@ def is_f_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """Return the offsets of the first byte touched and of the one behind the last, from the first element's address."""
+    """Return the offsets of the first byte used and of the byte after the last, relative to the first element."""
     low = high = 0
     for n, stride in zip(shape, strides):
         if n == 0:
@@ -137,9 +140,9 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
 
 
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:
-    """Tell whether the byte ranges of two layouts meet.
+    """Tell whether the byte ranges of two layouts overlap.
 
-    Ranges that interleave without sharing a byte count as meeting.
+    Layouts that interleave without sharing a byte count as overlapping.
     """
     return (
         first_extent[0] != first_extent[1]
@@ -150,9 +153,9 @@ def overlaps(first: int, first_extent: tuple[int, int], second: int, second_exte
 
 
 def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Tell whether two elements may share a byte: False is certain.
+    """Tell whether two elements may share a byte; False is always right.
 
-    True may err for layouts that interleave, if they are large.
+    True may be wrong for large layouts whose dimensions interleave.
     """
     dimensions = sorted((abs(stride), n) for n, stride in zip(shape, strides) if n > 1)
     reach = itemsize
@@ -166,7 +169,7 @@ def repeats(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool
 
 
 def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
-    """Tell for certain, by the offset of each element."""
+    """Tell whether two elements share a byte, by comparing the offsets of all of them."""
     offsets = [0]
     for stride, n in dimensions:
         offsets = [offset + k * stride for offset in offsets for k in range(n)]
@@ -175,9 +178,9 @@ def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
 
 
 def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
-    """Return a permutation of the dimensions: reversed, or as given, negative ones counted from the end.
+    """Return a permutation of the dimensions: reversed, or as given; negative axes are counted from the end.
 
-    Raises ValueError.
+    Raises ValueError, or IndexError for an axis that does not exist.
     """
     if axes is None:
         return tuple(range(ndim))[::-1]
@@ -190,7 +193,7 @@ def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
 
 
 def normal_axis(axis: int, ndim: int) -> int:
-    """Return an axis counted from the front; raises IndexError where there is no such dimension."""
+    """Return an axis counted from the front; raises IndexError if the dimension does not exist."""
     number = _index(axis)
     if not -ndim <= number < ndim:
         raise IndexError(f"axis {number} is out of bounds for array of dimension {ndim}")
@@ -200,7 +203,7 @@ def normal_axis(axis: int, ndim: int) -> int:
 def squeeze(
     shape: Sequence[int], strides: Sequence[int], axis: int | tuple[int, ...] | None = None
 ) -> tuple[Ints, Ints]:
-    """Drop the dimensions of extent 1, all or the named ones; raises ValueError where a named one is larger."""
+    """Drop the dimensions of extent 1, all or only the given ones; raises ValueError if a given one is larger."""
     ndim = len(shape)
     if axis is None:
         gone = {i for i in range(ndim) if shape[i] == 1}
@@ -214,7 +217,7 @@ def squeeze(
 
 
 def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Ints:
-    """Return the strides by which a layout fills a larger shape, stride 0 where it repeats; raises ValueError."""
+    """Return the strides that broadcast a layout to a larger shape, 0 for repeated dimensions; raises ValueError."""
     extra = len(wanted) - len(shape)
     if extra < 0 or any(n not in (1, w) for n, w in zip(shape, wanted[max(extra, 0) :])):
         raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
@@ -222,7 +225,7 @@ def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> Ints:
-    """Return the shape that all of these broadcast to; raises ValueError."""
+    """Return the shape to which all given shapes broadcast; raises ValueError."""
     out: list[int] = []
     for shape in shapes:
         out[:0] = [1] * (len(shape) - len(out))
@@ -237,11 +240,11 @@ def broadcast_shape(*shapes: Sequence[int]) -> Ints:
 def reshape(
     shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int], itemsize: int
 ) -> tuple[Ints, Ints | None]:
-    """Work out a new shape in row-major order over the same elements.
+    """Compute the strides of a new shape over the same elements in row-major order.
 
-    shape    one extent of `wanted` may be -1: what is left
-    returns  (shape, strides), strides None where only a copy could do it
-    raises   ValueError   another number of elements, more than one -1
+    wanted   the new shape; one extent may be -1 and is computed from the others
+    returns  (shape, strides); strides is None if a copy is needed
+    raises   ValueError   another number of elements, or more than one -1
     """
     count = 1
     for n in shape:
@@ -266,7 +269,7 @@ def reshape(
 
 
 def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> Ints | None:
-    """Lay `target` over a layout run by run: each dimension of it has to fall inside dimensions that merge into one."""
+    """Compute the strides of `target`, each dimension of which must lie within dimensions that merge into one."""
     merged: list[tuple[int, int]] = []  # (extent, stride), from the last dimension to the first
     for n, stride in zip(reversed(shape), reversed(strides)):
         if n == 1:
@@ -290,11 +293,11 @@ def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> I
 
 
 def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
-    """Work out what view[key] is.
+    """Compute the layout of view[key].
 
-    key      an int, slice, `...`, None, or a tuple of them
+    key      an int, a slice, `...`, None, or a tuple of them
     returns  (offset of the first element, shape, strides)
-    raises   IndexError   too many, out of bounds, or something that only a copy could do (a list, a mask)
+    raises   IndexError   too many indices, one out of bounds, or one that needs a copy (a list, a mask)
     """
     keys = key if isinstance(key, tuple) else (key,)
     ndim, offset, axis, ellipses = len(shape), 0, 0, 0
@@ -340,13 +343,13 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
 
 
 def _count_taken(keys: tuple[object, ...]) -> int:
-    """Return how many dimensions an index takes."""
+    """Return the number of dimensions that an index consumes."""
     return sum([k is not None and k is not Ellipsis for k in keys])
 
 
 def _position(key: object, n: int, axis: int) -> int:
     if isinstance(key, bool):
-        raise IndexError("a bool would select by mask, which needs a copy: use an int or a slice")
+        raise IndexError("a bool is a mask, which needs a copy: use an int or a slice")
     try:
         number = _index(key)  # type: ignore[arg-type]
     except TypeError:
@@ -360,11 +363,11 @@ def _position(key: object, n: int, axis: int) -> int:
 
 
 def coalesce(shape: Sequence[int], *operands: Sequence[int]) -> tuple[Ints, tuple[Ints, ...], Ints]:
-    """Merge dimensions where possible: those that run on into each other in every operand.
+    """Merge dimensions where possible: those that continue each other without a gap in every operand.
 
-    What one element of an operand is paired with in the other stays; the order in which pairs come does not.
-    returns  (shape, one tuple of strides an operand, one offset an operand). The first operand's strides fall from
-             first to last and are never negative: its offset says where the walk now begins
+    Elements stay paired with the same elements of the other operands; the order of the pairs may change.
+    returns  (shape, a tuple of strides per operand, an offset per operand). The first operand's strides descend and are
+             never negative; its offset is that of the element where the walk now begins
     """
     if 0 in shape:
         return (0,), tuple([(0,)] * len(operands)), (0,) * len(operands)

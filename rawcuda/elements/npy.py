@@ -1,9 +1,9 @@
 """Read and write .npy files, without NumPy.
 
-What it is   `read` gives an `Array`: shape, dtype and bytes, which exports the array interface, so that everything that
-             takes NumPy's arrays takes it. `write` puts bytes into a file, whole or not at all.
-What not     no pickles (they run code), no .npz, no structures, text or dates, and no bytes in the other order: each is
-             refused with what to do about it.
+What it is   `read` returns an `Array` (shape, dtype and bytes), which exports the array interface, so that everything
+             that accepts NumPy arrays accepts it. `write` puts bytes into a file, wholly or not at all.
+What not     pickles (they can run code), .npz archives, structures, text, dates and non-native byte order are not
+             supported: each is refused with an error that names the remedy.
 Source       NumPy, "NumPy file format" (numpy.lib.format), versions 1.0, 2.0 and 3.0; "The array interface protocol"
 Read next    dtypes.py
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Array", "read", "write", "check_target"]
 
 _MAGIC = b"\x93NUMPY"
-_HEADER_LIMIT = 10_000  # NumPy's own: what is longer could hold the parser up, or overrun its stack
-_ALIGNMENT = 64  # where the data begin, so that a mapped file is aligned for every element
+_HEADER_LIMIT = 10_000  # NumPy's own limit: a longer header could take the parser very long, or overflow its stack
+_ALIGNMENT = 64  # of the start of the data, so that elements of a memory-mapped file are aligned
 
 
 class Array:
-    """What a .npy file holds: `dtype`, `shape`, `fortran_order` (the first index varies fastest), `data` (a bytearray).
+    """The contents of a .npy file: `dtype`, `shape`, `fortran_order` (first index fastest), `data` (a bytearray).
 
-    units   nbytes and strides are bytes
+    units   nbytes and strides are in bytes
     """
 
     __slots__ = ("dtype", "shape", "fortran_order", "data", "_held")
@@ -44,17 +44,17 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes the elements take."""
+        """Return the size of the elements in bytes."""
         return len(self.data)
 
     @property
     def strides(self) -> Shape:
-        """Return how far apart neighbours lie along each dimension."""
+        """Return the number of bytes from one element to the next along each dimension."""
         return (layout.f_strides if self.fortran_order else layout.c_strides)(self.shape, self.dtype.itemsize)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Return the array interface, version 3; the bytes stay where they are as long as this Array lives."""
+        """Return the array interface, version 3; the address stays valid as long as this Array exists."""
         import ctypes
 
         if self._held is None:  # this export also keeps the bytearray from being resized
@@ -79,16 +79,16 @@ def _refuse(path: Path, what: str, remedy: str) -> NoReturn:
 
 
 def read(path: Path) -> Array:
-    """Read a .npy file whole.
+    """Read a whole .npy file.
 
-    raises  OSError      it cannot be opened
-            ValueError   it is no .npy file, is damaged, or holds what is not supported; file, finding and remedy are
-                         named
+    raises  OSError      the file cannot be opened
+            ValueError   it is not a .npy file, is damaged, or holds unsupported data; the message names the file, the
+                         finding and the remedy
     """
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            _refuse(path, "is not a regular file", "its size must be known; copy it into one")
+            _refuse(path, "is not a regular file", "its size must be known: copy it into a regular file")
         header = _header(path, file)
         dtype, shape, fortran_order = _described(path, header)
         try:
@@ -96,24 +96,24 @@ def read(path: Path) -> Array:
         except ValueError as error:
             _refuse(path, str(error), "the header is damaged; save the array again")
         _check_length(path, nbytes, status.st_size - file.tell(), shape, dtype)
-        data = bytearray(nbytes)  # only now: a header alone must not make us allocate
+        data = bytearray(nbytes)  # only after the length was checked: a header alone must not cause a large allocation
         if file.readinto(data) != nbytes:
-            _refuse(path, "became shorter while it was read", "read it when its writer is done")
+            _refuse(path, "became shorter while it was being read", "read it after its writer has finished")
     return Array(dtype, shape, fortran_order, data)
 
 
 def _header(path: Path, file: BinaryIO) -> str:
-    """Return the text of the header; the file is left where the data begin."""
+    """Return the text of the header, and leave the file positioned at the start of the data."""
     start = file.read(8)
     if start[:6] != _MAGIC:
         if start[:2] == b"PK":
-            _refuse(path, "is an .npz archive of several arrays", "save the one with numpy.save, or unzip it")
-        _refuse(path, f"is no .npy file, it begins with {start[:6]!r}", "write it with numpy.save")
+            _refuse(path, "is an .npz archive of several arrays", "save a single array with numpy.save, or unzip it")
+        _refuse(path, f"is not a .npy file, it begins with {start[:6]!r}", "write it with numpy.save")
     version = tuple(start[6:])
     if version not in ((1, 0), (2, 0), (3, 0)):
         _refuse(
             path,
-            f"is of .npy version {'.'.join(map(str, version)) or '(missing)'}, and 1.0, 2.0 and 3.0 are known",
+            f"is of .npy version {'.'.join(map(str, version)) or '(missing)'}, but only 1.0, 2.0 and 3.0 are supported",
             "save it with numpy.save",
         )
     width = 2 if version == (1, 0) else 4
@@ -121,7 +121,7 @@ def _header(path: Path, file: BinaryIO) -> str:
     if length > _HEADER_LIMIT:
         _refuse(
             path,
-            f"has a header of {length} bytes, and at most {_HEADER_LIMIT} are read",
+            f"has a header of {length} bytes, but at most {_HEADER_LIMIT} are read",
             "it is damaged, or holds a structure: save plain numbers",
         )
     raw = file.read(length)
@@ -142,18 +142,18 @@ def _described(path: Path, header: str) -> tuple[dtypes.DType, Shape, bool]:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         _refuse(
             path,
-            f"has a header that is no dictionary of plain values, {header.strip()[:60]!r}",
+            f"has a header that is not a dictionary of plain values, {header.strip()[:60]!r}",
             "the file is damaged; save it again",
         )
     if not isinstance(facts, dict) or set(facts) != {"descr", "fortran_order", "shape"}:
         _refuse(
             path,
-            f"has a header without exactly descr, fortran_order and shape, {header.strip()[:60]!r}",
+            f"has a header whose keys are not exactly descr, fortran_order and shape, {header.strip()[:60]!r}",
             "the file is damaged; save it again",
         )
     descr, shape, fortran_order = facts["descr"], facts["shape"], facts["fortran_order"]
     if not isinstance(fortran_order, bool):
-        _refuse(path, f"has fortran_order {fortran_order!r}", "it is True or False; save the file again")
+        _refuse(path, f"has fortran_order {fortran_order!r}", "it must be True or False; save the file again")
     if (
         not isinstance(shape, tuple)
         or not all(type(extent) is int and extent >= 0 for extent in shape)
@@ -161,14 +161,14 @@ def _described(path: Path, header: str) -> tuple[dtypes.DType, Shape, bool]:
     ):
         _refuse(
             path,
-            f"has shape {str(shape)[:60]}, which is no tuple of at most {layout.MAX_NDIM} extents",
+            f"has shape {str(shape)[:60]}, which is not a tuple of at most {layout.MAX_NDIM} extents",
             "the file is damaged; save it again",
         )
     return _dtype(path, descr), shape, fortran_order
 
 
 def _dtype(path: Path, descr: object) -> dtypes.DType:
-    """Find the element type, or refuse it with what NumPy can do about it."""
+    """Find the element type, or refuse it with an error that says how NumPy can convert it."""
     if isinstance(descr, (list, tuple)):
         _refuse(path, "holds structures", "save each field by itself: numpy.save(file, a['field'])")
     if not isinstance(descr, str):
@@ -182,8 +182,8 @@ def _dtype(path: Path, descr: object) -> dtypes.DType:
     if descr[:1] in ("<", ">") and descr[:1] != dtypes.ORDER and descr[1:] not in ("b1", "i1", "u1"):
         _refuse(
             path,
-            f"has dtype {descr!r}, of the other byte order",
-            "numpy.save(file, a.astype(a.dtype.newbyteorder('=')))",
+            f"has dtype {descr!r}, which is not in native byte order",
+            "convert it: numpy.save(file, a.astype(a.dtype.newbyteorder('=')))",
         )
     try:
         dtype = dtypes.from_typestr(descr, protocol="npy")
@@ -193,7 +193,7 @@ def _dtype(path: Path, descr: object) -> dtypes.DType:
         hint = " (bfloat16 and float8 arrays are saved as bare bytes)" if descr[1:2] == "V" else ""
         _refuse(
             path,
-            f"has dtype {descr[:40]!r}{hint}, and bool, int, uint, float16/32/64 and complex64/128 are known",
+            f"has dtype {descr[:40]!r}{hint}, but only bool, int, uint, float16/32/64 and complex64/128 are supported",
             "convert it: numpy.save(file, a.astype('float32')), or a.view('uint8') for its bytes",
         )
     return dtype
@@ -203,13 +203,13 @@ def _check_length(path: Path, wanted: int, found: int, shape: Shape, dtype: dtyp
     if found < wanted:
         _refuse(
             path,
-            f"is truncated, {dtype} {shape} needs {wanted} bytes of data and {found} are there",
+            f"is truncated, {dtype} {shape} needs {wanted} bytes of data and the file has {found}",
             "copy or save it again",
         )
     if found > wanted:
         _refuse(
             path,
-            f"is too long, {dtype} {shape} needs {wanted} bytes of data and {found} are there",
+            f"is too long, {dtype} {shape} needs {wanted} bytes of data and the file has {found}",
             "it is damaged, or several arrays were saved into one file: save each into its own",
         )
 
@@ -218,24 +218,24 @@ def _check_length(path: Path, wanted: int, found: int, shape: Shape, dtype: dtyp
 
 
 def write(path: Path, data: Any, *, dtype: object, shape: Shape, fortran_order: bool = False) -> None:
-    """Write a .npy file of version 1.0, whole or not at all: it is written beside `path` and then renamed.
+    """Write a .npy file of version 1.0: first beside `path`, under a temporary name, and then rename it.
 
-    data    a contiguous buffer of exactly the elements' bytes, in the order that fortran_order says
-    dtype   whatever dtypes.of knows, if .npy has it
-    order   a file that was there is replaced and keeps its permissions; a link is followed
-    raises  OSError      it cannot be written; nothing is left behind
-            ValueError   data of another size, a dtype that .npy does not have, or a target that is no regular file
+    data    a contiguous buffer of exactly the elements' bytes, in the order that fortran_order gives
+    dtype   anything that dtypes.of takes, if the .npy format supports it
+    order   an existing file is replaced and keeps its permissions; a symbolic link is followed
+    raises  OSError      the file cannot be written; no temporary file is left behind
+            ValueError   data of another size, an unsupported dtype, or a target that is not a regular file
     """
     kind = dtypes.of(dtype)
     if kind.code is None or kind.typestr[1:2] not in "biufc":
-        raise ValueError(f"{os.fspath(path)}: .npy has no dtype {kind}: convert the array, or write its bytes as uint8")
+        raise ValueError(f"{os.fspath(path)}: .npy lacks dtype {kind}: convert the array, or write its bytes as uint8")
     shape = layout.as_shape(shape)
     nbytes = layout.checked_size(shape, kind.itemsize) * kind.itemsize
     with memoryview(data) as view:
         if not view.c_contiguous or view.nbytes != nbytes:
             raise ValueError(
-                f"{os.fspath(path)}: {kind} {shape} is {nbytes} bytes side by side, not {view.nbytes}"
-                f"{'' if view.c_contiguous else ' with gaps'}: give exactly those"
+                f"{os.fspath(path)}: {kind} {shape} is {nbytes} contiguous bytes, not {view.nbytes}"
+                f"{'' if view.c_contiguous else ' with gaps'}: give exactly that many"
             )
         _replace(check_target(path), _written_header(kind, shape, fortran_order), view)
 
@@ -249,32 +249,32 @@ def _written_header(dtype: dtypes.DType, shape: Shape, fortran_order: bool) -> b
 
 
 def check_target(path: Path) -> str:
-    """Return the real path that `write` would replace, having seen that it could: to be asked before long work.
+    """Return the real path that `write` would replace, after checking that it can; call this before long work.
 
-    raises  OSError      there is no such folder, or it may not be written to
-            ValueError   there is something else than a regular file
+    raises  OSError      the folder does not exist, or the file or the folder is not writable
+            ValueError   the path is not that of a regular file
     """
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "no such folder to write to", folder)
+        raise FileNotFoundError(2, "there is no such folder to write to", folder)
     if os.path.lexists(real):
         if not os.path.isfile(real):  # renaming over /dev/null would replace the device itself
             _refuse(path, "is not a regular file", "choose another name to write to")
         if not os.access(real, os.W_OK):
-            raise PermissionError(13, "the file is there and may not be written", real)
+            raise PermissionError(13, "the file exists and is not writable", real)
     if not os.access(folder, os.W_OK):
-        raise PermissionError(13, "the folder may not be written to", folder)
+        raise PermissionError(13, "the folder is not writable", folder)
     return real
 
 
 def _replace(real: str, header: bytes, view: memoryview) -> None:
     beside = os.path.join(os.path.dirname(real), f".{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(beside, flags, 0o666), "wb") as file:  # 0o666 less the umask, as open() itself does
+    with open(os.open(beside, flags, 0o666), "wb") as file:  # 0o666 minus the umask, as open() itself does
         try:
             file.write(header)
-            if view.nbytes:  # a view with an extent of 0 cannot be cast, and has nothing to write
+            if view.nbytes:  # a view with an extent of 0 cannot be cast to bytes, and has nothing to write
                 file.write(view)
             file.close()
             if os.path.exists(real):

@@ -1,8 +1,8 @@
-"""Python numbers to the bytes of an element, and back, for the types that struct has and those that it lacks.
+"""Conversion of Python numbers to the bytes of an element and back, also for types that struct does not have.
 
-What it is   `encode` one value, `decode` a run of elements; half precision, complex, bfloat16 and the small floats
-             included.
-What not     no arrays are converted from one type to another: nothing here is fast.
+What it is   `encode` converts one value, `decode` a run of elements. Half precision, complex, bfloat16 and the small
+             floats are included.
+What not     this is not for converting arrays from one type to another: it is slow.
 Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Microscaling Formats (MX) Specification;
              ml_dtypes for the fnuz and b11 variants
 Read next    layout.py
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .dtypes import DType
 
 __all__ = ["decode", "encode"]
-
-# exponent bits, mantissa bits, exponent bias, and what the largest codes are: "ieee" infinities and NaNs, "fn" one
-# NaN code (two with the sign) and no infinity, "fnuz" NaN where -0 would be, "finite" numbers all
+# exponent bits, mantissa bits, exponent bias, and the meaning of the largest codes: "ieee" infinities and NaNs; "fn"
+# one NaN (two with the sign) and no infinity; "fnuz" no infinity, and one NaN, the code of -0; "finite" numbers only
+# NaN (two with the sign) and no infinity; "fnuz" no infinity, and the code of -0 is the only NaN; "finite" numbers only
 _SMALL = {
     "bfloat16": (8, 7, 127, "ieee"),
     "float8_e3m4": (3, 4, 3, "ieee"),
@@ -39,7 +39,7 @@ _SMALL = {
 
 
 def _small_value(name: str, code: int) -> float:
-    if name == "float8_e8m0fnu":  # nothing but an exponent
+    if name == "float8_e8m0fnu":  # an exponent only
         return nan if code == 255 else 2.0 ** (code - 127)
     exponent_bits, mantissa_bits, bias, style = _SMALL[name]
     width = 1 + exponent_bits + mantissa_bits
@@ -63,7 +63,7 @@ _tables: dict[str, list[float]] = {}
 
 
 def _table(name: str) -> list[float]:
-    """Return the value of every code of a type of one byte."""
+    """Return the values of all 256 codes of a one-byte type."""
     found = _tables.get(name)
     if found is None:
         found = _tables[name] = [_small_value(name, code) for code in range(256)]
@@ -71,9 +71,9 @@ def _table(name: str) -> list[float]:
 
 
 def _small_code(name: str, value: float) -> int:
-    """Return the code nearest to a value, the even one of two as near.
+    """Return the code nearest to a value, and the even one of two that are equally near.
 
-    What lies beyond the largest is as the type has it.
+    A value beyond the largest number becomes infinity, NaN or the largest number, depending on the type.
     """
     if name == "bfloat16":
         return _bfloat16_code(value)
@@ -92,7 +92,7 @@ def _small_code(name: str, value: float) -> int:
     largest, size = magnitudes[-1], abs(value)
     step = largest - magnitudes[-2] if not unsigned else largest
     odd = len(magnitudes) - 1 & 1
-    if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds to what would be the next number
+    if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds up to a number that the type lacks
         if style == "ieee":
             return sign | next(c for c in range(half) if isinf(_table(name)[c]))
         if style == "finite":
@@ -103,14 +103,14 @@ def _small_code(name: str, value: float) -> int:
 
 
 def _bfloat16_code(value: float) -> int:
-    """Round to bfloat16, to nearest, ties to even, in one step from the double."""
+    """Round a double to bfloat16 in one step: to nearest, ties to even."""
     if isnan(value):
         return 0x7FC0 | (0x8000 if copysign(1.0, value) < 0 else 0)
     if abs(value) >= (2 - 2.0**-8) * 2.0**127:
         return 0x7F80 | (0x8000 if value < 0 else 0)
     bits = int.from_bytes(struct.pack(">d", value), "big")
     exponent = (bits >> 52 & 0x7FF) - 1023
-    if exponent < -126:  # a bfloat16 without a leading one: count its units
+    if exponent < -126:  # a subnormal bfloat16: a multiple of its smallest unit
         code = round(abs(value) * 2.0**133)
         return code | (0x8000 if copysign(1.0, value) < 0 else 0)
     kept, rest = bits >> 45, bits & ((1 << 45) - 1)
@@ -123,15 +123,15 @@ _COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
 
 
 def encode(dtype: DType, value: Any) -> bytes:
-    """Return the bytes of one element with this value.
+    """Return the bytes of an element with this value.
 
-    value    a number that the type can hold; for an opaque type, bytes of its size
-    raises   TypeError    not a number of that kind: a float is no int
-             ValueError   out of range
+    value    a number that the type can represent, or the bytes of one element; for an opaque type only bytes
+    raises   TypeError    not a number of the right kind, for instance a float for an int
+             ValueError   out of range, or bytes of the wrong length
     """
     if isinstance(value, (bytes, bytearray)):
         if len(value) != dtype.itemsize:
-            raise ValueError(f"{dtype} has {dtype.itemsize} bytes an element, not {len(value)}")
+            raise ValueError(f"an element of {dtype} has {dtype.itemsize} bytes, not {len(value)}")
         return bytes(value)
     if dtype.lanes > 1 and dtype.kind != "opaque":
         raise TypeError(f"{dtype} is a vector: give the {dtype.itemsize} bytes of one element")
@@ -169,7 +169,7 @@ def _encode(dtype: DType, value: Any) -> bytes:
 
 
 def decode(dtype: DType, data: bytes) -> list[Any]:
-    """Return the values of elements that lie side by side; those of opaque types as bytes."""
+    """Return the values of contiguous elements; those of opaque types and vectors as bytes."""
     size = dtype.itemsize
     if dtype.kind == "opaque" or dtype.lanes > 1 or dtype.name in ("float128", "complex256"):
         return [data[i : i + size] for i in range(0, len(data), size)] if size else []

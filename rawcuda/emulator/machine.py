@@ -1,10 +1,10 @@
 """The state of the emulated machine: devices, contexts, handles, threads.
 
 What it is   the objects behind the entry points, and the look-ups with which nearly all entry points begin.
-How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it ends the
-             process) and is never reused. One lock protects everything in this module. Each thread has its own stack of
-             current contexts. In a thread that C code started, every callback into Python sees a new threading.local,
-             so such threads are identified by the number that the system gives them.
+How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it crashes
+             the process) and is never reused. One lock protects everything in this module. Each thread has its own
+             stack of current contexts. In a thread that C code started, every callback into Python sees a new
+             threading.local, so such threads are identified by the number that the system gives them.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
 Read next    queues.py, entries/contexts.py
 """
@@ -71,7 +71,7 @@ class Holding:
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False  # freed in stream order: the user must not use it any more
+        self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
 
@@ -103,7 +103,7 @@ class Context:
         machine.add(self)
 
     def open(self) -> None:
-        """Initialise this context: usable and empty."""
+        """Make this context usable and empty."""
         self.state = 0
         self.captures = 0
         self.streams: dict[int, Stream] = {}
@@ -175,7 +175,7 @@ class Context:
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
     def _report_leaks(self) -> None:
-        """Report what the user created here and did not release; in an unusable context nothing counts as a leak."""
+        """Report what the user created here and did not release; in an unusable context, nothing counts as a leak."""
         left = [holding for holding in self.holdings.values() if not holding.released]
         things = list(self.owned.values())
         if self.state or not (left or things):
@@ -307,7 +307,7 @@ class Machine:
         return event
 
     def refuse_unsafe(self) -> None:
-        """Refuse a call that may synchronise, if it could disturb a capture in progress."""
+        """Refuse a call that may synchronize, if it could disturb a capture in progress."""
         for capture in tuple(self.captures):
             capture.refuse_unsafe(self.thread())
 
@@ -344,7 +344,7 @@ class Machine:
             holding.pool.used -= allocation.size
 
     def repair(self) -> None:
-        """Correct what an interrupted call can have left inconsistent: captures, and the sums of allocated bytes."""
+        """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
         contexts = [thing for thing in self.handles.values() if isinstance(thing, Context)]
         streams = [stream for context in contexts for stream in context.streams.values()]
         for capture in {*self.captures, *(stream.capture for stream in streams if stream.capture is not None)}:

@@ -31,6 +31,11 @@ class Bytes:
 
     __slots__ = ()
 
+    if TYPE_CHECKING:
+
+        def view(self) -> Any:
+            """Return the memory as an array of bytes."""
+
 
 class Place:
     """What many views share.

@@ -1,10 +1,10 @@
-"""Read the format strings of the buffer protocol.
+"""Reading the format strings of the buffer protocol.
 
-The language  struct's letters, and more: Z before a float makes it complex; T{...} a structure whose fields may be
-              named `:so:`; (2,3) before an item a sub-array. @ = < > ! ^ set byte order, sizes and alignment, and may
-              change midway: NumPy writes "T{i:a:=d:b:}" for a packed structure.
-What counts   the buffer's itemsize. A format that does not add up to it (older ctypes) names nothing: the bytes stay,
-              opaque.
+The language  The letters of struct, and more: Z before a float makes it complex; T{...} is a structure, whose fields
+              may be named `:so:`; (2,3) before an item is a sub-array. @ = < > ! ^ set byte order, sizes and alignment,
+              and may change within a format: NumPy writes "T{i:a:=d:b:}" for a packed structure.
+Itemsize      The buffer's itemsize decides. If a format does not add up to it (as in older ctypes), the elements are
+              opaque bytes.
 Source        PEP 3118, "Additions to the struct string-syntax"; struct, "Format Strings"; numpy/_core/_internal.py's
               grammar
 Read next     buffer.py
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dtype_of"]
 
-# What each letter is with standard sizes ("=" and the like); "@" and "^" have the C compiler's sizes.
+# The type of each letter in standard sizes ("=", "<", ">" and "!"); "@" and "^" use the C compiler's sizes.
 _LETTERS = {
     "?": "bool",
     "b": "int8",
@@ -49,8 +49,8 @@ _LETTERS = {
     "F": "complex64",
     "D": "complex128",
     "G": "complex256",
-}  # as ctypes of CPython 3.14 writes complex
-_NATIVE = {"l": "int", "L": "uint"}  # as wide as a C long
+}  # F, D and G: ctypes writes complex types so in CPython 3.14
+_NATIVE = {"l": "int", "L": "uint"}  # their width is that of a C long
 _LONG = str(8 * struct.calcsize("@l"))
 _PLAIN_ORDERS = "@=^|" + ORDER
 
@@ -58,10 +58,10 @@ _known: dict[tuple[str | None, int], DType] = {}
 
 
 def dtype_of(format: str | None, itemsize: int) -> DType:
-    """Find the element type that a buffer's format and itemsize name.
+    """Find the element type for a buffer's format and itemsize.
 
-    format   None is "B"
-    raises   ProtocolError   Python objects, pointers, or numbers of the other byte order
+    format   None means "B"
+    raises   ProtocolError   Python objects, pointers, or numbers in non-native byte order
     """
     found = _known.get((format, itemsize))
     if found is None:
@@ -73,7 +73,7 @@ def dtype_of(format: str | None, itemsize: int) -> DType:
 
 
 class _Unreadable(Exception):
-    """The format is not one that this reader knows; its bytes can still be moved."""
+    """A format that this reader does not know; its bytes can still be copied."""
 
 
 def _read(format: str, itemsize: int) -> DType:
@@ -107,9 +107,9 @@ def _single(item: _Item, format: str, itemsize: int) -> DType:
 
 
 class _Item:
-    """One item of a format: a DType, a typestr or the fields of a structure; its sub-array's shape.
+    """An item of a format: its kind (a DType, a typestr or the fields of a structure) and the shape of its sub-array.
 
-    Name, size, alignment.
+    Also its name, size, alignment, and whether its byte order is swapped.
     """
 
     __slots__ = ("kind", "shape", "size", "align", "swapped", "name")
@@ -128,14 +128,14 @@ class _Item:
 
 
 class _Reader:
-    """Walk through a format once, left to right."""
+    """A single pass through a format, from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.order = text, 0, "@"
         self.depth = 0
 
     def items(self, end: str) -> tuple[list[_Item], int]:
-        """Read items until `end`, and return them with the bytes they take together; padding becomes nameless voids."""
+        """Read items up to `end`, and return them with their total size; padding becomes unnamed voids."""
         out: list[_Item] = []
         offset = 0
         while True:
@@ -168,7 +168,7 @@ class _Reader:
     def _item(self) -> _Item:
         shape = self._shape()
         count = self._number()
-        self._skip_spaces_and_orders()  # "(2)<i" and "3<i" are written, too
+        self._skip_spaces_and_orders()  # some exporters write "(2)<i" and "3<i"
         item = self._one(count)
         item.shape = shape + item.shape
         if self.text[self.at : self.at + 1] == ":":
@@ -232,7 +232,7 @@ class _Reader:
             return _Item("|V8", 8, 8 if self.order == "@" else 1)
         name = _LETTERS.get(letter)
         if name is None:
-            raise _Unreadable  # t, and whatever is invented next
+            raise _Unreadable  # t, and any letter that is added later
         if letter in _NATIVE and self.order in "@^":
             name = _NATIVE[letter] + _LONG
         dtype = of(name)

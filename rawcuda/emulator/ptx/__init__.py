@@ -12,7 +12,7 @@ The exact arithmetic is in running/: integers.py, rounding.py and half.py. A new
 translating/opcodes.py.
 
 Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
-Read next    reading/parser.py, then along the arrows
+Read next    reading/parser.py, then the modules in the order of the arrows
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ... import names
 from ...errors import a_kind, worded
 from ..context import reaches
 
@@ -34,7 +35,7 @@ class In:
 
     __slots__ = ("exporter",)
 
-    def __init__(self, exporter: Any) -> None:
+    def __init__(self, exporter: names.Any) -> None:
         self.exporter = exporter
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ import ctypes
 import struct
 import time
 
-from ... import tracing
+from ... import names, tracing
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed
 from ...headers import cuda_h
@@ -213,29 +213,30 @@ class Launch:
 
     __signature__ = _Signature()
 
-    kernel: Kernel
-    grid: Extents
-    block: Extents
+    kernel: names.Kernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
     shared_bytes: int
-    stream: Any
-    _token: Any
-    _call: Callable[..., int]
-    _config: Any
-    _given: tuple[Any, ...]
-    _handle: int
-    _context: int | None
-    _ask: Callable[..., int]
-    _slots: tuple[Slot, ...]
-    _here: Place
-    _pool: list[Buffer]
-    _packing: Packing
-    _module: Module
-    _symbol: str
+    stream: names.Any
+    if TYPE_CHECKING:
+        _token: Any
+        _call: Callable[..., int]
+        _config: Any
+        _given: tuple[Any, ...]
+        _handle: int
+        _context: int | None
+        _ask: Callable[..., int]
+        _slots: tuple[Slot, ...]
+        _here: Place
+        _pool: list[Buffer]
+        _packing: Packing
+        _module: Module
+        _symbol: str
 
     def __init__(self) -> None:
         raise TypeError("a Launch comes from Kernel.configure(grid=..., block=...)")
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: names.Any) -> None:
         """Launch with these arguments; returns at once. source.py writes this function for a kernel's parameters."""
         call = self._call if self._token else self._check()
         if len(arguments) != len(self._slots):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+from ... import names as hints
 from ...errors import CompileFailed, CudaError, NotFound, PtxError, a_kind, from_code
 from ...headers import cuda_h
 from ...owned import Owned, invalidate
@@ -23,11 +24,9 @@ from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ..context import PrimaryContext
-    from ..device import Device
 
 __all__ = ["Module"]
 
@@ -48,7 +47,7 @@ class Module(Owned):
 
     __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
 
-    def __init__(self, device: Device, code: Any) -> None:
+    def __init__(self, device: hints.Device, code: hints.Any) -> None:
         if isinstance(code, os.PathLike):
             with open(code, "rb") as file:
                 code = file.read()
@@ -72,7 +71,7 @@ class Module(Owned):
         # Kernels are not kept here: they hold their module, and a circle would wait for the garbage collector.
         return Kernel(self, name, self._function(name), None)
 
-    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
+    def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
         raises  ValueError  another number or size of parameters than the code has
@@ -140,7 +139,7 @@ class Module(Owned):
                 names.append((text.value or b"").decode("utf-8", "replace"))
         return names
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> hints.Iterator[str]:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:

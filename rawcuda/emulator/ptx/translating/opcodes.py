@@ -70,7 +70,7 @@ INTEGERS: list[Row] = [
      "clamp((signed24({a}) * signed24({b}) >> 16) + {sc}, -0x80000000, 0x7fffffff)"),
     ("sad", _U, "d a b c", "wrap", "{c} + abs({a} - {b})"),
     ("sad", _S, "d a b c", "wrap", "{c} + abs({sa} - {sb})"),
-    # the result of a division by zero is unspecified; this is that of GPUs
+    # the result of a division by zero is unspecified; this is the result of GPUs
     ("div", _U, "d a b", "exact", "{a} // {b} if {b} else {M}"),
     ("div", _S, "d a b", "wrap", "divide({sa}, {sb})"),
     ("rem", _U, "d a b", "exact", "{a} % {b} if {b} else {a}"),

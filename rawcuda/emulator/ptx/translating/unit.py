@@ -144,7 +144,7 @@ class Unit:
         return made
 
     def _find_spins(self) -> None:
-        """Find the loops that wait, also by a read in a function that they call."""
+        """Find the loops that wait, including those that wait by a read in a function that they call."""
         watchers: set[str] = set()
         changed = True
         while changed:
