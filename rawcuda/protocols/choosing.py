@@ -246,7 +246,8 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
         return ProtocolError(
             f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
         )
+    hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
     return TypeError(
         f"{what} is no exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
-        "buffer protocol"
+        f"buffer protocol{hint}"
     )
