@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from operator import index
 
 from .. import tracing
 from ..dlpack import (
@@ -184,7 +185,10 @@ def _consumers_handle(stream: Any) -> int:
         return 1
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle")
-    handle: int = stream.__index__()
+    try:
+        handle = index(stream)
+    except TypeError:  # an array of several numbers
+        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
     if handle == 0:
         raise refusal(
             "dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one"

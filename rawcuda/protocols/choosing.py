@@ -132,10 +132,10 @@ def _room(name: str) -> Any:
 
 
 def forget() -> None:
-    """Forget what was learnt."""
+    """Forget what was learnt. Another thread may learn meanwhile: no entry stays without a reference to its type."""
+    _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
-    _types.clear()
     lasting.clear()
 
 
@@ -164,6 +164,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
     readers[protocol][number] = read
     if protocol is None and _lasts(kind):
         lasting[kind] = read
+    if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
+        readers[protocol].pop(number, None)
     return read
 
 
@@ -263,7 +265,8 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
         return ProtocolError(
             f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
         )
+    hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
     return TypeError(
         f"{what} is no exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
-        "buffer protocol"
+        f"buffer protocol{hint}"
     )

@@ -92,17 +92,20 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
     name, has_dict, listeners = names[hash(trial)], type_.__dictoffset__ != 0, tracing.listeners
+    can_change = has_dict or type_.__flags__ & _HEAP != 0
+    plain: Any = type_.__getattribute__
     by_ndim = _numpy_readers(ask)
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if listeners or (
-            has_dict
+            can_change
             and (
                 type(array).__dlpack__ is not ask
                 or type(array).__dlpack_device__ is not say
-                or "__dlpack__" in (own := array.__dict__)
-                or "__dlpack_device__" in own
+                or type(array).__getattribute__ is not plain
+                or has_dict
+                and ("__dlpack__" in (own := array.__dict__) or "__dlpack_device__" in own)
             )
         ):
             return otherwise(array, kind, stream)  # type: ignore[no-any-return]
@@ -173,6 +176,7 @@ def _meet_numpys(key: tuple[bytes, int, bytes], made: Description) -> None:
 
 
 _METHOD: Any = type(str.upper)  # of a C function that is a method
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made, and can change
 
 
 # -- every other exporter
