@@ -1,1 +1,1 @@
-"""Measurements of this package beside its peers: python3 -m benchmarks."""
+"""Measurements of this package, compared with other libraries: python3 -m benchmarks."""

@@ -1,13 +1,13 @@
-"""Print the matrix: every operation of the package with every kind of argument, beside cuda.core, worst rows first.
+"""Print the matrix: every operation of the package with every kind of argument, compared with cuda.core.
 
-    python3 -m benchmarks                                       all rows; results and picture go to build/benchmarks
+    python3 -m benchmarks                                       all rows, worst first; writes to build/benchmarks
     python3 -m benchmarks launch numpy                          the rows whose family or label contains both words
     python3 -m benchmarks --rounds 5                            quicker and less exact
     python3 -m benchmarks --draw A.json B.json --to speed.svg   draw results again
     python3 -m benchmarks --table A.json B.json                 replace the tables of docs/performance.md
 
 It runs in the environment of this interpreter, which needs cuda.core. It builds a driver whose functions return at
-once, so that no GPU takes part. It never fails because of a time.
+once, so that no GPU takes part. It never fails because a time is too long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMED = ("cuda-core", "cuda-bindings", "numpy", "ml_dtypes", "jax", "torch")
 
 
 def measure(words: list[str], rounds: int, batch_ms: float) -> dict[str, Any]:
-    """Run measure.py on the stub driver in a process of its own, and return all that it says."""
+    """Run measure.py on the stub driver in a separate process, and return its output."""
     driver = stub.build(FOLDER / "stub")
     if driver is None:
         sys.exit("the stub driver needs a C compiler: install gcc or clang, as cc")
@@ -59,10 +59,10 @@ def measure(words: list[str], rounds: int, batch_ms: float) -> dict[str, Any]:
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a module is there, without importing it."""
+    """Tell whether a module is installed, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its package is not there either
+    except ModuleNotFoundError:  # its package is not installed either
         return False
 
 
@@ -73,10 +73,10 @@ def main() -> None:
     )
     parser.add_argument("words", nargs="*", help="only rows whose family or label contains all of these")
     parser.add_argument("--rounds", type=int, default=25, help="how often each row is timed (25)")
-    parser.add_argument("--batch", type=float, default=1.0, metavar="MS", help="how long each time is (1 ms)")
-    parser.add_argument("--draw", nargs="+", type=Path, metavar="JSON", help="draw results, and measure nothing")
+    parser.add_argument("--batch", type=float, default=1.0, metavar="MS", help="duration of each measurement (1 ms)")
+    parser.add_argument("--draw", nargs="+", type=Path, metavar="JSON", help="draw results without measuring")
     parser.add_argument(
-        "--table", nargs="+", type=Path, metavar="JSON", help="replace the tables of the page, and measure nothing"
+        "--table", nargs="+", type=Path, metavar="JSON", help="replace the tables of the page without measuring"
     )
     parser.add_argument("--to", type=Path, default=FOLDER / "matrix.svg", help="where --draw writes")
     options = parser.parse_args()

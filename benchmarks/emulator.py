@@ -1,14 +1,14 @@
-"""Measure how fast the emulator runs kernels, beside numba's CUDA simulator where numba is installed.
+"""Measure how fast the emulator runs kernels, and compare it with numba's CUDA simulator if numba is installed.
 
     python3 benchmarks/emulator.py                    this Python
     python3 benchmarks/emulator.py python3.9 python3.13   these Pythons, one after the other
     python3 benchmarks/emulator.py --only product     one kernel
     python3 benchmarks/emulator.py --unchecked        without the memory checker
-    python3 benchmarks/emulator.py --json             lines for a program
+    python3 benchmarks/emulator.py --json             lines of JSON, for another program
 
-The unit is thread-instructions a second: PTX instructions, each counted once for every thread that executes it. One run
-is traced to count them. numba's simulator has no instructions, so it is compared by the time for the same work. Each
-number is the best of some runs, in processor time, because other programs may be running.
+The unit is thread-instructions per second: PTX instructions, each counted once for every thread that executes it. One
+run is traced to count them. numba's simulator has no instructions, so the times for the same work are compared. Each
+number is the best of several runs, in processor time, because other programs may be running.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def measure(name: str, repeat: int, checked: bool = True) -> dict[str, Any]:
 
 
 def best(function: Callable[[], None], repeat: int) -> float:
-    """Return the seconds of the fastest of some runs."""
+    """Return the seconds of the fastest of several runs."""
     found = float("inf")
     for _ in range(repeat):
         started = time.process_time()
@@ -155,7 +155,7 @@ def count(code: Any, run: Callable[[], None], threads: int) -> int:
             number = lines[frame.f_lineno - 1][0]
             if last.get(id(frame)) != number:
                 last[id(frame)] = number
-                total += threads if frame.f_code.co_name != "thread" else 1  # what is the same for all is computed once
+                total += threads if frame.f_code.co_name != "thread" else 1  # computed once for all threads
         return local
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -308,7 +308,7 @@ print((time.process_time() - started) * part)
 
 
 def simulated(name: str) -> float | None:
-    """Time the simulator in a process of its own; None without numba. Of blocks that all do the same, it runs some."""
+    """Time the simulator in a separate process; None without numba. If all blocks do the same, it runs only some."""
     grid, block, arguments = WORK[name]
     part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
     done = subprocess.run(

@@ -1,9 +1,9 @@
-"""Measure what only a GPU can tell: launch rate, the first kernel, bandwidth, strided copies, allocation, graphs.
+"""Measure what only a GPU can show: launch rate, the first kernel, bandwidth, strided copies, allocation, graphs.
 
     python3 -m benchmarks.gpu
 
-Rates of copies are given beside the rate of the driver's plain copy from device to device, which reads and writes each
-byte once. Times are wall-clock times round the work and a synchronisation; each is the median of some runs.
+Rates of copies are compared with the rate of the driver's plain copy from device to device, which reads and writes each
+byte once. Times are wall-clock times of the work and a synchronization; each is the median of several runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ int main(void) {
 
 
 def has_gpu() -> bool:
-    """Tell whether NVIDIA's driver is here and sees a device."""
+    """Tell whether NVIDIA's driver is installed and finds a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1" if sys.platform != "win32" else "nvcuda.dll")
         count = ctypes.c_int()
@@ -62,7 +62,7 @@ def tell(what: str, value: float, unit: str, note: str = "") -> None:
 
 
 def seconds(work: Callable[[], object], finish: Callable[[], object], runs: int = 7) -> float:
-    """Return the median time in seconds of some work and its end."""
+    """Return the median time in seconds of some work and the wait for its end."""
     work(), finish()
     times = []
     for _ in range(runs):
@@ -137,7 +137,7 @@ def bandwidth(setup: Setup) -> float:
 
 
 def strided(setup: Setup, rate: float) -> None:
-    """Copy 256 MiB in layouts that no plain copy can do, beside torch and CuPy on the same memory."""
+    """Copy 256 MiB in layouts that no plain copy can handle, and compare with torch and CuPy on the same memory."""
     for dtype, size in (("uint8", 1), ("uint16", 2), ("float32", 4), ("float64", 8), ("complex128", 16)):
         side = int((256 * MIB / size) ** 0.5) // 64 * 64
         edge = int((256 * MIB / size) ** (1 / 3)) // 16 * 16
@@ -170,7 +170,7 @@ def strided(setup: Setup, rate: float) -> None:
 
 
 def peer_copy(peer: str, target: Any, source: Any) -> float:
-    """Return the seconds in which a peer copies between the same memory, which it sees through DLPack."""
+    """Return the seconds in which another library copies between the same memory, which it gets through DLPack."""
     module = import_module(peer)
     to, source = module.from_dlpack(target), module.from_dlpack(source)
     if peer == "torch":
@@ -193,7 +193,7 @@ def allocation_and_graphs(setup: Setup) -> None:
 def main() -> None:
     """Measure everything; a part that fails is left out."""
     if not has_gpu():
-        sys.exit("there is no GPU: NVIDIA's driver is missing, or sees no device")
+        sys.exit("there is no GPU: NVIDIA's driver is missing, or finds no device")
     setup = Setup()
     for work in (
         lambda: launches(setup),

@@ -17,7 +17,7 @@ class Rule(NamedTuple):
     extra: float = 0.0
 
     def limit(self, peer: float | None, part: float) -> float | None:
-        """Return the limit in nanoseconds; None where the rule is a ratio and there is no peer."""
+        """Return the limit in nanoseconds; None if the rule is a ratio and there is no peer."""
         most = max(self.ratio * (peer or 0.0), self.ns)
         return most + part + self.extra if most else None
 
@@ -39,7 +39,7 @@ RULES = {
 
 
 class Row(NamedTuple):
-    """One row of the matrix. Its expressions are Python; peer and part are "" where there is none."""
+    """One row of the matrix. Its expressions are Python; peer and part are "" if there is none."""
 
     family: str
     label: str
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 def rows(words: list[str]) -> list[Row]:
-    """Return the rows whose family and label contain all the words; every row where no word is given."""
+    """Return the rows whose family and label contain all the words; every row if no word is given."""
     found = []
     family, settings = "", {}
     for line in TABLE.read_text("utf-8").splitlines():

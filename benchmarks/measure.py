@@ -1,8 +1,8 @@
 """Measure rows of the matrix on the stub driver, in a process that __main__.py starts: one line of JSON for each row.
 
-On a shared machine only the ratio of two expressions that are timed side by side is reliable. So each round times every
-row once: our expression, the peer's, and the part that the rule adds, one right after the other. The share of its limit
-that a row needs is taken within each round, and the median of the rounds is reported.
+On a shared machine, only the ratio of two expressions that are timed together is reliable. So each round times every
+row once: our expression, that of the peer, and the part that the rule adds, immediately one after the other. In each
+round, the time of a row is divided by its limit; the median of these ratios is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from . import matrix, things
 
 LIBRARIES = {"np": "numpy", "torch": "torch", "jax": "jax"}
-WARM = 5  # runs before each batch, in which an expression works out again what other rows have invalidated
+WARM = 5  # runs before each batch, in which an expression computes again what other rows have invalidated
 UPPER = re.compile(r"(?<![.\w])[A-Z][A-Z0-9_]*\b")
 
 
@@ -52,7 +52,7 @@ class Timed:
                 took = self.once(part, 20, context)
                 for _ in range(
                     4
-                ):  # the least of some: an interruption must not leave a row with batches that are too short
+                ):  # the shortest of several: an interruption must not leave a row with batches that are too short
                     loops = min(max(1, int(batch_ns / 4 / took)), 10**6)
                     took = min(took, self.once(part, loops, context))
                 self.loops[part] = max(1, int(batch_ns / took))
@@ -95,7 +95,7 @@ class Timed:
 
 
 class Context:
-    """Context manager that leaves no context current in a with block."""
+    """Context manager in which no context is current."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -110,7 +110,7 @@ class Context:
 
 
 def first_line(error: Exception) -> str:
-    """Word an error in one line."""
+    """Return an error as one line."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:160]
 
 
@@ -120,7 +120,7 @@ def describe(row: matrix.Row) -> dict[str, Any]:
 
 
 def lacks(row: matrix.Row, missing: dict[str, str]) -> str:
-    """Return which missing library our expression needs; "" where it needs none."""
+    """Return the missing library that our expression needs; "" if it needs none."""
     for prefix, library in LIBRARIES.items():
         if library in missing and re.search(rf"\b{prefix}_", f"{row.ours} {row.part}"):
             return library
@@ -151,7 +151,7 @@ def main(words: list[str], rounds: int, batch_ms: float) -> None:
         except Exception as error:
             print(json.dumps(describe(row) | {"failed": first_line(error)}))
     gc.collect()
-    gc.freeze()  # what the libraries made is no part of what is timed
+    gc.freeze()  # the objects that the libraries made are not part of what is timed
     gc.disable()
     for turn in range(rounds):
         gc.collect()
@@ -160,7 +160,7 @@ def main(words: list[str], rounds: int, batch_ms: float) -> None:
     for one in timed:
         print(json.dumps(one.result()))
     print(json.dumps({"took_s": time.perf_counter() - begun}), flush=True)
-    os._exit(0)  # some peers cannot end on a driver that does nothing
+    os._exit(0)  # some libraries cannot shut down on a driver that does nothing
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 WIDTH, LEFT, RIGHT, TOP, LINE = 960, 210, 110, 92, 34
-LOW, HIGH = 1 / 16, 64  # what the axis shows; rows beyond are drawn at its ends
+LOW, HIGH = 1 / 16, 64  # the range of the axis; rows outside it are drawn at its ends
 COLOURS = {"met": "#2e7d4f", "above": "#b03a2e"}
 FONT = "font-family=\"system-ui,'DejaVu Sans',sans-serif\""
 
@@ -19,7 +19,7 @@ def x_of(share: float) -> float:
 
 
 def text(x: float, y: float, words: str, size: int = 12, anchor: str = "start", colour: str = "#1f2430") -> str:
-    """Write words."""
+    """Return a text element."""
     style = f'{FONT} font-size="{size}" text-anchor="{anchor}" fill="{colour}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'
 
@@ -69,7 +69,7 @@ def draw(results: list[dict[str, Any]]) -> str:
 
 
 def drawn(row: dict[str, Any]) -> bool:
-    """Tell whether a row has a place in the picture."""
+    """Tell whether a row appears in the picture."""
     return "share" in row or "failed" in row
 
 
@@ -79,7 +79,7 @@ def share_of(row: dict[str, Any]) -> float:
 
 
 def legend(results: list[dict[str, Any]]) -> str:
-    """Say which line of a lane is which result."""
+    """Return the text that explains which line of a lane is which result."""
     if len(results) == 1:
         return ""
     return "In each lane, from the top: " + ", ".join("Python " + result["python"] for result in results) + "."
@@ -108,7 +108,7 @@ def colour_of(row: dict[str, Any]) -> str:
 
 
 def worst_label(rows: list[dict[str, Any]], middle: float) -> list[str]:
-    """Write the label of the worst row beside its dot, where it is above its rule and there is room for the words."""
+    """Write the label of the worst row next to its dot, if the row is above its rule and there is room for the text."""
     worst = max(rows, key=share_of)
     x = x_of(share_of(worst)) + 8
     if share_of(worst) <= 1 or x + 6 * len(worst["label"]) > WIDTH - RIGHT + 10:

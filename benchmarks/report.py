@@ -1,4 +1,4 @@
-"""Word results: the matrix as text, and the tables of docs/performance.md."""
+"""Reports of results: the matrix as text, and the tables of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORST = 50  # how many rows the page names
 
 
 def is_above(row: dict[str, Any]) -> bool:
-    """Tell whether a row is above its rule; one whose expression fails is."""
+    """Tell whether a row is above its rule; a row whose expression fails counts as above."""
     return "failed" in row or row.get("share", 0) > 1
 
 
@@ -19,7 +19,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def number(value: float | None) -> str:
-    """Word nanoseconds."""
+    """Return nanoseconds as text."""
     return "-" if value is None else f"{value:,.0f}"
 
 
@@ -53,7 +53,7 @@ def matrix(result: Result) -> list[str]:
 
 
 def counts(result: Result) -> dict[str, tuple[int, int]]:
-    """Return, of each family, how many rows are above their rule, and how many have one."""
+    """Return, for each family, how many rows are above their rule, and how many have a rule."""
     found: dict[str, tuple[int, int]] = {}
     for row in result["rows"]:
         if "share" in row or "failed" in row:
@@ -91,7 +91,7 @@ def tables(results: list[Result]) -> list[str]:
 
 
 def with_tables(page: str, results: list[Result]) -> str:
-    """Return the page with new tables in the place of its own."""
+    """Return the page with its tables replaced by new ones."""
     before, begin, rest = page.partition("<!-- measured -->\n")
     _, end, after = rest.partition("<!-- end -->")
     if not begin or not end:
@@ -100,7 +100,7 @@ def with_tables(page: str, results: list[Result]) -> str:
 
 
 def cell(row: dict[str, Any] | None) -> str:
-    """Word what was measured of a row that is above its rule in one of the results."""
+    """Return a line of the table for a row that is above its rule in one of the results."""
     if row is None:
         return "-"
     if "failed" in row:

@@ -1,6 +1,6 @@
 """Build the stub driver: stub.c, and one weak symbol for every other function of the driver API.
 
-The names are those of the package's own table and, where a cuda.h is at hand, of that header: some peers link against
+The names are those of the package's own table and, if a cuda.h is found, of that header: some libraries link to
 functions that the table leaves out.
 """
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def names() -> list[str]:
-    """Return every symbol that a peer may look for."""
+    """Return every symbol that another library may look up."""
     sys.path.insert(0, str(HERE.parent))
     from rawcuda.headers import cuda_h
 
@@ -43,7 +43,7 @@ def names() -> list[str]:
 
 
 def build(folder: Path) -> Path | None:
-    """Return the path of a new libcuda.so.1 in a folder; None where there is no C compiler."""
+    """Return the path of a new libcuda.so.1 in a folder, or None if there is no C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None

@@ -1,6 +1,6 @@
-"""The objects whose names stand in matrix.txt, made on the stub driver: ours, those of libraries, and cuda.core's.
+"""The objects whose names appear in matrix.txt, made on the stub driver: ours, those of libraries, and cuda.core's.
 
-A library that is missing makes no names; measure.py leaves out the rows that need them.
+A library that is not installed adds no names; measure.py skips the rows that need them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple
 
 import rawcuda
 
-ARRAYS = 64  # how many arrays take turns
+ARRAYS = 64  # the number of arrays that are used in turn
 
 
 def ptx(**kernels: str) -> str:
@@ -52,7 +52,7 @@ PTX = ptx(**{name: parameters(types) for name, types in SIGNATURES.items()})
 
 
 class Exporter:
-    """An exporter of the CUDA Array Interface, which makes its dict anew each time, as real exporters do."""
+    """An exporter of the CUDA Array Interface, which makes a new dict each time, as real exporters do."""
 
     def __init__(self, ptr: int, shape: tuple[int, ...] = (64,), strides: Any = None, stream: Any = None) -> None:
         self.made = shape, "<f4", (ptr, False), 3, strides, stream
@@ -85,14 +85,14 @@ class DLPackExporter:
 
 
 class OldDLPackExporter(DLPackExporter):
-    """An exporter from before DLPack 1.0, which knows no max_version."""
+    """An exporter that is older than DLPack 1.0, and does not know max_version."""
 
     def __dlpack__(self, stream: Any = None) -> Any:
         return self.owner.__dlpack__()
 
 
 class StreamObject:
-    """An object that has the CUDA stream protocol."""
+    """An object that supports the CUDA stream protocol."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -118,7 +118,7 @@ class Struct(ctypes.Structure):
 
 
 class Bound(NamedTuple):
-    """A launch that is configured anew for each row, so that no row learns from another."""
+    """A launch that is configured separately for each row, so that no row profits from another."""
 
     kernel: Any
     stream: Any
@@ -129,7 +129,7 @@ class Bound(NamedTuple):
 
 
 def turns(things: Any) -> Callable[[], Any]:
-    """Return a function that returns each of these in turn, again and again."""
+    """Return a function that returns each of these in turn, in an endless cycle."""
     return itertools.cycle(list(things)).__next__
 
 

@@ -1,7 +1,8 @@
 """Weigh the package: python3 -m benchmarks.weight prints the time of its import, its memory, and the size of its files.
 
-Each import runs in a process of its own that finds compiled modules, in an order that changes from round to round. The
-time is processor time, since other programs may be running. Peers are those that are installed beside this interpreter.
+Each import runs in a separate process that finds compiled modules; the order of the imports changes from round to
+round. The time is processor time, because other programs may be running. Other packages are measured if they are
+installed for this interpreter.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ print(took * 1e3, len(sys.modules) - before, int(peak[0]) / 1024)
 
 
 def once(statement: str, cache: str) -> list[float]:
-    """Import in a process of its own; return milliseconds of processor time, modules, and the most MiB of memory."""
+    """Import in a separate process; return milliseconds of processor time, modules, and the most MiB of memory."""
     env = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONPYCACHEPREFIX": cache}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", PROBE.format(statement)]
@@ -52,7 +53,7 @@ def once(statement: str, cache: str) -> list[float]:
 
 
 def imports() -> dict[str, list[float]]:
-    """Return the medians of each import that can be done here."""
+    """Return the medians of each import that is possible here."""
     found: dict[str, list[list[float]]] = {}
     with tempfile.TemporaryDirectory() as cache:
         for name in IMPORTS:

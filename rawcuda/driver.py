@@ -244,9 +244,7 @@ def _near(name: str) -> str:
     """Suggest functions for a misspelt name, first those whose suffix a #define in the header hides."""
     suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
     if suffixed:
-        return (
-            f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
-        )
+        return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
     from difflib import get_close_matches
 
     near = get_close_matches(name, cuda_h.prototypes(), 3, 0.75)

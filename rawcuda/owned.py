@@ -16,13 +16,12 @@ import os
 from collections import deque
 from functools import partial
 
-from . import tracing
+from . import names, tracing
 from .errors import Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Callable, NoReturn, Protocol, TypeVar
+    from typing import Any, Callable, Protocol, TypeVar
 
     class Release(Protocol):
         """A callable that releases a handle; see Owned."""
@@ -135,9 +134,9 @@ class Owned:
     # run: it appends to `dropped`.
     __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
-    _handle: int | None
-    _release: Release | None  # None if the handle is borrowed
     if TYPE_CHECKING:
+        _handle: int | None
+        _release: Release | None  # None where the handle is borrowed
         __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
@@ -201,21 +200,21 @@ class Owned:
         """React to the handle becoming invalid; return True if another object will release it."""
         return None
 
-    def __copy__(self) -> NoReturn:
+    def __copy__(self) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass on the object itself")
 
-    def __deepcopy__(self, memo: object) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
         raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
 
-    def __enter__(self: _Self) -> _Self:
+    def __enter__(self) -> names.Self:
         self.handle  # raises Closed here, not inside the block
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         self.close()
 

@@ -55,7 +55,7 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     view  the function that views an exporter
     """
     if isinstance(dst, Description) and isinstance(src, Description):
-        if isinstance(dst.owner, Bytes) and isinstance(src.owner, Bytes) and _copy_span(dst, src, stream):
+        if hasattr(dst, "start") and hasattr(src, "start") and _copy_span(dst, src, stream):  # views of Memory
             return
     elif isinstance(dst, Bytes) or isinstance(src, Bytes):
         copy_raw(dst, src, stream, view)
@@ -65,7 +65,10 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
 
 
 def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
-    return [side if isinstance(side, Description) else view(side, stream=stream) for side in (dst, src)]
+    return [
+        side if isinstance(side, Description) else side.view() if isinstance(side, Bytes) else view(side, stream=stream)
+        for side in (dst, src)
+    ]
 
 
 def _copy_span(dst: Any, src: Any, stream: Any) -> bool:

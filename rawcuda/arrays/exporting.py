@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from operator import index
 
 from .. import tracing
 from ..dlpack import (
@@ -184,15 +185,16 @@ def _consumers_handle(stream: Any) -> int:
         return 1
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle")
-    handle: int = stream.__index__()
+    try:
+        handle = index(stream)
+    except TypeError:  # an array of several numbers
+        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
     if handle == 0:
         raise refusal(
             "dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one"
         )
     if not -1 <= handle < 2**64:
-        raise refusal(
-            "dlpack", "stream", handle, "is not a stream: a handle is in 1 .. 2**64-1; -1 means no ordering"
-        )
+        raise refusal("dlpack", "stream", handle, "is not a stream: a handle is in 1 .. 2**64-1; -1 means no ordering")
     return handle
 
 
@@ -242,7 +244,9 @@ def _element_strides(view: StridedView) -> tuple[int, ...]:
                 "are negative, which makes PyTorch up to 2.13 abort; export a copy, or use another protocol",
             )
         if n > 1 and stride % itemsize:
-            raise refusal("dlpack", "strides", strides, f"are not multiples of {itemsize} bytes; export a copy")
+            raise refusal(
+                "dlpack", "strides", strides, f"are not multiples of {itemsize} bytes; export a copy"
+            )
         out.append(stride // itemsize if n > 1 else 1)
     return tuple(out)
 
@@ -286,9 +290,7 @@ def array_interface(view: StridedView) -> dict[str, Any]:
 def cuda_array_interface(view: StridedView) -> dict[str, Any]:
     """Implement `__cuda_array_interface__`, version 3; raises AttributeError if no device can access the memory."""
     if not view.is_device_accessible:
-        raise AttributeError(
-            "__cuda_array_interface__: the device cannot access pageable host memory; upload it first"
-        )
+        raise AttributeError("__cuda_array_interface__: the device cannot access pageable host memory; upload it first")
     said = _interface(view)
     said["mask"] = None
     said["stream"] = gpu().pending_handle(view)

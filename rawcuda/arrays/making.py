@@ -7,6 +7,7 @@ Read next    copying.py
 
 from __future__ import annotations
 
+from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
 from . import copying
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["copy", "copy_raw", "empty", "over_memory", "upload"]
 
 
-def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
+def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     """Copy elements between any two exporters, of any layout, in host or device memory.
 
     A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
@@ -37,7 +38,10 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
             ValueError      shapes that do not broadcast, or different sizes in bytes
             ProtocolError   dst is read-only
     """
-    copying.copy(dst, src, stream, view)
+    _copy(dst, src, stream, view)
+
+
+_copy = copying.copy
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:

@@ -322,9 +322,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
     if kind == "O":
-        raise refusal(
-            protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them"
-        )
+        raise refusal(protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them")
     if kind == "t":
         raise refusal(protocol, "typestr", typestr, "is a bit field: its elements have no address; unpack it to bytes")
     if (

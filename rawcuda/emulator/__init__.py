@@ -1,8 +1,8 @@
-"""A libcuda made of Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
+"""A libcuda written in Python: the cu* entry points as C function pointers, and an executor of PTX behind them.
 
 What it is   Emulator, a library object that behaves like a loaded libcuda: `address(symbol)` returns the address of a C
-             function. A client binds and calls these functions as it would NVIDIA's, so everything up to the interface
-             of the driver is tested without a GPU.
+             function. A client binds and calls these functions as it would NVIDIA's, so everything above the interface
+             of the driver can be tested without a GPU.
 What not     a model of speed, of real asynchrony or of weak memory ordering; GAPS lists what it lacks, and why. The
              emulator imports no client, and a client uses it only through addresses.
 How          thunks.py turns Python functions into C functions. machine.py holds devices, contexts and handles.
@@ -38,8 +38,8 @@ class Emulator:
     sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
-    checked   whether kernels are checked for reads of uninitialised memory and for races in shared memory
-    strict    whether a read of uninitialised memory stops the kernel; otherwise it is reported, also on stderr
+    checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
+    strict    whether a read of uninitialized memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     """
 
@@ -62,7 +62,8 @@ class Emulator:
             raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
-        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401  each adds its entries
+        # each of these modules adds its entry points to the table
+        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401
         from .machine import Machine
         from .thunks import ENTRIES, serve
 
@@ -75,7 +76,7 @@ class Emulator:
 
     @classmethod
     def from_environment(cls) -> Emulator:
-        """Create an emulator from the words in RAWCUDA_EMULATOR, which commas separate.
+        """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
         shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks
         raises  ValueError  another word

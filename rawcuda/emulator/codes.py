@@ -1,9 +1,9 @@
 """Result codes: their names, and the driver's texts for them.
 
 What it is   one line for each CUresult: code, name without its CUDA_ERROR_ prefix, text.
-What not     a choice of codes: each entry point chooses its own. Codes that no entry point returns are left out. The
-             table does not come from the one that clients use, so a mistake there is seen. A test compares both with
-             cuda.h.
+What not     the choice of a code, which each entry point makes. Codes that no entry point returns are left out. The
+             table is not derived from the one that clients use, so that a mistake in either is found. A test compares
+             both with cuda.h.
 Source       names: cuda.h, enum CUresult, and its comments for which errors are sticky; texts: cuGetErrorString
 Read next    thunks.py
 """
@@ -21,8 +21,8 @@ class Refused(Exception):
         self.code, self.report = code, report
 
 
-# After these codes, the header says, "the process must be terminated and relaunched", or (710) all memory is invalid.
-# Every call in the context returns them until the context is destroyed or reset.
+# According to the header, after these codes "the process must be terminated and relaunched", or all memory is invalid
+# (710). Every call in the context returns the code until the context is destroyed or reset.
 STICKY = frozenset((700, 702, 710, 714, 715, 716, 717, 718, 719))
 
 _TABLE = """

@@ -1,9 +1,9 @@
-"""What the emulator does not have, and why: one table, which the command `doctor` prints.
+"""What the emulator does not support, and why: one table, which the command `doctor` prints.
 
-What it is   rows of (what, why), in four parts: what no emulator can show; entry points that do not exist (address()
-             returns None for them); entry points that do less than the driver's; where the emulator is stricter than a
-             GPU, or where its behaviour has not been compared with one.
-Read next    the README, for what a green run on the emulator means
+What it is   rows of (what, why), in four parts: what no emulator can reproduce; entry points that do not exist
+             (address() returns None for them); entry points that do less than the driver's; where the emulator is
+             stricter than a GPU, or where its behaviour has not been compared with one.
+Read next    the README, which explains what passing tests on the emulator mean
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 __all__ = ["GAPS"]
 
 GAPS: tuple[tuple[str, str], ...] = (
-    # -- what no emulator can show
+    # -- what no emulator can reproduce
     (
         "real asynchrony",
-        "work runs in the threads that make calls (host functions in one of their own), and nothing runs between "
-        "calls; lazy and random "
-        "modes show what may run late, not what runs at the same time. A program that waits for a kernel without a "
-        "call, by reading "
-        "pinned memory in a loop, never ends in lazy mode",
+        "work runs in the threads that make calls (host functions in a separate thread), and nothing runs between "
+        "calls; the lazy and random modes show what may run late, not what may run at the same time. In lazy mode, a "
+        "program that waits for a kernel by reading pinned memory in a loop, without a call, never ends",
     ),
     (
         "weak memory ordering",
@@ -26,15 +24,14 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "resource limits",
-        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that needs too many of "
-        "them runs",
+        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that exceeds the limits "
+        "of a GPU runs",
     ),
     ("speed", "about 10 million thread-instructions a second; the times of events and kernels say nothing about a GPU"),
     (
         "machine code",
-        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4; "
-        "with zstd, as nvcc 13 "
-        "does unless told --no-compress, it can be unpacked from Python 3.14 on",
+        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4. "
+        "From Python 3.14 on, the PTX may also be compressed with zstd, as nvcc 13 does without --no-compress",
     ),
     (
         "tensor-core, texture, surface, mbarrier and bulk-copy instructions",
@@ -66,7 +63,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "libraries (cuLibrary*, cuKernel*), attributes of streams and of graphs' memory",
-        "modules offer the same as libraries, and the attributes have no effect",
+        "modules can do what libraries do, and the attributes would have no effect",
     ),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
@@ -79,9 +76,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
         "old ABIs, deprecated calls, and the forms for the per-thread default stream (_ptsz, _ptds)",
-        "cuGetProcAddress returns the newest ABI of the requested version, or says that the version is not "
-        "sufficient; handle 2 is the "
-        "per-thread default stream",
+        "cuGetProcAddress returns the newest ABI of the requested version, or reports that the version is not "
+        "sufficient; handle 2 is the per-thread default stream",
     ),
     # -- entry points that do less than the driver's
     (
@@ -90,9 +86,9 @@ GAPS: tuple[tuple[str, str], ...] = (
         "refused with 801",
     ),
     ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
-    ("limits, priorities, advice and prefetches", "stored and returned, without an effect"),
+    ("limits, priorities, advice and prefetches", "stored and returned, but without an effect"),
     (
-        "programmatic dependent launch, memory synchronisation domains",
+        "programmatic dependent launch, memory synchronization domains",
         "accepted without an effect: each kernel runs to its end",
     ),
     (
@@ -103,24 +99,22 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("managed memory", "never moves; the host may access it at any time"),
     (
         "the memory checker",
-        "finds reads of device, local and shared memory in which no byte was written, if the value is used and not "
-        "only moved; "
-        "allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialised memory "
-        "counts as written. "
-        "Only races in shared memory are found, and fences, locks, polled flags and partial barriers count as barriers",
+        "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
+        "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
+        "memory counts as written. Only races in shared memory are found, and fences, locks, polled flags and partial "
+        "barriers count as barriers",
     ),
     # -- stricter than a GPU, or not compared with one
     (
-        "leniency",
-        "bounds are exact to the byte, freed addresses and handles are never used again, fresh memory holds a wild "
-        "value, an upload "
-        "from pageable memory may still be pending when the call returns: a program that fails here may work on a GPU",
+        "stricter checks",
+        "bounds are exact to the byte, addresses and handles are never reused, new memory holds an unlikely value, "
+        "and an upload from pageable memory may still be pending when the call returns: a program that fails here may "
+        "work on a GPU",
     ),
     (
         "results that were not compared with a GPU",
         "which of two bad arguments is refused first; cuMemFree(0) is 1; zero bytes may be copied between any "
-        "pointers; a call that "
-        "names a stream or event still needs a current context; a context that was reset after a sticky error can "
-        "be used again",
+        "pointers; a call that names a stream or an event still needs a current context; a context that was reset "
+        "after a sticky error can be used again",
     ),
 )

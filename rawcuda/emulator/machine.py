@@ -1,10 +1,10 @@
 """The state of the emulated machine: devices, contexts, handles, threads.
 
 What it is   the objects behind the entry points, and the look-ups with which nearly all entry points begin.
-How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it ends the
-             process) and is never reused. One lock protects everything in this module. Each thread has its own stack of
-             current contexts. In a thread that C code started, every callback into Python sees a new threading.local,
-             so such threads are identified by the number that the system gives them.
+How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it crashes
+             the process) and is never reused. One lock protects everything in this module. Each thread has its own
+             stack of current contexts. In a thread that C code started, every callback into Python sees a new
+             threading.local, so such threads are identified by the number that the system gives them.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
 Read next    queues.py, entries/contexts.py
 """
@@ -71,7 +71,7 @@ class Holding:
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False  # freed in stream order: the user must not use it any more
+        self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
 
@@ -103,7 +103,7 @@ class Context:
         machine.add(self)
 
     def open(self) -> None:
-        """Initialise this context: usable and empty."""
+        """Make this context usable and empty."""
         self.state = 0
         self.captures = 0
         self.streams: dict[int, Stream] = {}
@@ -175,7 +175,7 @@ class Context:
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
     def _report_leaks(self) -> None:
-        """Report what the user created here and did not release; in an unusable context nothing counts as a leak."""
+        """Report what the user created here and did not release; in an unusable context, nothing counts as a leak."""
         left = [holding for holding in self.holdings.values() if not holding.released]
         things = list(self.owned.values())
         if self.state or not (left or things):
@@ -190,7 +190,7 @@ class Context:
                 f"leaked: {holding.flavour} memory, {made.describe()} at {made.base:#x}"
                 + (f", allocated at {made.origin}" if made.origin else "")
             )
-        lines += [f"leaked: a {type(thing).__name__.lower()}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
+        lines += [f"leaked: {_worded(type(thing))}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
         more = len(left[_LISTED:]) + len(things[_LISTED:])
         lines += [f"and {more} more"] if more else []
         text = "\n    ".join(lines)
@@ -249,8 +249,8 @@ class Machine:
         """Return the object of a handle, or refuse the handle."""
         thing = self.handles.get(handle)
         if type(thing) is not kind:
-            what = type(thing).__name__.lower() if thing is not None else "nothing, or a destroyed object"
-            raise Refused(400, f"{handle:#x} is not the handle of a {kind.__name__.lower()}: it stands for {what}")
+            what = _worded(type(thing)) if thing is not None else "no object, or to a destroyed one"
+            raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")
         return thing
 
     def device(self, ordinal: int) -> Device:
@@ -307,7 +307,7 @@ class Machine:
         return event
 
     def refuse_unsafe(self) -> None:
-        """Refuse a call that may synchronise, if it could disturb a capture in progress."""
+        """Refuse a call that may synchronize, if it could disturb a capture in progress."""
         for capture in tuple(self.captures):
             capture.refuse_unsafe(self.thread())
 
@@ -344,7 +344,7 @@ class Machine:
             holding.pool.used -= allocation.size
 
     def repair(self) -> None:
-        """Correct what an interrupted call can have left inconsistent: captures, and the sums of allocated bytes."""
+        """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
         contexts = [thing for thing in self.handles.values() if isinstance(thing, Context)]
         streams = [stream for context in contexts for stream in context.streams.values()]
         for capture in {*self.captures, *(stream.capture for stream in streams if stream.capture is not None)}:
@@ -401,6 +401,12 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+def _worded(kind: type) -> str:
+    """Return the name of a kind of object with its article, such as "an event"."""
+    name = kind.__name__.lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _caller() -> str:

@@ -3,15 +3,20 @@
 What it is   Work, Stream, Event, and Queues, which accepts work and decides when each piece runs.
 How          Each piece of work lists what it must wait for: its predecessor in the stream, events, and what the legacy
              default stream joins. All of these were submitted earlier, so there is always work that can run, and every
-             wait ends. No engine runs in the background: work runs in the thread that makes a call. eager   in the call
-             that submits it lazy    as late as possible: when a call waits for it, and then only what the call needs
-             random  in between, in any order that events and streams permit, chosen by a seeded generator Short work
-             (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock released, so
-             that other Python threads can make calls, and only one kernel runs at a time, so that atomics are atomic. A
-             host function runs in its own thread, as in the driver: it may wait for a lock that the caller of
-             cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves the rest of the stream
-             pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED. An interrupted call leaves
-             this state as it is at that moment; `repair` corrects it.
+             wait ends. Nothing runs in the background: work runs in the thread that makes a call. The mode decides
+             when:
+
+             eager   in the call that submits it
+             lazy    as late as possible: when a call waits for it, and then only the work that this call needs
+             random  at any time between these two, in any order that events and streams permit; a seeded generator
+                     chooses
+
+             Short work (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock
+             released, so that other Python threads can make calls, and only one kernel runs at a time, so that atomics
+             are atomic. All host functions run in a separate thread, as in the driver: such a function may wait for a
+             lock that the caller of cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves
+             the rest of the stream pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED. An
+             interrupted call leaves this state as it is at that moment; `repair` corrects it.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, recovery.py, entries/streams.py
 """
@@ -45,7 +50,7 @@ _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 
 
 class Work:
-    """A piece of work: `run` does it, after its stream's earlier work and everything in `after`."""
+    """A piece of work: `run` performs it, after the earlier work of its stream and all work in `after`."""
 
     __slots__ = ("run", "name", "kind", "stream", "after", "runner", "begun", "done", "time_ns")
 
@@ -61,7 +66,7 @@ class Work:
 
 
 class Stream:
-    """A queue of work in one context; `blocking` streams synchronise with the legacy default stream."""
+    """A queue of work in one context; `blocking` streams synchronize with the legacy default stream."""
 
     __slots__ = (
         "handle",
@@ -201,9 +206,8 @@ class Queues:
             if self.inside_kernel():
                 raise Refused(
                     800,
-                    "a __del__ that a garbage collection ran inside an emulated kernel waits for the thread of "
-                    "that kernel: "
-                    "wait outside __del__",
+                    "a __del__ method, which a garbage collection called inside an emulated kernel, waits for the "
+                    "thread of that kernel: do not wait in __del__",
                 )
             head = self._choose(work)
             if head is None:
@@ -308,7 +312,7 @@ class Queues:
         self._late.append(run)
 
     def run_unlocked(self, work: Work) -> None:
-        """Run work while other threads may call; a kernel also waits until no other kernel runs."""
+        """Run work while other threads may make calls; a kernel also waits until no other kernel runs."""
         lock = self._machine.lock
         work.runner = threading.get_ident()
         lock.release()
@@ -364,10 +368,10 @@ class Queues:
     def repair(self, running: set[Work]) -> None:
         """Correct what an interrupted call of this thread can have left inconsistent.
 
-        Work that had begun counts as done, although only a part of it was done. Work that had not begun stays in its
-        queue. Work that was not in a queue yet is dropped.
+        Work that had begun counts as done, although perhaps only a part of it was done. Work that had not begun stays
+        in its queue. Work that was not in a queue yet is dropped.
 
-        shape   running: the work that calls further down this thread's stack run
+        shape   running: the work that calls further down this thread's stack are running
         """
         me = threading.get_ident()
         if not running and self._kernel_thread == me:
@@ -384,14 +388,14 @@ class Queues:
         self._changed.notify_all()
 
     def _stop(self, work: Work) -> None:
-        """Stop regarding work as running: its call was interrupted."""
+        """Record that work no longer runs, because its call was interrupted."""
         if work.begun and not work.done:
-            self._machine.report(999, f"{work.name!r} was interrupted: what it should have done is done in part")
+            self._machine.report(999, f"{work.name!r} was interrupted, and perhaps only a part of it was done")
             work.done = True
         work.stream.running = None
 
     def _repair_queue(self, stream: Stream) -> None:
-        """Make the queue of a stream agree with what its work says of itself."""
+        """Make the queue of a stream consistent with the state of its work."""
         while stream.queue and stream.queue[0].done:
             stream.queue.popleft()
         last = stream.last
@@ -452,7 +456,7 @@ class HostThread:
         self._bell.put(None)
 
     def _serve(self) -> None:
-        if not self._duty.acquire(False):  # a second thread, started after an interrupt: one is enough
+        if not self._duty.acquire(False):  # a second thread, started after an interrupt, is not needed
             return
         self.ident = threading.get_ident()
         while True:

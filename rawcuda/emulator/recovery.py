@@ -3,13 +3,13 @@
 What it is   `answer`, which turns whatever an entry point raised into a result code; `recover`, which makes the machine
              consistent again; Interrupts, which gives an interrupt to the Python code that made the call.
 How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any
-             two steps of the machine. No step cleans up for itself: the exception travels up to the entry point, and
+             two steps of the machine. No step restores its own state: the exception propagates to the entry point, and
              `recover` compares everything that can be left half done with the thread's stack. A lock that no call on
-             the stack holds is released, and work that no call on the stack runs is finished or stays queued. It can
-             itself be interrupted and called again. An exception cannot pass through the C code that called the entry
-             point. It is kept, the call returns CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as the client asks
-             for an explanation of that code. If nobody asks, a helper thread raises it in the calling thread a moment
-             later.
+             the stack holds is released, and work that no call on the stack runs is finished or stays queued. `recover`
+             itself can be interrupted, and then be called again. An exception cannot pass through the C code that
+             called the entry point. It is kept, the call returns CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as
+             the client asks for an explanation of that code. If nobody asks, a helper thread raises it in the calling
+             thread a moment later.
 What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
 Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
 Read next    thunks.py, queues.py
@@ -44,7 +44,7 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 def answer(machine: Machine, name: str, caught: BaseException) -> int:
-    """Return the code for an exception that an entry point raised, and keep an exception that nobody meant to raise."""
+    """Return the code for an exception that left an entry point, and keep the exception unless it is a refusal."""
     if isinstance(caught, (Refused, Fault)):
         caught.__traceback__ = caught.__context__ = caught.__cause__ = (
             None  # frees them here, where an interrupt is caught
@@ -69,7 +69,7 @@ def answer(machine: Machine, name: str, caught: BaseException) -> int:
 def _origin(caught: BaseException) -> BaseException:
     """Return the interrupt or the MemoryError that an exception followed, or else the exception itself.
 
-    An interrupt can leave a lock released, and then leaving the with block of that lock raises a RuntimeError on top.
+    An interrupt can leave a lock released; the end of the with block of that lock then raises a RuntimeError, too.
     """
     seen: BaseException | None = caught
     while seen is not None:
@@ -113,7 +113,7 @@ def recover(machine: Machine) -> None:
 
 
 def _release(lock: Any) -> None:
-    """Release a reentrant lock wholly, if this thread holds it."""
+    """Release a reentrant lock completely, if this thread holds it."""
     if lock._is_owned():
         lock._release_save()
 
@@ -125,7 +125,7 @@ def _calls_below(machine: Machine) -> tuple[int, set[Work]]:
     """
     depth, running = 0, set()
     frame: Any = sys._getframe(1)
-    left = False  # the newest call, which is being left
+    left = False  # whether the frame of the newest call was passed
     while frame is not None:
         name = frame.f_code.co_name
         if name in _WATCHED and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -167,7 +167,7 @@ class Interrupts:
     def _deliver(self, ident: int, caught: BaseException) -> None:
         time.sleep(_SECONDS)
         if self._kept.get(ident) is caught and self._kept.pop(ident, None) is not None:
-            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
             raise_in = api["PyThreadState_SetAsyncExc"]  # a private binding: that of ctypes.pythonapi is shared
             raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
             raise_in(ident, type(caught))
@@ -187,7 +187,7 @@ _SECONDS = 0.05  # long after the call has returned
 
 
 def covered(function: FunctionType) -> FunctionType:
-    """Return a function whose first try statement covers the function's beginning, too.
+    """Return a version of a function whose first try statement also covers the beginning of the function.
 
     From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
     its own can catch what they raise. ctypes would print "Exception ignored" and return whatever the stack held. Before
@@ -198,9 +198,8 @@ def covered(function: FunctionType) -> FunctionType:
         return function
     start, at = _number(table, 0)
     length, after = _number(table, at)
-    code: CodeType = function.__code__.replace(
-        co_exceptiontable=_bytes(0, 128) + _bytes(start + length) + table[after:]  # type: ignore[call-arg,unused-ignore]
-    )
+    wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
+    code: CodeType = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
     made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
     return made
 

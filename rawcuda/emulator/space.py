@@ -5,9 +5,9 @@ What it is   Allocation and Space. A device address is never a host address: dev
              and a kernel that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same
              address on the host.
 How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart,
-             so a stray pointer hits nothing and a freed one is recognised. A base has the requested alignment and no
+             so a stray pointer hits nothing and a freed one is recognized. A base has the requested alignment and no
              more, so code that relies on page alignment fails. New device memory is filled with POISON, an unlikely
-             number in every type, so a missing initialisation shows.
+             number in every type, so a missing initialization shows.
 What not     a memory model: threads run one after another, and each store is visible at once.
 Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for
              it
@@ -153,8 +153,8 @@ class Space:
     """The memory of one emulated machine."""
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
-        self.strict = strict  # whether a read of uninitialised memory stops a kernel, or is only reported
-        self.watch = watch  # whether writes are tracked, and reads of uninitialised memory are found
+        self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
+        self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too

@@ -2,14 +2,14 @@
 
 What it is   `entry`, which declares an entry point by its C prototype; `serve`, which creates a C function pointer for
              it (a thunk); and functions that read and write the C memory to which a caller's pointers point.
-What not     a check of pointers beyond NULL: like the driver, it trusts the caller, and an invalid pointer ends the
-             process.
+What not     a check of pointers other than NULL: like the driver, it trusts the caller, and an invalid pointer
+             crashes the process.
 How          every pointer and handle is declared as an integer of its width. NULL then arrives as 0 (with c_void_p it
              would be None), and text is not cut at a NUL. Structures by value arrive as ctypes structures. Each
              emulator has its own thunks, so a thunk needs no look-up to find its emulator. A thunk is created on first
              use and never freed, not even when the interpreter ends: clients keep addresses, and the address of a freed
              thunk may call another thunk. The prototypes are written here and not taken from the table that clients
-             use, so a mistake in one of the two is seen. Tests compare both with cuda.h.
+             use, so that a mistake in one of the two is found. Tests compare both with cuda.h.
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
 Read next    machine.py, recovery.py, then a module of entry points, such as entries/streams.py
 """
@@ -164,7 +164,7 @@ def serve(machine: Machine, served: Entry) -> int:
 
 def _keep_for_ever(thing: Any) -> None:
     """Take a reference that is never released; a list would be cleared when the interpreter ends."""
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared
     retain.argtypes, retain.restype = [ctypes.py_object], None
     retain(thing)
@@ -203,7 +203,7 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
 
 
 def _checked(code: int) -> int:
-    """Return a code if it is a CUresult: as a C int, 2**40 would become 0, success."""
+    """Return a code if it is a CUresult. (ctypes would convert 2**40 to the C int 0, which means success.)"""
     if code not in NAMES:
         raise ValueError(f"{code!r} is not a CUresult")
     return code

@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["Calls", "Scratch", "run", "scratches", "take_scratch", "tell"]
+__all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
 _UNTRIED = -1
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
-_ADDRESS = (
-    ctypes.c_void_p
-)  # of the types that accept an int, ctypes converts this one fastest; it also fits sizes
+_ADDRESS = ctypes.c_void_p  # of the types that accept an int, ctypes converts this one fastest; it also fits sizes
 
 # The functions whose first arguments are non-negative Python ints, and the number of these.
 PLAIN = {
@@ -56,7 +54,7 @@ PLAIN = {
     "cuMemsetD2D32Async": 5,
 }
 
-_invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # _invoke(function, *arguments) is function(*arguments)
+invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # invoke(function, *arguments) is function(*arguments)
 _call: Any = partial.__call__
 
 
@@ -109,10 +107,10 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     if careful:
         return _run_traced(tuple(steps), context)
     if context is None:
-        codes.extend(starmap(_invoke, steps))
+        codes.extend(starmap(invoke, steps))
         return codes
     push, pop = context.pushing
-    inside: Any = partial(codes.extend, starmap(_invoke, chain(steps, (pop,))))
+    inside: Any = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
     if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
     return codes
@@ -202,8 +200,12 @@ class Calls:
             return otherwise(code, arguments) if code else 0
 
         def call_inside(*arguments: Any) -> int:
-            ready = not careful and current_context() == inside._handle  # type: ignore[union-attr]
-            code: int = function(*arguments) if ready else _UNTRIED
+            if careful:
+                code: int = _UNTRIED
+            elif current_context() == inside._handle:  # type: ignore[union-attr]
+                code = function(*arguments)
+            else:
+                code = run(((function, *arguments),), inside)[0]
             return otherwise(code, arguments) if code else 0
 
         def otherwise(code: int, arguments: tuple[Any, ...]) -> int:

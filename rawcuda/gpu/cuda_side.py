@@ -23,6 +23,7 @@ from .ordering import device_of, make_wait, pending_handle, wait_between
 from .ordering import settle as settle_host
 from .queue import NO_SYNC, handle_of
 from .spans import copy_span, fill_span
+from .stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Device",
+    "Stream",
     "copies",
     "copy_span",
     "empty_like",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from operator import index
 
-from .. import driver
+from .. import driver, names
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
 from ..owned import Owned, drain, invalidate
@@ -24,12 +24,9 @@ from .stream import Event, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     from typing import Any
 
-    from ..arrays.strided import StridedView
     from .context import PrimaryContext
-    from .kernels.module import Module
 
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
@@ -45,7 +42,8 @@ class Device(Owned):
 
     __slots__ = ("ordinal", "_primary", "_held")
 
-    _held: PrimaryContext | None  # the context, while this Device is open and holds it
+    if TYPE_CHECKING:
+        _held: PrimaryContext | None  # the context, while this is open and holds it
 
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
@@ -192,23 +190,23 @@ class Device(Owned):
         """Make an event; with timing, its elapsed_ms() can be used."""
         return Event(self, timing=timing)
 
-    def allocate(self, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
+    def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
         """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
         return allocate(self, nbytes, kind=kind, stream=stream)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> StridedView:
+    def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""
         from ..arrays.making import empty
 
         return empty(self, shape, dtype)
 
-    def upload(self, exporter: Any, *, stream: Any = None) -> StridedView:
+    def upload(self, exporter: names.Any, *, stream: names.Any = None) -> names.StridedView:
         """Copy an exporter's array into new memory on this device, in C order."""
         from ..arrays.making import upload
 
         return upload(self, exporter, stream=stream)
 
-    def load(self, code: str | bytes | os.PathLike[str]) -> Module:
+    def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
         from .kernels.module import Module
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
+from .. import names
 from ..errors import Closed, CudaError
 from ..headers import cuda_h
 from ..owned import Owned, invalidate
@@ -21,7 +22,6 @@ from .retention import capture_number, retain, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
 __all__ = ["Graph"]
@@ -46,7 +46,7 @@ class Graph(Owned):
 
     __slots__ = ("stream", "_primary", "_mode", "_kept", "_state", "_number")
 
-    def __init__(self, stream: Any, mode: str = "thread_local") -> None:
+    def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
             raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
         if not isinstance(stream, StreamHandle) or stream._primary is None:
@@ -84,7 +84,7 @@ class Graph(Owned):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         self._state = "spoilt"
         try:
@@ -112,7 +112,7 @@ class Graph(Owned):
             if graph:
                 run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
 
-    def launch(self, stream: Any = None) -> None:
+    def launch(self, stream: names.Any = None) -> None:
         """Run the recorded work in the order of a stream; None is the legacy default stream.
 
         calls   cuGraphLaunch

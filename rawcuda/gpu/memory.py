@@ -13,6 +13,7 @@ import ctypes
 from _weakref import ref
 from operator import index
 
+from .. import names
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
@@ -25,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..arrays.strided import StridedView
-    from .device import Device
 
 __all__ = ["Lease", "Memory", "allocate"]
 
@@ -55,25 +54,25 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_lifetime", "_trusted")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_lifetime")
 
     nbytes: int
     kind: str
-    device: Device
-    stream: Any
-    _primary: PrimaryContext
-    _keeps: Any
-    _leases: list[ref[Lease]]  # the first one is valid
-    _lifetime: Lifetime | None
-    _trusted: list[Any] | None
+    device: names.Device
+    stream: names.Any
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
+        _keeps: Any
+        _leases: list[ref[Lease]]  # the first is the one that counts
+        _lifetime: Lifetime | None
 
     def __init__(self) -> None:
-        raise TypeError(
-            "Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has"
-        )
+        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has")
 
     @classmethod
-    def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: Any = None) -> Memory:
+    def borrow(
+        cls, device: names.Device, address: int, nbytes: int, *, kind: str = "device", owner: names.Any = None
+    ) -> Memory:
         """Return a Memory over bytes of another owner, which close() does not free.
 
         owner   kept alive as long as this Memory
@@ -94,7 +93,7 @@ class Memory(Owned, Bytes):
     def _describe(self, device: Any, nbytes: int, kind: str, stream: Any) -> None:
         self.device, self.nbytes, self.kind, self.stream = device, nbytes, kind, stream
         self._primary = device._primary
-        self._keeps = self._lifetime = self._trusted = None
+        self._keeps = self._lifetime = None
         self._leases = []
 
     def lease(self) -> Lease:
@@ -125,26 +124,7 @@ class Memory(Owned, Bytes):
             self._keeps.handle
         return self.handle
 
-    def trust(self, view: Any) -> bool:
-        """Set a view's `_ready`, an address that launches use without checking it again, until close()."""
-        trusted = self._trusted
-        if trusted is None:
-            trusted = self._trusted = []
-        if (
-            self.borrowed or len(trusted) > 200
-        ):  # closing the owner of borrowed memory is not noticed here; and the list must not grow without limit
-            return False
-        trusted.append(ref(view))
-        view._ready = view.start
-        if self._handle is None:  # closed just now, maybe before the view was entered
-            self._closing()
-        return self._handle is not None
-
     def _closing(self) -> bool:
-        for one in self._trusted or ():
-            view = one()
-            if hasattr(view, "_ready"):
-                del view._ready
         try:
             lease = self._leases[0]()
         except IndexError:
@@ -162,7 +142,7 @@ class Memory(Owned, Bytes):
 
     # -- exports, all through a one-dimensional view of uint8
 
-    def view(self, dtype: Any = "uint8") -> StridedView:
+    def view(self, dtype: names.Any = "uint8") -> names.StridedView:
         """Return the memory as a one-dimensional array.
 
         raises  ValueError  nbytes is not a multiple of the element size
@@ -171,7 +151,7 @@ class Memory(Owned, Bytes):
 
         return over_memory(self, dtype)
 
-    def copy_from(self, source: Any, *, stream: Any = None) -> Memory:
+    def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
         """Copy from an exporter with the same number of bytes, and return self.
 
         raises  ValueError  it has another number of bytes
@@ -179,7 +159,7 @@ class Memory(Owned, Bytes):
         _copy_bytes(self, source, stream)
         return self
 
-    def copy_to(self, target: Any, *, stream: Any = None) -> Any:
+    def copy_to(self, target: names.Any, *, stream: names.Any = None) -> names.Any:
         """Copy to a writable exporter with the same number of bytes, and return that.
 
         raises  ValueError  it has another number of bytes
@@ -187,7 +167,7 @@ class Memory(Owned, Bytes):
         _copy_bytes(target, self, stream)
         return target
 
-    def fill(self, value: int, *, stream: Any = None) -> Memory:
+    def fill(self, value: int, *, stream: names.Any = None) -> Memory:
         """Set every byte to a value from 0 to 255, and return self."""
         if (
             type(value) is int
@@ -200,8 +180,13 @@ class Memory(Owned, Bytes):
         return self
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
-    ) -> Any:
+        self,
+        *,
+        stream: names.Any = None,
+        max_version: names.Any = None,
+        dl_device: names.Any = None,
+        copy: names.Any = None,
+    ) -> names.Any:
         """Export the memory by DLPack; see StridedView."""
         return self.view().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
@@ -210,13 +195,13 @@ class Memory(Owned, Bytes):
         return self.view().__dlpack_device__()
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self) -> dict[str, names.Any]:
         """Return the CUDA Array Interface, version 3."""
         interface: dict[str, Any] = self.view().__cuda_array_interface__
         return interface
 
     @property
-    def __array_interface__(self) -> dict[str, Any]:
+    def __array_interface__(self) -> dict[str, names.Any]:
         """Return the array interface; raises AttributeError if the CPU cannot access the memory."""
         interface: dict[str, Any] = self.view().__array_interface__
         return interface
@@ -278,7 +263,7 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")
     memory: Memory = _new(Memory)
     memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
-    memory._keeps = memory._trusted = None
+    memory._keeps = None
     memory._leases = []
     if stream is not None and kind != "device":
         raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from operator import index
 
+from .. import names
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Owned, invalidate
@@ -46,15 +47,17 @@ class InContext(Owned):
 
     __slots__ = ("device", "_primary", "_calls", "_argument")
 
-    device: Any  # None where the handle is borrowed
+    device: names.Any  # None where the handle is borrowed
     _primary: PrimaryContext | None
-    _calls: Any
-    _argument: Any  # the handle as an argument of prepared calls, set on first use; None if closed
+    _calls: names.Any
+    _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
     def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
-        primary = primary_of(device)
-        if primary is None:
-            raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
+        primary = getattr(device, "_held", None)
+        if type(primary) is not PrimaryContext:
+            primary = primary_of(device)
+            if primary is None:
+                raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
         make(self, kind, primary, *arguments)
 
@@ -89,7 +92,7 @@ class StreamHandle(InContext):
 
     __slots__ = ("_owner",)
 
-    _owner: Any  # of a borrowed handle: keeps the stream alive
+    _owner: names.Any  # of a borrowed handle: keeps the stream alive
 
     def _borrow(self, handle: int, owner: Any) -> None:
         self.device = self._primary = self._argument = None
@@ -97,7 +100,7 @@ class StreamHandle(InContext):
         self._own(handle, None)
         self._owner = owner
 
-    def queue(self) -> Any:
+    def queue(self) -> names.Any:
         """Return the handle as an argument of prepared calls, or None if the stream is closed."""
         return self._argument or (None if self._handle is None else self._prepare())
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import driver
+from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
-from .context import release
 from .graph import Graph
 from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
@@ -24,15 +23,12 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from .context import PrimaryContext
-    from .device import Device
 
 __all__ = [
     "Event",
     "NO_SYNC",
     "Stream",
-    "Unnoticed",
     "capturing",
-    "finish",
     "handle_of",
     "record_and_wait",
     "retain",
@@ -57,11 +53,12 @@ class Stream(StreamHandle):
 
     __slots__ = ()
 
-    device: Device | None
-    legacy: ClassVar[Stream]
-    per_thread: ClassVar[Stream]
+    device: names.Device | None
+    if TYPE_CHECKING:
+        legacy: ClassVar[Stream]
+        per_thread: ClassVar[Stream]
 
-    def __init__(self, device: Device, *, priority: int = 0) -> None:
+    def __init__(self, device: names.Device, *, priority: int = 0) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
         if type(priority) is int and priority == 0:
             self._create(device, STREAM)
@@ -69,7 +66,7 @@ class Stream(StreamHandle):
             self._create(device, PRIORITIZED_STREAM, _NON_BLOCKING, _priority(priority))
 
     @classmethod
-    def from_handle(cls, handle: Any) -> Stream:
+    def from_handle(cls, handle: names.Any) -> Stream:
         """Borrow a foreign stream, given by its handle or __cuda_stream__; close() does not destroy it."""
         borrowed = cls.__new__(cls)
         borrowed._borrow(work_handle(handle), handle)
@@ -115,9 +112,15 @@ class Stream(StreamHandle):
             event = Event(self.device)
         elif not isinstance(event, Event):
             raise TypeError(f"record() needs an Event, not {a_kind(event)}")
-        return event.record(self)
+        primary = event._primary
+        if self._primary is primary:
+            calls, queue = primary.direct, self._argument or self._prepare()
+        else:
+            calls, queue = calls_on(self, primary)
+        calls.cuEventRecord(event._argument or event._prepare(), queue)
+        return event
 
-    def wait(self, other: Any) -> None:
+    def wait(self, other: names.Any) -> None:
         """Make later work on this stream wait for an event, or for the work that another stream has now.
 
         other   an Event, or a stream in any form that handle_of takes
@@ -159,8 +162,6 @@ class Stream(StreamHandle):
         names: dict[int | None, str] = {LEGACY: "legacy", PER_THREAD: "per-thread", None: "closed"}
         return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
 
-    _prepared = StreamHandle.queue
-
 
 def _priority(given: Any) -> ctypes.c_int:
     if isinstance(given, bool) or not hasattr(type(given), "__index__"):
@@ -199,14 +200,15 @@ class Event(InContext):
 
     __slots__ = ("timing",)
 
-    device: Device
-    _primary: PrimaryContext
+    device: names.Device
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
 
-    def __init__(self, device: Device, *, timing: bool = False) -> None:
+    def __init__(self, device: names.Device, *, timing: bool = False) -> None:
         self.timing = timing
         self._create(device, TIMED_EVENT if timing else EVENT)
 
-    def record(self, stream: Any = None) -> Event:
+    def record(self, stream: names.Any = None) -> Event:
         """Record the current point of a stream, and return the event.
 
         calls   cuEventRecord
@@ -263,41 +265,3 @@ def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None
         event.record(working)
         calls, queue = calls_on(waiting, primary)
         calls.cuStreamWaitEvent(queue, event._argument, _NO_FLAGS)
-
-
-# -- for Module, until it is made and released by handles.py
-
-
-def finish(loaded: driver.Driver, late: bool) -> None:
-    """Wait for the current context's work, before an object that it may use is released.
-
-    It does not wait if that would break a capture. (cuMemFreeHost and cuModuleUnload wait by themselves, too, though no
-    manual says so.)
-
-    calls   cuCtxSynchronize
-    """
-    if not late and not capturing:
-        release(loaded, "cuCtxSynchronize")
-
-
-class Unnoticed:
-    """Context manager in which this thread may free or query without breaking a stream capture.
-
-    calls   cuThreadExchangeStreamCaptureMode
-    source  CUDA Driver API, cuThreadExchangeStreamCaptureMode: the mode "global" forbids unsafe calls in every thread
-    """
-
-    __slots__ = ("_driver", "_mode")
-
-    def __init__(self, loaded: driver.Driver) -> None:
-        self._driver = loaded
-        self._mode = ctypes.c_uint(2)  # CU_STREAM_CAPTURE_MODE_RELAXED; exchanged, then back again
-
-    def _exchange(self) -> None:
-        release(self._driver, "cuThreadExchangeStreamCaptureMode", ctypes.byref(self._mode))
-
-    def __enter__(self) -> None:
-        self._exchange()
-
-    def __exit__(self, *_: object) -> None:
-        self._exchange()

@@ -1,7 +1,7 @@
 """docs/architecture.md agrees with the code: every room is named on the page, and every name on the page exists.
 
-The page writes a room as its path in the package (`gpu/stream.py`), a function or a class with parentheses behind it
-(`handle_of()`, `Stream.wait()`), and a table in capital letters (`PROTOTYPES`). A step of a way names its rooms and
+The page writes a room as its path in the package (`gpu/stream.py`), a function or a class with parentheses after it
+(`handle_of()`, `Stream.wait()`), and a table in capital letters (`PROTOTYPES`). A step of a path names its rooms and
 functions before its first colon.
 """
 
@@ -84,7 +84,7 @@ def test_every_room_of_the_package_is_on_the_page() -> None:
 
 def test_every_step_names_functions_that_its_rooms_define() -> None:
     wrong = []
-    for title in ("The way of `view(x)`", "The way of a launch", "The way of a PTX text"):
+    for title in ("The path of `view(x)`", "The path of a launch", "The path of a PTX text"):
         steps = re.findall(r"^\d+\. (.*(?:\n   .*)*)", section(title), re.M)
         assert len(steps) >= 4, title
         for step in steps:

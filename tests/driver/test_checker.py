@@ -258,7 +258,7 @@ def test_races_in_shared_memory(name: str) -> None:
     if code:
         assert (
             "race: thread (" in bench.report
-            and "no barrier lies between" in bench.report
+            and "with no barrier in between" in bench.report
             and "kernel.cu:" in bench.report
         )
     elif name == "all write the same":

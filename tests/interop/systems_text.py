@@ -25,8 +25,8 @@ ours. *Gives to us* means that `rawcuda.view` receives an array of the library. 
 (contiguous, strided, transposed, reversed, broadcast, offset, 0-d, empty, read-only) and every dtype. It compares the
 values, shape, strides, dtype, device, address and read-only flag, as far as the library reports them.
 
-A layout or a dtype without a word before it works, and both sides use the same memory. Other results have one of these
-words before them:
+A layout or a dtype with no word before it works, and both sides use the same memory. Other results follow one of these
+words:
 
 - *as bytes*: both sides use the same memory, but the protocol has no name for the dtype;
 - *copied*: the values are right, but the library copied them to other memory;
@@ -38,8 +38,8 @@ words before them:
 difference, so the program can compare addresses, strides, flags and devices there too. `tests/interop/test_device_*.py`
 test real device memory; run them on a machine with a GPU with `python3 -m tests interop --driver nvidia`.
 
-Our `__dlpack__` refuses reversed arrays, because PyTorch up to 2.13 terminates the process when it receives a negative
-stride. The other protocols support them.
+Our `__dlpack__` refuses reversed arrays, because PyTorch up to version 2.13 terminates the process when it receives a
+negative stride. The other protocols support them.
 """
 
 AFTER = """## Code for each library

@@ -1,7 +1,7 @@
 """Entry points: primary contexts, contexts, the stack of current contexts, peers.
 
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
-Read next    entries/streams.py
+Read next    streams.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FLAGS = 0xFF
 
 
 def _context(machine: Machine, handle: int) -> Context:
-    """Return the context of a handle, or refuse the handle with 201, unlike other handles."""
+    """Return the context of a handle, or refuse the handle with 201. (Other handles are refused with 400.)"""
     context = machine.handles.get(handle)
     if type(context) is not Context:
         raise Refused(201, f"{handle:#x} is not the handle of a context")
@@ -39,7 +39,7 @@ def _given(machine: Machine, handle: int) -> Context:
 
 @entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
 def primary_retain(machine: Machine, address: int, device: int) -> None:
-    """Retain a device's primary context, and initialise it if it is not active."""
+    """Retain a device's primary context, and initialize it if it is not active."""
     out(address)
     held = machine.device(device)
     primary = held.primary
@@ -63,7 +63,7 @@ def primary_release(machine: Machine, device: int) -> None:
 
 @entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)
 def primary_reset(machine: Machine, device: int) -> None:
-    """Destroy everything in a primary context; the retains of it stay."""
+    """Destroy everything in a primary context; the number of its retains does not change."""
     held = machine.device(device)
     if held.primary.state != 709:
         held.primary.close()
@@ -202,7 +202,7 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
         for stream in context.streams.values():
             if stream.capture is not None:
                 stream.capture.invalidate()
-        raise Refused(900, "a context cannot be synchronised while one of its streams is capturing")
+        raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
     machine.queues.complete_context(context)
     context.check()
 

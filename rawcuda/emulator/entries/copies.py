@@ -2,12 +2,12 @@
 
 What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
 How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
-             stream order. Pageable host memory that is read is staged in the call, as in the driver; pageable memory
-             that is written is written in stream order. Pinned memory is never staged, so a program that overwrites it
-             too early gets wrong results here. The forms without a stream (here None) use the legacy default stream,
-             and wait unless both sides are on a device.
+             stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
+             written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
+             wrong results here. The forms without a stream (here None) use the legacy default stream, and wait unless
+             both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
-Read next    entries/modules.py
+Read next    modules.py
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
 
 
 def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
-    """Record what was written; a copy of uninitialised memory is uninitialised, which is not an error yet."""
+    """Record what was written; a copy of uninitialized memory is uninitialized, which is not an error yet."""
     if target.allocation is None or target.allocation.written is None:
         return
     known = source.allocation.written if source.allocation is not None and source.image is None else None
@@ -153,7 +153,7 @@ def _copy(
     work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
-    )  # by the host, if it did not wait
+    )  # whether the host could notice that it did not wait
     if (waits and seen) or (target.is_host and source.is_host):
         queues.complete(work)
         stream.context.check()
@@ -319,7 +319,7 @@ def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
         MEMCPY3D, address
     )
     if sl or tl:
-        raise Refused(1, "levels of detail are for mipmapped arrays")
+        raise Refused(1, "levels of detail exist only in mipmapped arrays")
     _rectangles(
         machine,
         _Side(tx, ty, tz, tk, th, td, ta, tp, tr),

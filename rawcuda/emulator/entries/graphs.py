@@ -1,12 +1,12 @@
 """Entry points: stream capture, and the graphs that it creates.
 
 What it is   Capture, which turns the work submitted to streams into nodes; Graph and GraphExec, which hold the nodes.
-What not     the creation of single nodes: see gaps.py.
+What not     the creation of single nodes: see emulator/gaps.py.
 How          a graph is a list of nodes, each with the numbers of the earlier nodes that it waits for, so the list is an
              order in which the nodes can run. A launch submits the nodes to a stream one after another, in random mode
              in any permitted order. A node repeats what the captured call did: it reads host memory in each launch.
 Source       CUDA Driver API, "Stream Management" (capture), "Graph Management"; Programming Guide, "CUDA Graphs"
-Read next    gaps.py
+Read next    emulator/gaps.py
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Capture:
         return self.frontier[stream]
 
     def wait(self, stream: Stream, nodes: tuple[int, ...]) -> None:
-        """Make a stream wait for nodes, and add it to the capture if it does not capture yet."""
+        """Make a stream wait for nodes, and add it to the capture if it is not capturing yet."""
         if self.over:
             raise Refused(907, "this event was last recorded in a capture that has ended: record it again")
         if not self.valid:
@@ -161,7 +161,7 @@ class Capture:
             return
         self.invalidate()
         raise Refused(
-            900, "this call may synchronise, and a stream is capturing; see cuThreadExchangeStreamCaptureMode"
+            900, "this call may synchronize, and a stream is capturing; see cuThreadExchangeStreamCaptureMode"
         )
 
     def end(self) -> Graph | None:
@@ -204,7 +204,7 @@ def begin(machine: Machine, handle: int, mode: int) -> None:
     if stream is stream.context.legacy:
         raise Refused(900, "the legacy default stream cannot be captured")
     if stream.capture is not None:
-        raise Refused(401, "this stream already captures")
+        raise Refused(401, "this stream is already capturing")
     stream.capture = Capture(machine, stream, mode)
 
 
@@ -234,7 +234,7 @@ def _status(stream: Stream) -> int:
 
 @entry("cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)", since=10000)
 def is_capturing(machine: Machine, handle: int, address: int) -> None:
-    """Write whether a stream captures."""
+    """Write whether a stream is capturing."""
     out(address)
     stream = machine.stream(handle)
     if stream is stream.context.legacy and stream.context.captures:

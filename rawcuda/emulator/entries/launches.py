@@ -1,13 +1,13 @@
-"""Entry points: launching kernels, and occupancy by the published formulas.
+"""Entry points: launches of kernels, and occupancy, which is calculated with the published formulas.
 
-How          everything is checked, and the arguments are copied, at the call; the kernel runs when its stream gets
-             there. What goes wrong inside it loses the context, and is told by the next call that waits, as on a GPU.
-             How many blocks fit on a multiprocessor is the least of what its threads, block slots, registers and shared
-             memory allow. Registers are given out to warps in units of 256, shared memory in units of 128 bytes, and
-             each block costs 1 KiB more.
+How          the call checks everything and copies the arguments; the kernel runs when its stream reaches it. An error
+             inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU. The
+             number of blocks that fit on a multiprocessor is the smallest of the numbers that its threads, block slots,
+             registers and shared memory allow. Registers are allocated to warps in units of 256, and shared memory in
+             units of 128 bytes; each block needs 1 KiB of shared memory in addition.
 Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h),
              for compute capability 9.0
-Read next    entries/graphs.py
+Read next    graphs.py
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         raise Refused(1, f"kernel {code.name!r} requires a block of {tuple(code.required_block)}, not {block}")
     if threads > function.max_threads:
         raise Refused(
-            701, f"kernel {code.name!r} was compiled for at most {function.max_threads} threads a block, not {threads}"
+            701,
+            f"kernel {code.name!r} was compiled for at most {function.max_threads} threads per block, not {threads}",
         )
     if shared > function.settings[8]:
         raise Refused(

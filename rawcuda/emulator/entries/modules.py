@@ -2,11 +2,11 @@
 
 How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The
              messages of the compiler go to the JIT's log buffers. The driver's interface does not pass the length of an
-             image: PTX ends at a NUL, and the header of a fatbin contains it. A fatbin is searched for PTX; machine
-             code cannot run.
+             image: PTX ends with a NUL, and the header of a fatbin contains the length. A fatbin is searched for PTX;
+             machine code cannot run.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); fatbins as nvcc 11 to 13 write them
              (undocumented: a header of 16 bytes, then members, each with its own header)
-Read next    ptx/, entries/launches.py
+Read next    emulator/ptx/, launches.py
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Options:
         put_u64(self._places[size], written)
 
     def time(self, milliseconds: float) -> None:
-        """Write the wall time into the value itself."""
+        """Write the wall time into the place of the option's value."""
         if _WALL_TIME in self._places:
             put_float(self._places[_WALL_TIME], milliseconds)
 

@@ -1,7 +1,7 @@
 """Entry points: streams, events, host functions.
 
 Source       CUDA Driver API, "Stream Management", "Event Management", "Execution Control" (cuLaunchHostFunc)
-Read next    queues.py, entries/memory.py
+Read next    emulator/queues.py, memory.py
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
 
 
 def _pass() -> None:
-    """Do nothing: a wait and a mark only have a place in the queue."""
+    """Do nothing: waits and marks only occupy a place in the queue."""
 
 
 # -- host functions

@@ -8,11 +8,11 @@ The steps, each with its own module:
     program.py    compiles and loads the source, and runs kernels
     running/      machine, scheduler, races, builtins (called by the source) -> report (errors)
 
-The exact arithmetic is in running/: integers.py, rounding.py and half.py. A new opcode is a row in
+The exact arithmetic is in running/integers.py, running/rounding.py and running/half.py. A new opcode is a row in
 translating/opcodes.py.
 
 Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
-Read next    reading/parser.py, then along the arrows
+Read next    reading/parser.py, then the modules in the order of the arrows
 """
 
 from __future__ import annotations

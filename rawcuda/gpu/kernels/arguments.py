@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ... import names
 from ...errors import a_kind, worded
 from ..context import reaches
 
@@ -34,7 +35,7 @@ class In:
 
     __slots__ = ("exporter",)
 
-    def __init__(self, exporter: Any) -> None:
+    def __init__(self, exporter: names.Any) -> None:
         self.exporter = exporter
 
     def __repr__(self) -> str:
@@ -220,4 +221,5 @@ class Slot:
 
 
 def _worded(value: Any) -> str:
-    return worded(value) if isinstance(value, (int, float, complex, str, bytes, type(None))) else a_kind(value)
+    shown = issubclass(type(value), (int, float, complex, str, bytes, type(None)))  # its __class__ may say otherwise
+    return worded(value) if shown else a_kind(value)

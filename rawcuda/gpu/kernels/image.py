@@ -29,7 +29,13 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
             ValueError  empty, truncated, the name of a file, or an unknown format
     """
     if isinstance(code, str):
-        data = code.encode("utf-8")
+        try:
+            data = code.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"the code is not PTX: character {error.start} is {code[error.start]!r}, half of a pair, which no text "
+                "has; to load a cubin, give bytes"
+            ) from None
     elif isinstance(code, (bytes, bytearray, memoryview)):
         data = bytes(code)
     else:

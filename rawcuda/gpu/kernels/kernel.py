@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ... import names
 from ...errors import InvalidUse
 from ...headers import cuda_h
 from ..stream import Stream
@@ -20,11 +21,8 @@ from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
-    from ..device import Device
-    from .module import Module
 
 __all__ = ["Kernel"]
 
@@ -65,7 +63,7 @@ class Kernel:
         "_primary",
     )
 
-    def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
+    def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.module, self.name, self._function, self._declared = module, name, function, wanted
         self._attributes: dict[str, int] = {}
         self._limits: Limits | None = None  # these three are made at the first launch
@@ -83,7 +81,7 @@ class Kernel:
         return self._function
 
     @property
-    def device(self) -> Device:
+    def device(self) -> names.Device:
         """Return the device that the module is on."""
         return self.module.device
 
@@ -155,7 +153,7 @@ class Kernel:
     def _forget_attributes(self) -> None:
         self._attributes, self._limits = {}, None
 
-    def occupancy(self, block: int | Sequence[int], shared_bytes: int = 0) -> int:
+    def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
         """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
 
         calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -173,12 +171,12 @@ class Kernel:
     def configure(
         self,
         *,
-        grid: int | Sequence[int],
-        block: int | Sequence[int],
+        grid: int | names.Sequence[int],
+        block: int | names.Sequence[int],
         shared_bytes: int = 0,
-        stream: Any = None,
+        stream: names.Any = None,
         cooperative: bool = False,
-        cluster: int | Sequence[int] | None = None,
+        cluster: int | names.Sequence[int] | None = None,
     ) -> Launch:
         """Check a configuration once, and return a callable that takes the arguments.
 
@@ -191,7 +189,7 @@ class Kernel:
         """
         handle = stream_handle(stream, self.device)
         if isinstance(stream, Stream):
-            stream._prepared()  # from now on, closing it invalidates the token
+            stream.queue()  # from now on, closing it invalidates the token
         launch = self._prepare(
             extents("grid", grid),
             extents("block", block),
@@ -205,13 +203,13 @@ class Kernel:
 
     def launch(
         self,
-        *args: Any,
-        grid: int | Sequence[int],
-        block: int | Sequence[int],
+        *args: names.Any,
+        grid: int | names.Sequence[int],
+        block: int | names.Sequence[int],
         shared_bytes: int = 0,
-        stream: Any = None,
+        stream: names.Any = None,
         cooperative: bool = False,
-        cluster: int | Sequence[int] | None = None,
+        cluster: int | names.Sequence[int] | None = None,
     ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments.
 
@@ -261,10 +259,10 @@ class Kernel:
             packing = self._packing = Packing(self)
         return prepare(packing, self.module, grid, block, shared_bytes, handle, cooperative, cluster)
 
-    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+    def __call__(self, *args: names.Any, **named: names.Any) -> names.NoReturn:
         raise TypeError(f"a kernel is launched with a grid and a block: {self._how()}")
 
-    def __getitem__(self, configuration: Any) -> NoReturn:
+    def __getitem__(self, configuration: names.Any) -> names.NoReturn:
         raise TypeError(f"a kernel takes its grid and block by name, not in brackets: {self._how()}")
 
     def _how(self) -> str:

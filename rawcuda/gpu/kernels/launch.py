@@ -5,8 +5,8 @@ What it is   `Launch`, the callable that Kernel.configure returns and that Kerne
 How          A call takes a buffer from the pool of its Launch, packs the arguments into it, and makes one foreign call.
              Each call in progress has a buffer of its own, so several threads may use one Launch: list.pop and
              list.append are atomic. The foreign function is bound without argument types, whose conversions are the
-Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel
-             may use are retained before the interrupt is passed on.
+Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel may
+             use are retained before the interrupt is passed on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    source.py, packing.py
 """
@@ -17,7 +17,7 @@ import ctypes
 import struct
 import time
 
-from ... import tracing
+from ... import names, tracing
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed
 from ...headers import cuda_h
@@ -212,29 +212,30 @@ class Launch:
 
     __signature__ = _Signature()
 
-    kernel: Kernel
-    grid: Extents
-    block: Extents
+    kernel: names.Kernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
     shared_bytes: int
-    stream: Any
-    _token: Any
-    _call: Callable[..., int]
-    _config: Any
-    _given: tuple[Any, ...]
-    _handle: int
-    _context: int | None
-    _ask: Callable[..., int]
-    _slots: tuple[Slot, ...]
-    _here: Place
-    _pool: list[Buffer]
-    _packing: Packing
-    _module: Module
-    _symbol: str
+    stream: names.Any
+    if TYPE_CHECKING:
+        _token: Any
+        _call: Callable[..., int]
+        _config: Any
+        _given: tuple[Any, ...]
+        _handle: int
+        _context: int | None
+        _ask: Callable[..., int]
+        _slots: tuple[Slot, ...]
+        _here: Place
+        _pool: list[Buffer]
+        _packing: Packing
+        _module: Module
+        _symbol: str
 
     def __init__(self) -> None:
         raise TypeError("a Launch is made by Kernel.configure(grid=..., block=...)")
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: names.Any) -> None:
         """Launch with these arguments, and return immediately; source.py generates this for a kernel's parameters."""
         call = self._call if self._token else self._check()
         if len(arguments) != len(self._slots):

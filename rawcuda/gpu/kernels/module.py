@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+from ... import names as hints
 from ...errors import CompileFailed, CudaError, NotFound, PtxError, a_kind, from_code
 from ...headers import cuda_h
 from ...owned import Owned, invalidate
@@ -23,11 +24,9 @@ from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ..context import PrimaryContext
-    from ..device import Device
 
 __all__ = ["Module"]
 
@@ -48,7 +47,7 @@ class Module(Owned):
 
     __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions")
 
-    def __init__(self, device: Device, code: Any) -> None:
+    def __init__(self, device: hints.Device, code: hints.Any) -> None:
         if isinstance(code, os.PathLike):
             with open(code, "rb") as file:
                 code = file.read()
@@ -72,8 +71,8 @@ class Module(Owned):
         # Kernels are not kept here: they refer to their module, and a reference cycle would need the garbage collector.
         return Kernel(self, name, self._function(name), None)
 
-    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
-        """Return a kernel with declared parameters: each a dtype, a PTX type, "pointer", In, or a ctypes type.
+    def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
+        """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
         raises  ValueError  the number or the sizes of the parameters differ from the code's
                 TypeError   an object that does not declare a parameter
@@ -81,6 +80,8 @@ class Module(Owned):
         """
         if parameters is None:
             return self[name]
+        if isinstance(parameters, str) or not hasattr(type(parameters), "__iter__"):
+            raise TypeError(f"parameters is a list of declarations, one for each parameter, not {a_kind(parameters)}")
         return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
 
     def _function(self, name: str) -> int:
@@ -140,7 +141,7 @@ class Module(Owned):
                 names.append((text.value or b"").decode("utf-8", "replace"))
         return names
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> hints.Iterator[str]:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
@@ -162,6 +163,8 @@ class Module(Owned):
         calls   cuModuleGetGlobal_v2
         raises  NotFound  there is no such variable
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a variable's name is a str, not {a_kind(name)}")
         address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
         return Memory.borrow(self.device, address.value or 0, size.value, owner=self)

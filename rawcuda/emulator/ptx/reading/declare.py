@@ -1,11 +1,11 @@
-"""Declarations: registers, variables, parameters and initialisers.
+"""Declarations: registers, variables, parameters and initializers.
 
-An initialiser can contain integers, floats, names of functions and variables, `generic(name)`, and a mask that selects
+An initializer can contain integers, floats, names of functions and variables, `generic(name)`, and a mask that selects
 one byte of an address, `0xff00(name)`. It is stored as (offset, value, width), and becomes bytes once addresses are
 known.
 
 Source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
-Read next    reading/parser.py
+Read next    parser.py
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ def _initialiser(tokens: Tokens, scope: Scope, made: Variable, width: int, shape
     while True:
         if tokens.accept("{"):
             if depth == len(shape):
-                raise tokens.fail("Initialiser is nested too deeply")
+                raise tokens.fail("Initializer is nested too deeply")
             room.append(offset)
             depth += 1
             continue

@@ -3,7 +3,7 @@
 The generated code calls these functions only if its own cache of the last allocation does not contain the address, so
 they can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next    running/scheduler.py, which runs the threads of a block; translating/access.py, whose code calls this
+Read next    scheduler.py, which runs the threads of a block; ../translating/access.py, whose code calls this
              module
 """
 
@@ -50,10 +50,10 @@ class Exited(Exception):
 
 
 class Limits:
-    """The limits after which a thread counts as endless.
+    """The limits beyond which a thread is considered endless.
 
     units   turns: iterations of loops in one thread; rounds: passes over a block in which every thread only waits for
-            others, if they also took this many seconds
+            others; seconds: the time that these passes must take as well
     """
 
     __slots__ = ("turns", "rounds", "seconds")
@@ -126,7 +126,7 @@ class Launch:
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
         self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may access an allocation
-        self.marked: memoryview | None = None  # which elements of the memory that `reach` found last were written
+        self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
         self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
         self._started = time.perf_counter_ns()
@@ -158,7 +158,7 @@ class Launch:
         return view, low - offset - (base + offset - address), length - total + 1
 
     def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
-        """Report a read of uninitialised memory, or raise it if the emulator is strict.
+        """Report a read of uninitialized memory, or raise it if the emulator is strict.
 
         raises  Fault   strict (719)
         """
@@ -233,7 +233,7 @@ class Launch:
         return time.time_ns() & 0xFFFFFFFFFFFFFFFF
 
     def workspace(self) -> int:
-        """Return the memory in which the blocks of a cooperative launch synchronise."""
+        """Return the memory in which the blocks of a cooperative launch synchronize."""
         if not self._workspace:
             made = self.space.allocate(64, kind="variable", label="cooperative launch", poison=False)
             self._workspace = made.base
@@ -249,9 +249,9 @@ class Launch:
     # -- the watchdog
 
     def _refill(self) -> Iterator[Iterator[None]]:
-        """Hand out turns of loops in portions, and look between them whether one thread takes too many.
+        """Yield iterations of loops in portions, and check between them whether one thread has used too many.
 
-        Every loop of the generated code draws from one iterator, which costs it nothing.
+        Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
         """
         last: object = None
         turns = 0
@@ -261,9 +261,7 @@ class Launch:
             turns = turns + REFILL if current == last else 0
             last = current
             if turns > self.limits.turns:
-                raise Fault(
-                    LAUNCH_TIMEOUT, f"more than {self.limits.turns} turns of its loops: this thread does not end"
-                )
+                raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations: this thread does not end")
             if self.after_refill is not None:
                 self.after_refill()
             yield repeat(None, REFILL)
@@ -296,12 +294,12 @@ class Block:
         return self._watch
 
     def order(self) -> None:
-        """Record that the block's threads have synchronised, or may have."""
+        """Record that the block's threads have synchronized, or may have."""
         if self._watch is not None:
             self._watch.order()
 
     def order_warp(self, warp: int) -> None:
-        """Record that threads of a warp have synchronised."""
+        """Record that threads of a warp have synchronized."""
         if self._watch is not None:
             self._watch.order_warp(warp)
 

@@ -1,15 +1,15 @@
-"""The race checker: accesses to shared memory since the threads of a block last synchronised.
+"""The race checker: accesses to shared memory since the threads of a block last synchronized.
 
 Each granule of shared memory stores its last writer and the readers since, each as one number: a clock value and a
-thread, or a mark for several threads. Synchronisation advances the clock: a barrier that of the block, a warp operation
-that of the warp. Operations that may synchronise in ways that are not tracked (fences, locks, polled flags) count as
-barriers, so a race may be missed, but every reported race is one. Atomic and volatile accesses never take part in a
-race.
+thread, or a mark for several threads. Synchronization advances the clock: a barrier that of the block, a warp operation
+that of the warp. Operations that may synchronize in ways that are not tracked (fences, locks, polled flags) count as
+barriers, so the checker may miss a race, but every race that it reports is real. Atomic and volatile accesses never
+take part in a race.
 
 Two threads that write the same value are only reported, because programs do that on purpose.
 
 Source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
-Read next    running/scheduler.py, which calls `order` and `order_warp`
+Read next    scheduler.py, which calls `order` and `order_warp`
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Watch:
         self.read_one, self.write_one, self.mine = self._short_ways()
 
     def order(self) -> None:
-        """Record that the threads of the block have synchronised, or may have."""
+        """Record that the threads of the block have synchronized, or may have."""
         self.clock += _TICK
         self.since = self.clock
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
-        """Record that threads of a warp have synchronised."""
+        """Record that threads of a warp have synchronized."""
         self.clock += _TICK
         self.warps[warp] = self.clock
         self._tell(self.clock, self.since)
@@ -142,7 +142,7 @@ class Watch:
             self.writes[q] = self.writes[q] or 1
 
     def _meets(self, stamp: int, thread: int) -> bool:
-        """Tell whether a stamp is of another thread, and not ordered before this one's access."""
+        """Tell whether a stamp belongs to another thread, and is not ordered before this one's access."""
         who, warp = stamp % _TICK, thread >> 5
         if who == _MANY:
             return True
@@ -183,5 +183,5 @@ class Watch:
         return Fault(
             LAUNCH_FAILED,
             f"race: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did} at ptx line {line}, "
-            "and no barrier lies between",
+            "with no barrier in between",
         )

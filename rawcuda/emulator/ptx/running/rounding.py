@@ -3,7 +3,7 @@
 Python has one type of float, binary64. An operation on float32 is computed in double, and rounded a second time by
 storing it in four bytes. For add, subtract, multiply, divide and square root the result is exact: 53 >= 2 * 24 + 2, so
 the first rounding never loses on which side of a float32 midpoint the true result lies. There is no such bound for FMA,
-where the first rounding can produce a midpoint. The midpoint is recognised (it has at most 25 bits, so splitting at 25
+where the first rounding can produce a midpoint. The midpoint is recognized (it has at most 25 bits, so splitting at 25
 bits leaves it unchanged), and the error of the addition decides the direction.
 
 Directed roundings and special cases use integers: a result is a ratio, and `round_ratio` rounds ratios.
@@ -11,7 +11,7 @@ Directed roundings and special cases use integers: a result is a ratio, and `rou
 Source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA
              and correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point
              Instructions"
-Read next    running/half.py
+Read next    half.py
 """
 
 from __future__ import annotations

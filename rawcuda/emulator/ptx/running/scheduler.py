@@ -9,7 +9,7 @@ A request is (kind, verb, member mask or None, line, operands...). The requests 
 together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    running/races.py
+Read next    races.py
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Team:
     def run(self) -> bool:
         """Run until all threads have ended; return False if the remaining ones wait for other blocks.
 
-        raises  Fault   a deadlock (719), a wait without end (702)
+        raises  Fault   a deadlock (719), an endless wait (702)
         """
         while self.left:
             moved = False
@@ -98,7 +98,7 @@ class Team:
     # -- one warp
 
     def _run_warp(self, number: int) -> bool:
-        """Run a warp until each thread waits for another warp; tell whether one did more than spin."""
+        """Run a warp until each of its threads waits for another warp; tell whether one did more than spin."""
         threads, waiting, block = self.threads, self.waiting, self.block
         ready = self.ready[number]
         moved = False
@@ -222,9 +222,8 @@ class Team:
                     raise Fault(
                         LAUNCH_FAILED,
                         f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread "
-                        f"{index_of(t)} of the "
-                        f"same warp at ptx line {request[5]}: all threads of a warp must reach the same aligned "
-                        f"barrier",
+                        f"{index_of(t)} of the same warp at ptx line {request[5]}: all threads of a warp must reach "
+                        "the same aligned barrier",
                     )
 
     def _convergence(self) -> bool:

@@ -9,11 +9,11 @@ Each global access in the code caches the allocation that it used last: a typed 
         i = r_rd4 - lo0
     r_f1 = v0[i >> 2]
 
-Shared memory is one view for each block, and the bounds of the view are the check; a local frame likewise. The
+Shared memory is one view for each block, and the bounds of the view are the check, as in a local frame. The
 alignment of a register and the index from it are computed once, and are valid until the register changes or another
 path joins.
 
-Read next    running/machine.py, which has `reach`
+Read next    ../running/machine.py, which has `reach`
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class AccessEmitter(Emitter):
         return shape.chosen.get("sem", "weak") != "weak"
 
     def put_order(self) -> None:
-        """Write the call that tells the race checker that threads may have synchronised."""
+        """Write the call that tells the race checker that threads may have synchronized."""
         if self.unit.granule:
             self.needs_watch = True
             self.put("watch_order()")
@@ -124,7 +124,7 @@ class AccessEmitter(Emitter):
     def touch(
         self, index: str, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
     ) -> None:
-        """Write the calls that tell the checkers of an access, which is a read if there are no values."""
+        """Write the calls that notify the checkers of an access, which is a read if there are no values."""
         if not self.unit.watch or not self.marks:
             return
         width = WIDTH[code]
@@ -178,7 +178,7 @@ class AccessEmitter(Emitter):
                 self.put(f"watch_write({start}, {count}, {self.line}{f', {code!r}{given}' if values else ''})", note)
 
     def touch_atomic(self, space: str, index: str, code: str, count: int, replaces: bool, note: Note) -> None:
-        """Write the calls that tell the checkers of an atomic, which reads the old value unless it replaces it."""
+        """Write the calls that notify the checkers of an atomic, which reads the old value unless it replaces it."""
         if not self.unit.watch or not self.marks:
             return
         if self.marks == "shared":

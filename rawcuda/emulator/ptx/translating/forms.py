@@ -6,7 +6,8 @@ The opcode table has rows of five columns, one row for each form of an opcode:
       modifiers                types  operands result   value
 
 - modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
-  the two, `.cop:ca|cg` for one of the two under a name. As in ptxas, their order does not matter.
+  the two, `.cop:ca|cg` for one of the two, which is stored under the name `cop`. As in ptxas, their order does not
+  matter.
 - `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
@@ -14,7 +15,7 @@ The opcode table has rows of five columns, one row for each form of an opcode:
   address. After the type, `^` permits a wider register (`ld`, `st`, `cvt`), `!` requires a register, and `>23<256` are
   the bounds of a constant.
 - result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
-  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any meaning. "!name"
+  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
   passes the whole instruction to the method of that name.
 - value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
   integer.
@@ -22,7 +23,7 @@ The opcode table has rows of five columns, one row for each form of an opcode:
 The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
 
 Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
-Read next    translating/opcodes.py, the table
+Read next    opcodes.py, the table
 """
 
 from __future__ import annotations

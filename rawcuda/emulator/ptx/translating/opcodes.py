@@ -2,14 +2,15 @@
 
 There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float),
 `{sa}` as a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in
-running/integers.py.
+../running/integers.py.
 
 "round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA
-(see running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are
-computed in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
+(see ../running/rounding.py). Directed roundings and half precision use ../running/rounding.py and ../running/half.py.
+Approximations are computed in double and rounded, which is more precise than the ISA requires, and differs from the
+bits of a GPU.
 
 Source       PTX ISA, "Instruction Set"
-Read next    translating/data.py
+Read next    data.py
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ INTEGERS: list[Row] = [
      "clamp((signed24({a}) * signed24({b}) >> 16) + {sc}, -0x80000000, 0x7fffffff)"),
     ("sad", _U, "d a b c", "wrap", "{c} + abs({a} - {b})"),
     ("sad", _S, "d a b c", "wrap", "{c} + abs({sa} - {sb})"),
-    # the result of a division by zero is unspecified; this is that of GPUs
+    # the result of a division by zero is unspecified; this is the result of GPUs
     ("div", _U, "d a b", "exact", "{a} // {b} if {b} else {M}"),
     ("div", _S, "d a b", "wrap", "divide({sa}, {sb})"),
     ("rem", _U, "d a b", "exact", "{a} % {b} if {b} else {a}"),

@@ -7,7 +7,7 @@
 - Which registers may be read before they are written. That is legal PTX with an undefined result; they start as poison.
 - Which registers are the same for all threads of a block. They are computed once for each block.
 
-Read next    translating/translate.py
+Read next    translate.py
 """
 
 from __future__ import annotations
@@ -183,9 +183,10 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
 
 
 def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
-    """Name, by index, the registers that probably hold generic addresses of local memory.
+    """Return, by index, the registers that probably hold generic addresses of local memory.
 
-    A guess for speed: unoptimised code accesses its variables so, and the access then tries its frame first.
+    This is a guess, for speed: unoptimized code accesses its variables in this way. Such an access tries the frame of
+    the function first.
     """
     found: set[int] = set()
     for _ in range(2):
@@ -206,9 +207,9 @@ _UNIFORM_SPECIALS = frozenset(("!mov", "!select", "!slct", "!setp", "!set", "!cv
 
 
 def uniform(function: Function, judged: list[Judged], late: list[Register]) -> set[int]:
-    """Name, by id, the instructions of a kernel whose result is the same for all threads of a block.
+    """Return, by id, the instructions of a kernel whose result is the same for all threads of a block.
 
-    Only pure instructions whose register is written once, so that computing them early has no effect.
+    These are only pure instructions whose register is written once, so that it is safe to compute them early.
     """
     written = [0] * len(function.registers)
     for instruction, shape in judged:
@@ -251,7 +252,7 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
 
 
 def values_that_matter(judged: list[Judged]) -> set[int]:
-    """Return the registers that are used for more than a store; the others may be uninitialised."""
+    """Return the registers that are used for more than a store; the others may be uninitialized."""
     found: set[int] = set()
     moves: list[tuple[list[int], list[int]]] = []
     for instruction, shape in judged:
@@ -260,7 +261,7 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
         if instruction.opcode in _MOVERS:
             moves.append(([each.index for each in writes], [each.index for each in reads]))
             passed = reads
-        elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialised
+        elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialized
             passed = instruction.operands[1:3]
         elif instruction.opcode == "st":
             value = instruction.operands[1]
@@ -278,5 +279,5 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
     return found
 
 
-# opcodes that only move bits; setting a bit field reads and writes its whole, perhaps uninitialised word
+# opcodes that only move bits; setting a bit field reads and writes its whole, perhaps uninitialized word
 _MOVERS = frozenset(("mov", "and", "or", "not", "lop3", "bfi"))

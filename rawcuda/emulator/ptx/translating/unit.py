@@ -1,7 +1,7 @@
 """The state that the functions of a module share during translation: addresses, layouts, calls, waiting.
 
 Source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
-Read next    translating/translate.py
+Read next    translate.py
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Unit:
         return made
 
     def _find_spins(self) -> None:
-        """Find the loops that wait, also by a read in a function that they call."""
+        """Find the loops that wait, including those that wait by a read in a function that they call."""
         watchers: set[str] = set()
         changed = True
         while changed:
