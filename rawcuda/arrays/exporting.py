@@ -244,9 +244,7 @@ def _element_strides(view: StridedView) -> tuple[int, ...]:
                 "are negative, which makes PyTorch up to 2.13 abort; export a copy, or use another protocol",
             )
         if n > 1 and stride % itemsize:
-            raise refusal(
-                "dlpack", "strides", strides, f"are not multiples of {itemsize} bytes; export a copy"
-            )
+            raise refusal("dlpack", "strides", strides, f"are not multiples of {itemsize} bytes; export a copy")
         out.append(stride // itemsize if n > 1 else 1)
     return tuple(out)
 

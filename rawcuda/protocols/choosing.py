@@ -45,7 +45,7 @@ _UNASKED = tuple(PROTOCOLS)[1:]  # the default; the exchange table is for torch'
 # when one is freed, `_types` removes its entries before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
-lasting: dict[type, Reader] = {}  # the same readers, where no protocol is named, of types that last
+lasting: dict[type, Reader] = {}  # the readers if no protocol is named, of types that live as long as their modules
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
 _side: Any = None  # gpu/cuda_side.py, imported on first use
 
@@ -64,7 +64,7 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
 
 
 def reader_of(exporter: Any, protocol: Any) -> Reader:
-    """Return what reads an exporter's type.
+    """Return the reader for an exporter's type.
 
     raises    ValueError      no such protocol
     """
@@ -132,7 +132,7 @@ def _room(name: str) -> Any:
 
 
 def forget() -> None:
-    """Forget what was learnt. Another thread may learn meanwhile: no entry stays without a reference to its type."""
+    """Empty the tables; if another thread learns meanwhile, no entry stays without a reference to its type."""
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
@@ -267,6 +267,6 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
         )
     hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
     return TypeError(
-        f"{what} does not export its memory: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
+        f"{what} is not an exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
         f"buffer protocol{hint}"
     )

@@ -1,10 +1,9 @@
 """Reading a stream of another library: `__cuda_stream__`, and the attributes of older stream classes.
 
-The protocol  a method without arguments that returns (version, handle). The version is 0, the handle a cudaStream_t
-              as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object
-              alive while it uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the
-              attribute.
-What not      integers from outside are gpu/queue.py's `handle_of`, which calls this for anything else.
+The protocol  A method without arguments that returns (version, handle). The version is 0, the handle is a cudaStream_t
+              as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Nothing is transferred: the caller
+              keeps the object alive while it uses the handle. In cuda.core 0.1 the attribute was the tuple itself.
+What not      Integers from outside are read by gpu/queue.py's `handle_of`, which calls this for any other object.
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
 """

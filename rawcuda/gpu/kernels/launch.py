@@ -5,8 +5,8 @@ What it is   `Launch`, the callable that Kernel.configure returns and that Kerne
 How          A call takes a buffer from the pool of its Launch, packs the arguments into it, and makes one foreign call.
              Each call in progress has a buffer of its own, so several threads may use one Launch: list.pop and
              list.append are atomic. The foreign function is bound without argument types, whose conversions are the
-Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel may
-             use are retained before the interrupt is passed on.
+Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel
+             may use are retained before the interrupt is passed on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    source.py, packing.py
 """
