@@ -145,7 +145,10 @@ WRONG = {
         ("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "4=r.npy"),
         "there are 4 arguments, numbered from 0",
     ),
-    "out of a number": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "1=r.npy"), "argument 1, '2.0', is no array"),
+    "out of a number": (
+        ("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "1=r.npy"),
+        "argument 1, '2.0', is not an array",
+    ),
     "out twice": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "2=r.npy", "--out", "3=./r.npy"), "written twice"),
 }
 
@@ -170,7 +173,7 @@ BAD = {
     ),
     "text": (("run", "text.txt", "saxpy", *ARGUMENTS), "text.txt: the code is not PTX (no .version), cubin or fatbin"),
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
-    "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (a NUL"),
+    "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (it has a NUL"),
     "truncated cubin": (("run", "cut.cubin", "saxpy", *ARGUMENTS), "cut.cubin: a truncated cubin"),
     "no kernel to list": (("run", "bare.ptx"), "bare.ptx: there is no .entry in this PTX"),
     "fatbin to list": (("run", "fat.fatbin"), "fat.fatbin: a fatbin is compressed"),

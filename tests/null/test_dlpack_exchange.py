@@ -136,7 +136,7 @@ def test_4_4_a_subclass_goes_the_python_way():
 
     with pytest.raises(ProtocolError, match="does not offer"):
         view(Sub(), protocol="dlpack_c_exchange")
-    with pytest.raises(TypeError, match="no exporter"):
+    with pytest.raises(TypeError, match="not an exporter"):
         view(kind())  # unasked the table is used for torch's own types only
     assert not table.calls
 
@@ -360,5 +360,5 @@ def test_an_address_that_is_no_table():
     if not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells what can be read")
     for attribute in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
-        with pytest.raises(ProtocolError, match="is a capsule"):
+        with pytest.raises(ProtocolError, match="must be a capsule"):
             view(type("Array", (), {attribute: 0x123456})(), protocol="dlpack_c_exchange")

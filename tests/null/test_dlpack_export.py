@@ -301,7 +301,7 @@ def test_2_16_6_18_strides_that_are_no_whole_elements():
     numpy = pytest.importorskip("numpy")
     v = view(numpy.ndarray((3,), "f8", bytearray(40), strides=(12,)))
     assert v.strides == (12,) and v.protocol in ("buffer", "array_interface")
-    with pytest.raises(ProtocolError, match="whole elements"):
+    with pytest.raises(ProtocolError, match="not multiples of"):
         v.__dlpack__(max_version=(1, 0))
     with pytest.raises(ValueError, match="whole"):
         v.element_strides

@@ -57,7 +57,7 @@ def test_unknown_names_are_attribute_errors(loaded):
 def test_a_missing_symbol_says_what_has_it():
     loaded = driver.Driver(Fake(missing=("cuLaunchKernelEx",)))
     assert not loaded.has("cuLaunchKernelEx") and loaded.has("cuLaunchKernel")
-    with pytest.raises(errors.SymbolNotFound, match=r"came with CUDA 11\.8") as raised:
+    with pytest.raises(errors.SymbolNotFound, match=r"added in CUDA 11\.8") as raised:
         loaded.cuLaunchKernelEx
     assert (
         raised.value.symbol == "cuLaunchKernelEx"

@@ -43,7 +43,7 @@ def test_a_truncated_cubin_is_refused(length):
 
 
 def test_a_host_program_is_refused():
-    with pytest.raises(ValueError, match="machine 62 is no cubin"):
+    with pytest.raises(ValueError, match="machine 62 is not a cubin"):
         image.prepare(CUBIN[:18] + struct.pack("<H", 62) + CUBIN[20:])
 
 
@@ -99,7 +99,7 @@ def test_ptx(code):
         ("  \n", "empty"),
         ("kernel.ptx", "pathlib.Path"),
         ("__global__ void f() {\n}", "nvcc -ptx"),
-        (b".version 7\0\x01", "NUL stands at byte 10"),
+        (b".version 7\0\x01", "NUL at byte 10"),
         (b"PK\3\4\n....", "not PTX"),
     ],
 )

@@ -289,17 +289,17 @@ class Unprintable(Exception):
         (Raises, "RuntimeError: no __"),
         (lambda: Lies(device="x"), "no pair of ints"),
         (lambda: Lies(device=(1,)), "no pair of ints"),
-        (lambda: Lies(answer=5), "no PyCapsule; the exporter is at fault"),
+        (lambda: Lies(answer=5), "not a PyCapsule; the exporter is at fault"),
         (lambda: Lies(answer=Unprintable()), "Unprintable: (its text raises, too)"),
         (lambda: Lies(answer=RuntimeError("x" * 10_000)), "RuntimeError: xxx"),
         (lambda: capsule(0x1000, b"something_else"), "is not a name of DLPack"),
         (lambda: capsule(0x1000, b"used_dltensor"), "was consumed already"),
         (lambda: capsule(0x1000, None), "is not a name of DLPack"),
-        (lambda: Lies(cai=5), "is a dict"),
+        (lambda: Lies(cai=5), "must be a dict"),
         (lambda: Lies(cai={}), "(missing)"),
         (lambda: Lies(cai={1: 2, "shape": "no"}), "must be a tuple of ints"),
         (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0: is disallowed"),
-        (lambda: Shows(cuda={**CAI, "data": 5}), "is (address, read-only)"),
+        (lambda: Shows(cuda={**CAI, "data": 5}), "must be (address, read-only)"),
         (lambda: Shows(cuda={**CAI, "shape": (2**62, 4)}), "larger than 2**63"),
         (lambda: Shows(host=RuntimeError("gone")), "RuntimeError: gone"),
         (lambda: Exporter(Tensor(version=(2, 0))), "another layout"),
@@ -307,7 +307,7 @@ class Unprintable(Exception):
         (lambda: Exporter(Tensor(ndim=1000)), "ndim 1000"),
         (lambda: Exporter(Tensor(dtype=(99, 7, 1))), "unknown to DLPack 1.3"),
         (lambda: Exporter(Tensor(device=(99, 1))), "unknown to DLPack 1.3"),
-        (lambda: type("Stream", (), {"__cuda_stream__": lambda self: "no"})(), "gives (version, handle)"),
+        (lambda: type("Stream", (), {"__cuda_stream__": lambda self: "no"})(), "must return (version, handle)"),
     ],
 )
 def test_a_broken_exporter_gets_clear_text(make, words):
@@ -321,7 +321,7 @@ def test_only_a_stream_that_can_be_read_is_called_one():
     for pair, words in (
         ((0, 5), "as stream= it takes this"),
         ((1, 5), "is unknown, only 0 is known"),
-        ("no", "gives (version, handle)"),
+        ("no", "must return (version, handle)"),
     ):
         said = str(explain(type("Stream", (), {"__cuda_stream__": lambda self, pair=pair: pair})()))
         assert words in said and ("as stream=" in said) == (pair == (0, 5))

@@ -74,7 +74,7 @@ def test_5_1_only_an_attribute_error_means_not_offered(read, name):
     describe(shows)
     assert shows.reads == 1  # each read may enqueue an event
     for wrong in (3, [("shape", 1)], "x"):
-        with pytest.raises(ProtocolError, match="is a dict"):
+        with pytest.raises(ProtocolError, match="must be a dict"):
             describe(Shows(wrong, wrong))
     assert describe(Shows(types.MappingProxyType(GOOD), types.MappingProxyType(GOOD))).shape == (2, 3)
 

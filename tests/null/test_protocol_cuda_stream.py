@@ -91,7 +91,7 @@ def test_7_5_streams_older_than_the_protocol():
         ptr = handle = cuda_stream = 5
 
     for thing in (Memory(), object(), "stream", 1.5, Stream()):
-        with pytest.raises(TypeError, match="no stream"):
+        with pytest.raises(TypeError, match="not a stream"):
             handle_from(thing)
 
 

@@ -346,14 +346,14 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     (tmp_path / "theirs" / "module.py").write_text("x = 1\n")
     (tmp_path / "file").write_text("a file")
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
-    assert "no copy of this package" in told(tmp_path / "theirs", status=2)
+    assert "not a copy of this package" in told(tmp_path / "theirs", status=2)
     assert "not a folder" in told(tmp_path / "file", status=2)
     assert "not a folder" in told(tmp_path / "link", status=2)
     assert "there is no folder" in told(tmp_path / "nowhere" / "taken", status=2)
     assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
-    assert "no copy that" in told("--check", tmp_path / "theirs", status=2)
+    assert "not a copy made by" in told("--check", tmp_path / "theirs", status=2)
     assert "leave --only out" in told("--check", tmp_path / "theirs", "--only", "view", status=2)
     assert sorted(os.listdir(tmp_path)) == ["file", "link", "theirs"] and os.listdir(tmp_path / "theirs") == [
         "module.py"
@@ -416,7 +416,7 @@ def test_a_manifest_cannot_name_files_outside_of_its_copy(told: Told, tmp_path: 
     for path in ("../precious", str(tmp_path / "precious"), "a/../../precious"):
         with (tmp_path / "taken" / "VENDORED.txt").open("a") as manifest:
             manifest.write(f"{digest}  {path}\n")
-        assert "no copy of this package" in told(tmp_path / "taken", "--only", "dlpack", status=2)
+        assert "not a copy of this package" in told(tmp_path / "taken", "--only", "dlpack", status=2)
         assert (tmp_path / "precious").read_text() == "mine"
 
 

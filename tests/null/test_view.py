@@ -127,10 +127,10 @@ def test_reinterpret():
         and v.T.reinterpret("uint32").strides == v.T.strides
     )
     for wrong, words in (
-        (lambda: v.reinterpret("|V3"), "no whole number"),
+        (lambda: v.reinterpret("|V3"), "not a whole number"),
         (lambda: v[:, ::2].reinterpret("float64"), "gaps"),
         (lambda: v[0, 0].reinterpret("uint8"), "without dimensions"),
-        (lambda: v.reinterpret("|V0"), "no whole number"),
+        (lambda: v.reinterpret("|V0"), "not a whole number"),
     ):
         with pytest.raises(ValueError, match=words):
             wrong()

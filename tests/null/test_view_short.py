@@ -196,7 +196,7 @@ def test_what_is_no_capsule():
         pass
 
     for given in (7, "capsule", object(), []):
-        with pytest.raises(errors.ProtocolError, match="no PyCapsule"):
+        with pytest.raises(errors.ProtocolError, match="not a PyCapsule"):
             view(Given(Tensor(), capsule=given))
     used = Tensor().capsule()
     kept = view(used)  # consumed: the name says so
