@@ -252,7 +252,7 @@ SAXPY = ("--grid", 1, "--block", 32)
         (
             "untyped",
             ("scale_half", 1, "null", "null", 0, *SAXPY),
-            ("scale_half_param_0", "2 bytes", "could mean several things"),
+            ("scale_half_param_0", "2 bytes", "is ambiguous here"),
         ),
         ("width", ("scale_half", "1:float32", "null", "null", 0, *SAXPY), ("scale_half_param_0", "4 bytes, not 2")),
         ("array", ("saxpy", "zeros:3:int32", 2, "null", "null", *SAXPY), (".u32", "cannot be converted to an integer")),

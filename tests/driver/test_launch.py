@@ -221,7 +221,7 @@ def test_a_launch_is_an_object_that_tells_what_it_has(device, add):
     assert repr(launch) == "<Launch add(a, b, c, n) grid (2, 3, 1) block (32, 1, 1)>"
     assert str(inspect.signature(launch)) == "(a: 'u64', b: 'u64', c: 'u64', n: 'u32', /) -> None"
     assert inspect.signature(rawcuda.Launch.__call__)  # the class has one of its own
-    with pytest.raises(TypeError, match="comes from Kernel.configure"):
+    with pytest.raises(TypeError, match="is made by Kernel.configure"):
         rawcuda.Launch()
 
 

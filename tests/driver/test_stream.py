@@ -70,7 +70,7 @@ def test_waiting(device):
         two.wait(None)
         rawcuda.Stream.legacy.wait(two)
         two.synchronize()
-        with pytest.raises(ValueError, match="their device not known"):
+        with pytest.raises(ValueError, match="their device is not known"):
             rawcuda.Stream.legacy.wait(rawcuda.Stream.per_thread)
         one.close()
         with pytest.raises(errors.Closed):
@@ -117,7 +117,7 @@ def test_waiting_for_streams_of_others(device):
 
     with device.stream() as one, device.stream() as two:
         one.wait(Theirs(two.handle))
-        with pytest.raises(ValueError, match="their device not known"):
+        with pytest.raises(ValueError, match="their device is not known"):
             rawcuda.Stream.legacy.wait(Theirs(two.handle))
         rawcuda.Stream.legacy.wait(None)  # itself
 
@@ -131,7 +131,7 @@ def test_made_of_something_else_than_a_device(kind):
 def test_elapsed_since_something_else(device):
     with (
         device.event(timing=True) as event,
-        pytest.raises(TypeError, match="wants the Event to count from, not a float"),
+        pytest.raises(TypeError, match="needs the Event to measure from, not a float"),
     ):
         event.elapsed_ms(1.0)
 
@@ -228,7 +228,7 @@ def test_what_is_retained_goes_when_the_work_is_done(device):
 
 @pytest.mark.parametrize("wrong", [b"", 5, "x"])
 def test_record_wants_an_event(device, wrong):
-    with device.stream() as stream, pytest.raises(TypeError, match="wants an Event"):
+    with device.stream() as stream, pytest.raises(TypeError, match="needs an Event"):
         stream.record(wrong)
 
 

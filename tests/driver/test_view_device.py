@@ -152,7 +152,7 @@ def test_2_15_one_device_record_feeds_all(device, kind, device_record, dl_device
         assert w.device == device_record and w.ptr == v.ptr
         if kind == "device":
             for export in (v.memoryview, lambda: v.__buffer__(0), lambda: v.__array_interface__):
-                with pytest.raises((BufferError, AttributeError), match="reach"):
+                with pytest.raises((BufferError, AttributeError), match="access"):
                     export()
         else:
             v.fill(7)
@@ -237,7 +237,7 @@ def test_5_5_the_device_is_the_drivers_to_say(device):
     assert view(interface(v, shape=(2,), strides=(8,))).tolist() == [0.0, 2.0]
     assert view(interface(v, data=(v.ptr + 8, True), shape=(2,))).readonly
     host = array.array("f", range(6))
-    with pytest.raises(ProtocolError, match="no address that this driver knows") as caught:
+    with pytest.raises(ProtocolError, match="not an address that this driver knows") as caught:
         view(interface(v, data=(host.buffer_info()[0], False)))
     assert caught.value.field == "data"
 
