@@ -222,7 +222,7 @@ def from_code(
 
 def worded(value: Any, longest: int = 60) -> str:
     """Return a text for a value in a message: its repr if that is short, otherwise its type."""
-    if isinstance(value, int) and int.bit_length(value) > 256:  # Python may refuse to convert it to text
+    if issubclass(type(value), int) and int.bit_length(value) > 256:  # Python may refuse to convert it to text
         return f"an int of {int.bit_length(value)} bits"
     try:
         text = repr(value)

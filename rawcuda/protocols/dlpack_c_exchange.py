@@ -21,7 +21,7 @@ from .. import tracing
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
 from ..interpreter.cpython import bind, reader
-from .description import Description
+from .description import Description, describe_as
 from .tensor import BY_TABLE, Moved, describe_tensor
 
 TYPE_CHECKING = False
@@ -166,8 +166,9 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     device, ordinal = made._place.device or ("cpu", 0)
     if device in ("cuda", "cuda_managed") and ordinal is not None:
         pending = _stream_at_work(table, _CUDA if device == "cuda" else _CUDA_MANAGED, ordinal)
-        streamed: Any = kind._streamed
-        made = streamed(made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending)
+        made = describe_as(
+            kind._streamed, made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending
+        )
     if tracing.listeners:
         tracing.emit(
             tracing.Step(

@@ -56,7 +56,7 @@ def test_an_arguments_own_error_is_passed_on(device, kind, argument, error):
 
 def test_a_subclass_counts_as_what_it_is(device):
     assert echoed(device, [".u8"], LIAR(5))[0][:1] == b"\5"
-    with pytest.raises(ValueError, match="a Strange does not fit: it holds -128"):
+    with pytest.raises(ValueError, match="300 does not fit: it holds -128"):
         echoed(device, [".u8"], LIAR(300))
     liar = Strange(float, __lt__=lambda *_: True, __gt__=lambda *_: True, __abs__=lambda _: 0.0)
     with pytest.raises(ValueError, match="does not fit"):
@@ -70,7 +70,13 @@ REFUSED = [
     (".f32", HUGE, ValueError, "does not fit"),
     (".f64", HUGE, ValueError, r"magnitude is below 1\.797"),
     (12, HUGE, TypeError, "declare the type"),
-    (".u32", Strange(__index__=lambda self: HUGE)(), ValueError, "a Strange does not fit"),
+    (".u32", Strange(__index__=lambda self: HUGE)(), ValueError, "an int of 16610 bits does not fit"),
+    (".u32", Strange(__index__=lambda self: 2**40)(), ValueError, "1099511627776 does not fit: it holds"),
+    (".u32", Strange(__class__=property(lambda self: int))(), TypeError, "a Strange cannot go into an integer"),
+    (".f32", Strange(__class__=property(lambda self: int))(), TypeError, "a Strange cannot go into a float"),
+    (".u64", rawcuda.StridedView, TypeError, "a type cannot go into an integer"),
+    (".u32", Strange(bytes, __len__=lambda self: 4)(b"12"), ValueError, "has 2 bytes, not 4"),
+    (8, Strange(bytes, __len__=lambda self: 8)(b"12"), ValueError, "has 2 bytes, not 8"),
     (".u32", Strange(str)("1"), TypeError, "cannot go into an integer"),
     (".f32", Strange(str)("1"), TypeError, "cannot go into a float"),
     (".f32", 1j, TypeError, "cannot go into a float"),
@@ -90,6 +96,23 @@ def test_strange_values_are_refused_by_name(device, kind, argument, error, words
     with pytest.raises(error, match=words) as raised:
         echoed(device, [kind], argument)
     assert "kernel echo: parameter 'p0'" in str(raised.value)
+
+
+class Telling(ctypes.Structure):
+    """A structure that converts itself to bytes in its own way, as those of network protocols do."""
+
+    _fields_ = (("a", ctypes.c_uint32), ("b", ctypes.c_uint32))
+
+    def __bytes__(self):
+        return b"elsewise"
+
+
+@pytest.mark.parametrize("kind", [8, ".u32", ".f32"])
+def test_what_lies_in_memory_is_packed_whatever_bytes_says(device, kind):
+    size = kind if isinstance(kind, int) else 4
+    data = Strange(bytes, __bytes__=lambda self: b"other" * 9, __getitem__=lambda *_: 5)(bytes(range(size)))
+    assert echoed(device, [kind], data)[0][:size] == bytes(range(size))
+    assert echoed(device, [8], Telling(1, 2))[0][:8] == struct.pack("<II", 1, 2)
 
 
 def test_a_refusal_of_a_protocol_names_the_parameter(device):

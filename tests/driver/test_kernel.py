@@ -365,6 +365,20 @@ def test_declarations_that_do_not_fit(device):
 # -- modules
 
 
+@pytest.mark.parametrize("parameters", ["pointer", 5, b"ab", None.__class__])
+def test_declarations_that_are_no_list(device, parameters):
+    with device.load(kernels.ADD) as loaded:
+        with pytest.raises(TypeError, match="parameters is a list of declarations|declares no parameter"):
+            loaded.kernel("add", parameters=parameters)
+
+
+@pytest.mark.parametrize("name", [5, None, b"scale"])
+def test_a_variables_name_is_a_str(device, name):
+    with device.load(kernels.ADD) as loaded:
+        with pytest.raises(TypeError, match="a variable's name is a str, not an? "):
+            loaded.global_(name)
+
+
 def test_names(device):
     with device.load(kernels.GLOBALS) as loaded:
         assert list(loaded) == ["twice", "nothing"] and "twice" in loaded and "nope" not in loaded and len(loaded) == 2

@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import gc
 import inspect
 import linecache
 import re
@@ -495,6 +496,20 @@ def test_the_written_text_shows_in_tracebacks(device, add):
     assert frame.name == "add" and "pack_into" in frame.line or "table_3[type(n)]" in frame.line
     assert "type(a) is MemoryView" in "".join(linecache.getlines(frame.filename))
     assert type(kernel.configure(grid=2, block=2, stream=stream)) is type(launch)  # once for a signature
+
+
+def test_the_text_of_signatures_that_are_gone_is_forgotten(device):
+    """Kernels' names come from outside, so nothing of them may stay for ever."""
+    start = {file for file in linecache.cache if str(file).startswith("<launch")}
+    with device.load(kernels.echo(".u32")) as loaded:
+        slots = loaded["echo"].configure(grid=1, block=1)._slots
+        for number in range(1200):
+            source.call_for(f"k{number}", ["n"], slots, False)
+        gc.collect()
+        left = {file for file in linecache.cache if str(file).startswith("<launch")} - start
+        assert len(left) <= 501
+        newest = source.call_for("k1199", ["n"], slots, False)
+        assert "def k1199(self, n" in linecache.getline(newest.__code__.co_filename, 1)
 
 
 NAMES = ["n", "self", "class", "None", "argument_2", "n", "x y", "é", "__x", "table_1", "kept", "a" * 200, "", "print"]

@@ -422,3 +422,14 @@ def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(devic
                     v.__dlpack__()
                 assert ("synchronize", two[0].handle) in watched.order
             del v
+
+
+def test_an_index_that_fails_is_a_buffer_error(device):
+    """Consumers swallow a TypeError of `__dlpack__`, and try again without a stream."""
+
+    class Several:  # as an array of several numbers
+        def __index__(self):
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+
+    with pytest.raises(BufferError, match="stream .* is None, -1, 1, 2 or a handle"):
+        device.empty(4, "int32").__dlpack__(stream=Several(), max_version=(1, 0))

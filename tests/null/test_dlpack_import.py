@@ -230,6 +230,9 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
             view(Exporter(Tensor(), says=wrong))
     with pytest.raises(TypeError, match="no exporter"):
         view(object())
+    for sequence in ([1, 2], (1, 2), []):
+        with pytest.raises(TypeError, match="no exporter.*: make an array of it with array.array or numpy.asarray"):
+            view(sequence)
 
 
 @pytest.mark.parametrize(

@@ -111,3 +111,11 @@ def test_what_is_no_code_says_why(code, why):
 def test_other_types_are_refused():
     with pytest.raises(TypeError, match="os.PathLike"):
         image.prepare(3)
+
+
+def test_text_that_cannot_be_encoded():
+    with pytest.raises(
+        ValueError, match=r"character 9 is '.*ud800', half of a pair.*; to load a cubin, give bytes"
+    ) as raised:
+        image.prepare(".version \ud800")
+    assert type(raised.value) is ValueError

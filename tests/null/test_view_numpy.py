@@ -140,6 +140,40 @@ def test_subclasses_and_scalars(way):
     same(view(big), big)
 
 
+@pytest.mark.parametrize("slots", [{}, {"__slots__": ()}], ids=["dict", "slots"])
+@pytest.mark.parametrize("change", ["__dlpack__", "__getattribute__"])
+def test_what_a_class_gets_after_its_first_view_counts(slots, change):
+    kind = type("Mine", (numpy.ndarray,), dict(slots))
+    a, other = numpy.zeros(4, "i4").view(kind), numpy.arange(3, dtype="i2")
+    for _ in range(2):
+        assert view(a).dtype == "int32"
+    if change == "__dlpack__":
+        kind.__dlpack__ = lambda self, **keywords: other.__dlpack__(**keywords)
+    else:
+        kind.__getattribute__ = lambda self, name: getattr(other if name == "__dlpack__" else super(kind, self), name)
+    if VERSIONED:
+        assert view(a).tolist() == [0, 1, 2]
+    delattr(kind, change)
+    assert view(a).tolist() == [0, 0, 0, 0]
+
+
+def test_forgetting_while_a_type_is_learnt_leaves_no_entry(monkeypatch):
+    """An entry without a reference to its type would be read by whatever type gets the same id later."""
+    kind, begin = type("Mine", (bytearray,), {}), {}
+
+    class Table(dict):
+        def __setitem__(self, number, read):  # another thread forgets all, just before and just after
+            begin.pop("before", int)()
+            super().__setitem__(number, read)
+            begin.pop("after", int)()
+
+    for moment in "before", "after":
+        monkeypatch.setitem(choosing.readers, None, Table())
+        begin[moment] = choosing.forget
+        assert view(kind(4)).nbytes == 4 and not begin
+        assert set(choosing.readers[None]) <= set(choosing._types)
+
+
 def test_numpy_takes_ours():
     for n in range(200):
         a, _ = random_array(numpy, (n, 12).__hash__())

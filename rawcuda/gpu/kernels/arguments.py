@@ -221,4 +221,5 @@ class Slot:
 
 
 def _worded(value: Any) -> str:
-    return worded(value) if isinstance(value, (int, float, complex, str, bytes, type(None))) else a_kind(value)
+    shown = issubclass(type(value), (int, float, complex, str, bytes, type(None)))  # its __class__ may say otherwise
+    return worded(value) if shown else a_kind(value)

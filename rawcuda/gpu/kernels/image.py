@@ -28,7 +28,13 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
             ValueError  empty, truncated, a file's name, or nothing that a driver loads
     """
     if isinstance(code, str):
-        data = code.encode("utf-8")
+        try:
+            data = code.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"the code is not PTX: character {error.start} is {code[error.start]!r}, half of a pair, which no text "
+                "has; to load a cubin, give bytes"
+            ) from None
     elif isinstance(code, (bytes, bytearray, memoryview)):
         data = bytes(code)
     else:

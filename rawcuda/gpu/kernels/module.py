@@ -80,6 +80,8 @@ class Module(Owned):
         """
         if parameters is None:
             return self[name]
+        if isinstance(parameters, str) or not hasattr(type(parameters), "__iter__"):
+            raise TypeError(f"parameters is a list of declarations, one for each parameter, not {a_kind(parameters)}")
         return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
 
     def _function(self, name: str) -> int:
@@ -161,6 +163,8 @@ class Module(Owned):
         calls   cuModuleGetGlobal_v2
         raises  NotFound  there is none
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a variable's name is a str, not {a_kind(name)}")
         address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
         return Memory.borrow(self.device, address.value or 0, size.value, owner=self)

@@ -106,6 +106,8 @@ def _always_fits(kind: type, size: int) -> bool:
 
 def _is_exporter(value: Any) -> bool:
     """Tell whether an object whose type says nothing is an array: it has a buffer, or an attribute of its own."""
+    if isinstance(value, type):  # the class has the attribute; only its instances have memory
+        return False
     try:
         memoryview(value).release()
         return True
@@ -208,7 +210,7 @@ def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
         number = int.__index__(number)
     if slot.low <= number <= slot.high:
         return number if number <= slot.top else number - slot.span
-    slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
+    slot.refuse(ValueError, number, f"does not fit: it holds {slot.low} .. {slot.high}")
 
 
 def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
@@ -335,13 +337,15 @@ def _name(slot: Slot, error: Exception) -> None:
 
 
 def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
-    if len(argument) != slot.size:
-        slot.refuse(ValueError, argument, f"has {len(argument)} bytes, not {slot.size}")
-    return argument
+    size = bytes.__len__(argument)
+    if size != slot.size:
+        slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}")
+    # A subclass may make anything of __len__ and __bytes__: take the bytes that it holds.
+    return argument if type(argument) is bytes else bytes.__getitem__(argument, slice(None))
 
 
 def _pack_ctypes_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    data = bytes(argument)
+    data = memoryview(argument).tobytes()  # what lies in memory, whatever a class makes of __bytes__
     return data if len(data) == slot.size else _refuse_size(slot, argument, kept)
 
 

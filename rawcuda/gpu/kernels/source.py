@@ -168,6 +168,7 @@ def _write(
     kernel: str, names: Sequence[str], slots: Sequence[Slot], packing: str, on_default: bool
 ) -> Callable[..., None]:
     import linecache
+    import weakref
 
     text = text_for(kernel, names, slots, on_default)
     scope: dict[str, Any] = {f"table_{number}": table_for(slot) for number, slot in enumerate(slots)}
@@ -178,4 +179,6 @@ def _write(
         file = file[:-1] + "+>"
     exec(compile(text, file, "exec"), scope)  # nothing but what stands above
     linecache.cache[file] = len(text), None, text.splitlines(True), file
-    return scope[_function_name(kernel)]  # type: ignore[no-any-return]
+    made: Callable[..., None] = scope[_function_name(kernel)]
+    weakref.finalize(made, linecache.cache.pop, file, None).atexit = False  # the text goes with the function
+    return made
