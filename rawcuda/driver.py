@@ -106,7 +106,7 @@ class Driver:
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
         raise SymbolNotFound(
-            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and does not have it; it was added "
+            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and lacks it; it was added "
             f"in CUDA {since[0]}.{since[1]}: update the driver, or do without it",
             symbol=symbol,
             since=since,
@@ -244,7 +244,7 @@ def _near(name: str) -> str:
     """Suggest functions for a misspelt name, first those whose suffix a #define in the header hides."""
     suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
     if suffixed:
-        return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define of the header adds the suffix, here you write it"
+        return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
     from difflib import get_close_matches
 
     near = get_close_matches(name, cuda_h.prototypes(), 3, 0.75)
@@ -272,7 +272,7 @@ _current: Driver | None = None
 def use(driver: str | names.Library) -> None:
     """Choose the driver, before the first call.
 
-    driver  "nvidia" (the default), "emulator", an absolute path, or a library object: anything with a method
+    driver  "nvidia" (the default), "emulator", an absolute path, or a library object: any object with a method
             address(symbol) -> int | None
     raises  RuntimeError  a driver is in use already
             ValueError    another name, or a path that is not absolute
@@ -372,7 +372,7 @@ def _load(which: Library | str) -> Library:
             tried.append((path, why, str(error)))
     lines = "\n".join(f"  {path}  ({why}): {said}" for path, why, said in tried)
     raise DriverNotFound(
-        f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run without a GPU on the emulator: "
+        f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run on the emulator instead: "
         f"use('emulator') before the first call, or the environment's RAWCUDA_DRIVER=emulator",
         tried=tried,
     )

@@ -1,6 +1,6 @@
 """Where to look for libcuda, nvrtc and ptxas, and why each place is tried.
 
-What it is   lists of (path, why). A bare soname is left to the system loader, which knows its cache and LD_LIBRARY_PATH.
+What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
 What not     it loads nothing, never looks into the current directory (a planted library would run with our rights), and
              does not use ctypes.util.find_library (which starts compilers).
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"

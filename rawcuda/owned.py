@@ -1,12 +1,12 @@
-"""Things that are released exactly once: by close(), by a with block, or, as a safety net, after their collection.
+"""Handles that are released exactly once: by close(), by a with block, or, as a safety net, after garbage collection.
 
-What it is   the life of every handle: made by us and released exactly once, or borrowed and never released; and the
-             token that tells whether checks made earlier still hold.
-What not     it knows no driver: the release is a function that it is given.
-Why so       a collection may run inside any call, in any thread, also while another thread captures a stream. So the
-             safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
-             A signal may raise KeyboardInterrupt between any two lines. So what must not be done half is one call of a
-             C function, and what may be repeated is: a release can be asked for again, and releases once.
+What it is   the life cycle of every handle: created by us and released exactly once, or borrowed and never released;
+             and the token that tells whether earlier checks still hold.
+What not     it knows no driver: each owner passes in the function that releases its handle.
+Why so       Garbage collection may run inside any call, in any thread, also while another thread captures a stream. So
+             the safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
+             A signal may raise KeyboardInterrupt between any two lines. So a step that must not be divided is one call
+             of a C function, and every other step may be repeated: a release may be called twice, and releases once.
 Read next    tracing.py, gpu/handles.py
 """
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Protocol, TypeVar
 
     class Release(Protocol):
-        """What releases a handle; see Owned."""
+        """A callable that releases a handle; see Owned."""
 
         def __call__(self, handle: int, late: bool) -> object:
-            """Release the handle, unless that was done."""
+            """Release the handle, unless it was released already."""
 
         def give_away(self) -> bool:
             """Release nothing from now on; tell whether that was the first use of this."""
 
-    Entry = tuple[Release, int]  # a release that is due, and the handle
+    Entry = tuple[Release, int]  # a pending release, and its handle
     _Self = TypeVar("_Self", bound="Owned")
 
 __all__ = ["Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
 
 
-# -- the token: launches check streams, modules and devices once, and from then on only the token
+# -- the token: launches check streams, modules and devices once, and afterwards only the token
 
 _tokens: list[tuple[list[bool], list[bool]]] = [
     ([True], [])
-]  # the current token last; and whether anybody has taken it
+]  # the current token is the last; each with a list that is not empty once it was taken
 
 
 def token() -> list[bool]:
@@ -55,11 +55,9 @@ def token() -> list[bool]:
 
 
 def invalidate() -> None:
-    """Make every token false that was taken so far.
+    """Make every token false that was taken so far: a checked object was closed, or tracing begins.
 
-    Something that was checked is closed now, or calls are traced from now on.
-
-    Two threads may be here at once, and a fork may come at any time: no token leaves the list before it is false.
+    Two threads may run this at once, and a fork may come at any time: no token leaves the list before it is false.
     """
     taken = _tokens[-1][1]
     if not taken and len(_tokens) == 1:
@@ -69,16 +67,16 @@ def invalidate() -> None:
         old[0].clear()
         try:
             _tokens.remove(old)
-        except ValueError:  # another thread was faster
+        except ValueError:  # another thread removed it
             pass
 
 
 # -- releasing
 
-dropped: deque[Entry] = deque()  # what was collected without a close, and what an interrupt kept from being released
+dropped: deque[Entry] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
 forked: list[
     bool
-] = []  # not empty in a child of fork(): what was owned before belongs to the parent, and no driver works here
+] = []  # not empty in a child of fork(): the handles belong to the parent, and the driver does not work here
 _watched: list[bool] = []
 
 
@@ -89,31 +87,31 @@ def _watch_forks() -> None:
 
 
 def drain() -> None:
-    """Release what is due; called where our own calls create or release something."""
+    """Do the pending releases; called where our own calls create or release a handle."""
     due: list[Entry] = []
     try:
-        while dropped:  # a release may drop something else
+        while dropped:  # a release may drop another object
             try:
                 due.extend(iter(dropped.popleft, None))
-            except IndexError:  # no more: they are ours now, and no other thread's
+            except IndexError:  # empty: all entries are now in `due`, which only this thread uses
                 pass
             while due:
                 release, handle = due[-1]
                 if not forked:
                     release(handle, True)
                 due.pop()
-    except BaseException:  # an interrupt: the rest is released by the next drain()
+    except BaseException:  # an interrupt: the next drain() does the rest
         dropped.extend(due)
         raise
 
 
 class Once:
-    """A release that calls a function once, whoever calls it, and how often."""
+    """A release that calls its function once, no matter how often and in which threads it is called."""
 
     __slots__ = ("_functions",)
 
     def __init__(self, function: Callable[[int, bool], object]) -> None:
-        self._functions = iter((function,))  # gives the function to one caller only
+        self._functions = iter((function,))  # yields the function to one caller only
 
     def __call__(self, handle: int, late: bool) -> None:
         for function in self._functions:
@@ -127,12 +125,12 @@ class Once:
 class Owned:
     """A handle that is released exactly once, in any thread.
 
-    A release is a function of the handle and of one bool: whether it runs late, out of `drain`, and so must not disturb
-    a stream capture. It may be called several times, by several threads, and releases once; it raises nothing but
-    interrupts. It must not refer to the owned object, which would then never be collected.
+    A release is a function of the handle and of a bool: whether it runs late, from `drain`, where it must not disturb a
+    stream capture. Several threads may call it, several times; it releases once, and raises nothing but interrupts. It
+    must not refer to the owned object, which otherwise would never be collected.
     """
 
-    # __del__ is a slot, so that each object's finalizer is a C function, in which no signal handler of Python's can
+    # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
     # run: it appends to `dropped`.
     __slots__ = ("_handle", "_release", "__del__", "__weakref__")
 
@@ -142,7 +140,7 @@ class Owned:
         __del__: Any
 
     def _own(self, handle: int, release: Release | None) -> None:
-        """Take a handle; without a release it is borrowed."""
+        """Take ownership of a handle; without a release the handle is borrowed."""
         self._release = release
         if release is not None:
             if not _watched:
@@ -165,11 +163,11 @@ class Owned:
 
     @property
     def borrowed(self) -> bool:
-        """Tell whether the handle is somebody else's, so that close() releases nothing."""
+        """Tell whether the handle belongs to another owner, so that close() releases nothing."""
         return self._release is None
 
     def close(self) -> None:
-        """Release it now; a second close does nothing, and no close raises."""
+        """Release the handle now; a second close() does nothing, and close() never raises."""
         handle, release = self._handle, self._release
         if handle is None:
             return
@@ -179,7 +177,7 @@ class Owned:
                 if not forked:
                     release(handle, False)
                 self.__del__ = _nothing
-        except BaseException:  # an interrupt: the next drain() releases it
+        except BaseException:  # an interrupt: the next drain() releases the handle
             if not self._closing() and release is not None:
                 dropped.append((release, handle))
             raise
@@ -187,7 +185,7 @@ class Owned:
             drain()
 
     def detach(self) -> int:
-        """Give the handle away: the caller releases it from now on.
+        """Return the handle and give up its ownership: the caller must release it.
 
         raises  Closed   after close() or detach()
         """
@@ -199,11 +197,11 @@ class Owned:
         return handle
 
     def _closing(self) -> bool | None:
-        """Take note that the handle must not be used any more; tell whether somebody else sees to its release."""
+        """React to the handle becoming invalid; return True if another object will release it."""
         return None
 
     def __copy__(self) -> names.NoReturn:
-        raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass the object itself on")
+        raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass on the object itself")
 
     def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
@@ -212,7 +210,7 @@ class Owned:
         raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
 
     def __enter__(self) -> names.Self:
-        self.handle  # a closed one says so here, not deep inside the block
+        self.handle  # raises Closed here, not inside the block
         return self
 
     def __exit__(

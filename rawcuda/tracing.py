@@ -47,7 +47,7 @@ class Call:
 
 
 class Step:
-    """A step of a protocol: `protocol`, `what`, `details`, `tensor` (DLPack struct's address or 0), `began_ns`, `thread`."""
+    """A step of a protocol: `protocol`, `what`, `details`, `tensor` (a DLPack address or 0), `began_ns`, `thread`."""
 
     __slots__ = ("protocol", "what", "details", "tensor", "began_ns", "thread")
 

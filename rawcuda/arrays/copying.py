@@ -1,10 +1,10 @@
 """Copies and fills of any layout, between host and device and within each.
 
-What it is   the decisions: which copies are one call of the driver or one memmove, and which walk over their elements;
-             what may be written to; what a copy converts (nothing).
-What not     it calls no cu* function: gpu/spans.py and gpu/copies do, which are asked through doors.py. It makes no
-             view of an exporter: it is handed the function that does.
-Order        done on return where pageable memory takes part; else in stream order.
+What it is   the decisions: which copies are a single call of the driver or one memmove, and which walk over their
+             elements; which memory may be written to; that a copy converts nothing.
+What not     it calls no cu* function: gpu/spans.py and gpu/copies/ do, through doors.py. It makes no view of an
+             exporter: it is given the function that does.
+Order        If pageable memory takes part, the copy is complete on return; otherwise it is in stream order.
 Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
 """
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["check_labels", "copy", "copy_raw", "copy_views", "download", "duplicate", "empty_host", "fill", "tolist"]
 
 
-# The layouts without gaps that were copied or filled before: (shape, strides, itemsize) -> bytes. Working that out
-# takes a microsecond each time, this 150 ns.
+# The contiguous layouts that were already copied or filled: (shape, strides, itemsize) -> bytes. Computing that takes a
+# microsecond each time, the look-up 150 ns.
 _dense: dict[tuple[Ints, Ints, int], int] = {}
-# What fills were asked for before: (dtype's name, int) -> (the number to fill with, the bytes of that).
+# The values that were already used to fill: (dtype's name, int) -> (the number for the driver, its size in bytes).
 _patterns: dict[tuple[str, int], tuple[int, int]] = {}
-_MOST = 300  # entries of either; then it begins anew
+_MOST = 300  # entries in either; then it is emptied
 
 
-_gpu: Any = None  # doors.gpu(), once it was needed: an import statement takes 300 ns and more
+_gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
 
 
 def _enter_gpu() -> Any:
@@ -50,7 +50,7 @@ def _enter_gpu() -> Any:
 
 
 def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
-    """Copy elements between any two exporters, or bytes where a Memory itself takes part.
+    """Copy elements between any two exporters, or bytes if one of them is a Memory.
 
     view  the function that views an exporter
     """
@@ -72,7 +72,7 @@ def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
 
 
 def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
-    """Copy between arrays of our own memory with one layout without gaps, in stream order; False leaves it to copy_views()."""
+    """Copy between contiguous arrays of one layout in our own memory; return False if copy_views() must do it."""
     shape, strides = dst.shape, dst.strides
     nbytes = _dense.get((shape, strides, dst.dtype.itemsize))
     target, source = dst.owner, src.owner
@@ -90,16 +90,16 @@ def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
     ):
         return False
     if stream is not None:
-        dst.stream = stream  # where its elements will be ready
+        dst.stream = stream  # its elements will be ready in this stream's order
     return True
 
 
 def copy_raw(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
-    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
     target, source = _sides(dst, src, stream, view)
     if target.nbytes != source.nbytes:
         raise ValueError(
-            f"{target.nbytes} bytes cannot take {source.nbytes}: a copy with a Memory copies all bytes; copy a part of its "
+            f"{target.nbytes} bytes cannot hold {source.nbytes}: with a Memory all bytes are copied; use a part of "
             "memory.view()"
         )
     if target.is_c_contiguous:
@@ -107,12 +107,12 @@ def copy_raw(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     elif source.is_c_contiguous:
         source = _as_like(source, target)
     elif (target.shape, target.dtype) != (source.shape, source.dtype):
-        raise ValueError("both sides have gaps: copy() between arrays of one shape and dtype")
+        raise ValueError("both sides have gaps: copy() between arrays of the same shape and dtype")
     copy_views(target, source, stream)
 
 
 def _as_like(plain: StridedView, other: StridedView) -> StridedView:
-    """View memory without gaps with the shape and dtype of another view."""
+    """Return a view of contiguous memory with the shape and dtype of another view."""
     return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
 
 
@@ -122,29 +122,29 @@ def _check_target(target: StridedView) -> None:
             target.protocol,
             "readonly",
             True,
-            "the memory must not be written; copy into another array, or "
-            "view(obj, writable=True) where the exporter only cannot say that it may be",
+            "the memory must not be written to; copy into another array, or "
+            "use view(obj, writable=True) if only the protocol cannot express that it is writable",
         )
     if layout.repeats(target.shape, target.strides, target.dtype.itemsize):
         raise ValueError(
-            f"strides {target.strides} let elements of shape {target.shape} share bytes, so what a copy would leave there "
-            "is undefined"
+            f"with strides {target.strides}, elements of shape {target.shape} share bytes, so the result of a copy "
+            "is undefined: copy into an array without overlapping elements"
         )
 
 
 def check_labels(*views: StridedView) -> None:
-    """Ask the driver, if one is in use, whether foreign memory is where its exporter says."""
+    """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
     for view in views:
         view._check_label()
 
 
 def copy_views(target: Any, source: Any, stream: Any = None) -> None:
-    """Copy elements between two views, the source repeated where its shape is smaller."""
+    """Copy elements between two views; the source is broadcast to the target's shape."""
     _check_target(target)
     if target.dtype is not source.dtype and target.dtype != source.dtype:
         raise TypeError(
-            f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() one, or "
-            "convert first"
+            f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() "
+            "one, or convert first"
         )
     if source.shape != target.shape:
         try:
@@ -191,7 +191,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
 
 
 def _shortest(pattern: bytes) -> tuple[int, int] | None:
-    """Return the number, and its bytes, that the driver can fill with instead of a pattern; None where there is none."""
+    """Return the number, and its size in bytes, with which the driver can fill a pattern; None if impossible."""
     for width in (1, 2, 4):
         if len(pattern) % width == 0 and pattern == pattern[:width] * (len(pattern) // width):
             return int.from_bytes(pattern[:width], sys.byteorder), width
@@ -199,7 +199,7 @@ def _shortest(pattern: bytes) -> tuple[int, int] | None:
 
 
 def _fill_span(dst: Any, value: int, stream: Any) -> bool:
-    """Fill an array of our own memory without gaps, in stream order; False leaves it to the other ways."""
+    """Fill a contiguous array in our own memory, in stream order; return False if fill() must do it otherwise."""
     pattern, dtype = _patterns.get((dst.dtype.name, value)), dst.dtype
     nbytes = _dense.get((dst.shape, dst.strides, dtype.itemsize))
     if (
@@ -218,11 +218,11 @@ def _fill_span(dst: Any, value: int, stream: Any) -> bool:
 
 
 _new_bytearray: Any = None
-_ALIGNMENT = 64  # what JAX wants in order not to copy
+_ALIGNMENT = 64  # which JAX needs to import an array without a copy
 
 
 def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
-    """Make an array of a class in new host memory, in C order, its contents undefined; it is aligned to 64 bytes."""
+    """Return a new, uninitialized array of a class in host memory, in C order, aligned to 64 bytes."""
     from ..interpreter.cpython import bind
     from ..protocols.buffer import Held, address_of
 
@@ -247,7 +247,7 @@ def download(source: Any, stream: Any = None) -> StridedView:
 def duplicate(source: Any, stream: Any = None) -> StridedView:
     """Copy a view of device-accessible memory into new memory of the same kind, in C order, on a stream."""
     target = doors.gpu().empty_like(source)
-    if target is None:  # pinned memory of somebody else's
+    if target is None:  # pinned memory that is not ours
         return download(source, stream)
     copy_views(target, source, stream)
     return target  # type: ignore[no-any-return]

@@ -1,10 +1,10 @@
-"""The table of C functions that our views offer as `__dlpack_c_exchange_api__`.
+"""The table of C functions that views export as `__dlpack_c_exchange_api__`.
 
-What it is   `offer`, which makes the table once, when it is first asked for: four Python functions behind C pointers,
-             which may raise. `dltensor_from_py_object_no_sync` is null, as the protocol allows: a borrowed tensor
-             would need memory for its shape that outlives the call.
-What not     Nothing is copied, and no function waits: a consumer works on the stream that current_work_stream names,
-             the legacy default stream, which is made to wait for the view's own.
+What it is   `offer`, which makes the table once, on first access: four Python functions behind C pointers, which may
+             raise. `dltensor_from_py_object_no_sync` is null, as the protocol allows: a borrowed tensor would need
+             memory for its shape that outlives the call.
+What not     Nothing is copied, and no function waits: a consumer works on the stream that current_work_stream returns,
+             the legacy default stream, which is made to wait for the view's own stream.
 Source       dlpack.h 1.3, struct DLPackExchangeAPI
 Read next    exporting.py, protocols/dlpack_c_exchange.py: the other side
 """
@@ -37,11 +37,11 @@ _kept: list[Any] = []
 
 
 def offer(kind: type[StridedView]) -> Any:
-    """Return the capsule with the table, the same each time; it lives as long as the process.
+    """Return the capsule with the table, always the same one; it lives as long as the process.
 
-    kind    the class whose table this is, and of what a consumer gives to us
+    kind    the class of the table, and of the arrays that are made for consumers
 
-    raises  AttributeError   this interpreter has no callback that may raise: then there is no table
+    raises  AttributeError   this interpreter does not support callbacks that raise, so there is no table
     """
     if not available():
         raise AttributeError("__dlpack_c_exchange_api__: not on this interpreter; use __dlpack__")
@@ -67,7 +67,7 @@ def _from_py_object(kind: type[StridedView]) -> Any:
     def managed_tensor_from_py_object_no_sync(thing: Any, out: int) -> int:
         if not isinstance(thing, kind):
             raise refusal(
-                "dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table is of"
+                "dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table belongs to"
             )
         ctypes.c_uint64.from_address(out).value = lend_view(thing)
         return 0
@@ -80,7 +80,7 @@ def _to_py_object(kind: type[StridedView]) -> Any:
 
     @raising(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     def managed_tensor_to_py_object_no_sync(address: int, out: int) -> int:
-        # The tensor is ours from here on, also if it is refused: whoever owns it deletes it.
+        # We own the tensor from here on and must delete it, even if it is refused.
         owner = Consumed(address, DLManagedTensorVersioned.from_address(address).deleter or 0)
         made = describe_tensor(kind, BY_CAPSULE, owner, address)
         retain(made)
@@ -106,7 +106,7 @@ def _allocator(kind: type[StridedView]) -> Any:
     def managed_tensor_allocator(prototype: int, out: int, context: int, set_error: int) -> int:
         try:
             ctypes.c_uint64.from_address(out).value = lend_view(_allocate(kind, DLTensor.from_address(prototype)))
-        except Exception as error:  # by the protocol's own way: the caller may not be Python's
+        except Exception as error:  # reported as the protocol defines it: the caller may not be Python code
             _SetError(set_error)(context, type(error).__name__.encode(), str(error).encode("utf-8", "replace"))
             return -1
         return 0
@@ -115,7 +115,7 @@ def _allocator(kind: type[StridedView]) -> Any:
 
 
 def _allocate(kind: type[StridedView], wanted: DLTensor) -> StridedView:
-    """Make an array with the dtype, shape and device of a DLTensor."""
+    """Return a new array with the dtype, shape and device of a DLTensor."""
     shape = tuple((ctypes.c_int64 * wanted.ndim).from_address(wanted.shape)) if wanted.ndim > 0 else ()
     dtype = from_dlpack(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes)
     where, ordinal = wanted.device.device_type, wanted.device.device_id

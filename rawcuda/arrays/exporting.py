@@ -1,11 +1,11 @@
-"""What a view tells others: DLPack, both array interfaces, the buffer protocol.
+"""The exports of a view: DLPack, both array interfaces, the buffer protocol.
 
-What it is   One function for each protocol; StridedView's methods of those names call them. All read the same fields
-             of the view: nothing here has a device, a stream or a flag of its own.
-Lifetime     What is exported over a Memory holds a lease of it, so that close() does not free what somebody else
+What it is   A function for each protocol, called by the method of StridedView with its name. All use the same fields
+             of the view; nothing here has a device, a stream or a flag of its own.
+Lifetime     An export over a Memory holds a lease of it, so that close() does not free bytes that another library
              still uses.
-Refusals     Inside __dlpack__ always BufferError (as ProtocolError): consumers swallow a TypeError and ask again, for
-             less.
+Refusals     In __dlpack__ always a BufferError (ProtocolError): consumers ignore a TypeError and call again with fewer
+             arguments.
 Source       array API standard, `__dlpack__`; CUDA Array Interface (Version 3); NumPy, "The array interface
              protocol"; PEP 3118
 Read next    strided.py
@@ -63,18 +63,18 @@ def dlpack_device(view: StridedView) -> tuple[int, int]:
         return 1, 0
     kind, ordinal = view.device
     if ordinal is None:
-        raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty and was given without one")
+        raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty, and its exporter named none")
     return _TYPES[kind], ordinal if kind == "cuda" else 0
 
 
 def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
-    """Serve `__dlpack__`.
+    """Implement `__dlpack__`.
 
-    stream       None, -1, 1, 2 or a handle for memory of a device; None or -1 for host memory
-    max_version  None or major 0: a legacy capsule. Else a versioned one, whatever the minor: ours is told in it
-    dl_device    None, the view's own, or (1, 0): a copy in host memory
-    copy         True: always, False: never, None: if dl_device makes it necessary
-    raises       ProtocolError   (a BufferError) whatever cannot be exported
+    stream       None, -1, 1, 2 or a handle for device memory; None or -1 for host memory
+    max_version  None or major 0: a legacy capsule; otherwise a versioned one, of our minor version
+    dl_device    None, the view's own device, or (1, 0): a copy in host memory
+    copy         True: always copy; False: never copy; None: only if dl_device makes it necessary
+    raises       ProtocolError   (a BufferError) the view cannot be exported
     """
     versioned = max_version is not None and (max_version == (1, 0) or _pair("max_version", max_version)[0] >= 1)
     if dl_device is copy is None:
@@ -88,7 +88,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     template = _templates.get(key)
     if template is None:
         template = _template(source, device, max_version, versioned, flags)
-        if len(_templates) >= 300:  # layouts without end must not fill it
+        if len(_templates) >= 300:  # the number of layouts is unlimited
             _templates.clear()
         _templates[key] = template
     capsule = export(template, 0 if 0 in source.shape else source.ptr, source._held())
@@ -97,16 +97,16 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     return capsule
 
 
-# What the exports of one layout have in common. Making it anew costs 4,000 ns, looking it up 300.
+# The common part of all exports of one layout. Making it costs 4,000 ns, looking it up 300.
 _templates: dict[Any, Template] = {}
 
 
 def _template(
     view: StridedView, device: tuple[int, int], max_version: Any, versioned: bool, flags: int = 0
 ) -> Template:
-    """Make what exports of a view are copied from.
+    """Return the template from which exports of a view are copied.
 
-    raises   ProtocolError   (a BufferError) no tensor can say this
+    raises   ProtocolError   (a BufferError) DLPack cannot express the view
     """
     dtype = view.dtype
     if view.readonly:
@@ -124,7 +124,7 @@ def _template(
             "dlpack",
             "dtype",
             str(dtype),
-            "is no type that DLPack has; export by another protocol, or reinterpret() the bytes",
+            "is not a type of DLPack; export by another protocol, or reinterpret() the bytes",
         )
     if dtype.padded:
         flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
@@ -140,11 +140,11 @@ def _template(
 
 
 def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tuple[StridedView, tuple[int, int], int]:
-    """Serve `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
+    """Apply `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
     device = dlpack_device(view)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
-        raise refusal("dlpack", "copy", copy, "is True, False or None")
+        raise refusal("dlpack", "copy", copy, "must be True, False or None")
     needs_copy = wanted != device and not (wanted == (1, 0) and device[0] == 3)
     if needs_copy and (wanted != (1, 0) or copy is False):
         why = (
@@ -165,14 +165,14 @@ def _pair(field: str, value: Any) -> tuple[int, int]:
         first, second = value
         if hasattr(type(first), "__index__") and hasattr(type(second), "__index__"):
             return first.__index__(), second.__index__()
-    raise refusal("dlpack", field, value, "is None or a pair of ints")
+    raise refusal("dlpack", field, value, "must be None or a pair of ints")
 
 
 def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
-    """Make the consumer's stream wait for what is pending on the view's memory."""
+    """Make the consumer's stream wait for the pending work on the view's memory."""
     if device[0] in (1, 3):
         if stream is not None and not (type(stream) is int and stream == -1):
-            raise refusal("dlpack", "stream", stream, "means nothing for host memory, which takes None or -1")
+            raise refusal("dlpack", "stream", stream, "has no meaning for host memory: give None or -1")
         if device[0] == 3 and stream is None:
             gpu().settle_host(view)  # a host consumer cannot wait in a stream
         return
@@ -180,31 +180,29 @@ def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
 
 
 def _consumers_handle(stream: Any) -> int:
-    """Read the stream that a consumer gave: the table of the array API standard for CUDA."""
+    """Return the handle of the stream that a consumer gave, by the array API standard's rules for CUDA."""
     if stream is None:
         return 1
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
-        raise refusal("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int")
+        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle")
     try:
         handle = index(stream)
     except TypeError:  # an array of several numbers
-        raise refusal("dlpack", "stream", stream, "is None, -1, 1, 2 or a handle, an int") from None
+        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
     if handle == 0:
         raise refusal(
             "dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one"
         )
     if not -1 <= handle < 2**64:
-        raise refusal(
-            "dlpack", "stream", handle, "is no stream: a handle lies in 1 .. 2**64-1; -1 asks for no ordering"
-        )
+        raise refusal("dlpack", "stream", handle, "is not a stream: a handle is in 1 .. 2**64-1; -1 means no ordering")
     return handle
 
 
 def _copied(view: StridedView, stream: Any, wanted: tuple[int, int]) -> tuple[StridedView, tuple[int, int]]:
-    """Copy for an export: to the host, ready on return; or on the device, in the order of the consumer's stream."""
+    """Copy for an export: to the host, complete on return; or on the device, in the consumer's stream order."""
     if wanted[0] in (1, 3):
         if stream is not None and not (type(stream) is int and stream == -1):
-            raise refusal("dlpack", "stream", stream, "must be None where the copy is made in host memory")
+            raise refusal("dlpack", "stream", stream, "must be None or -1 if the copy is made in host memory")
         handle = 1
     else:
         handle = _consumers_handle(stream)
@@ -213,15 +211,15 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int]) -> tuple[St
 
 
 def _tell(protocol: str, view: StridedView, device: tuple[int, int], what: str = "", tensor: int = 0) -> None:
-    """Tell the listeners of an export."""
+    """Report an export to the listeners."""
     shown = f"{what}device {device}, shape {view.shape}, strides {_element_strides(view)}, {view.dtype}"
     tracing.emit(tracing.Step(protocol, "export", f"{shown}{', read-only' if view.readonly else ''}", tensor))
 
 
 def lend_view(view: StridedView) -> int:
-    """Make a managed tensor of a view, without a capsule, and return its address; only the legacy stream waits.
+    """Return the address of a new managed tensor of a view, without a capsule; the legacy stream waits for the view.
 
-    raises   ProtocolError   (a BufferError) whatever cannot be exported
+    raises   ProtocolError   (a BufferError) the view cannot be exported
     """
     device = dlpack_device(view)
     template = _template(view, device, None, True)
@@ -232,7 +230,7 @@ def lend_view(view: StridedView) -> int:
 
 
 def _element_strides(view: StridedView) -> tuple[int, ...]:
-    """Return the strides in elements; those of an empty array, and of extents of 1, say nothing and are made plain."""
+    """Return the strides in elements; meaningless ones (of empty arrays and of extents of 1) are normalized."""
     shape, strides, itemsize = view.shape, view.strides, view.dtype.itemsize
     if layout.is_c_contiguous(shape, strides, itemsize):
         return layout.c_strides(shape, 1)
@@ -243,10 +241,12 @@ def _element_strides(view: StridedView) -> tuple[int, ...]:
                 "dlpack",
                 "strides",
                 strides,
-                "are negative, and PyTorch up to 2.13 ends the process on that; export a copy, or use another protocol",
+                "are negative, which makes PyTorch up to 2.13 abort; export a copy, or use another protocol",
             )
         if n > 1 and stride % itemsize:
-            raise refusal("dlpack", "strides", strides, f"are no whole elements of {itemsize} bytes; export a copy")
+            raise refusal(
+                "dlpack", "strides", strides, f"are not multiples of {itemsize} bytes, the element size; export a copy"
+            )
         out.append(stride // itemsize if n > 1 else 1)
     return tuple(out)
 
@@ -271,28 +271,26 @@ def _interface(view: StridedView) -> dict[str, Any]:
 
 
 def array_interface(view: StridedView) -> dict[str, Any]:
-    """Serve `__array_interface__`.
+    """Implement `__array_interface__`.
 
-    AttributeError, which reads as "not offered", where the CPU cannot reach the memory.
+    Raises AttributeError, which means "not offered", if the CPU cannot access the memory.
     """
     if not view.is_host_accessible:
         raise AttributeError(
-            f"__array_interface__: memory on {_place(view)} is out of the CPU's reach; download() it first"
+            f"__array_interface__: the CPU cannot access memory on {_place(view)}; download() it first"
         )
     _make_ready(view)
     view._hold()
     said = _interface(view)
     if not said["data"][0]:
-        said["data"] = (ctypes.addressof(_NOTHING), view.readonly)  # NumPy takes null for scalars only since 2.3
+        said["data"] = (ctypes.addressof(_NOTHING), view.readonly)  # NumPy accepts null for scalars only since 2.3
     return said
 
 
 def cuda_array_interface(view: StridedView) -> dict[str, Any]:
-    """Serve `__cuda_array_interface__`, version 3; AttributeError where the device cannot reach the memory."""
+    """Implement `__cuda_array_interface__`, version 3; raises AttributeError if no device can access the memory."""
     if not view.is_device_accessible:
-        raise AttributeError(
-            "__cuda_array_interface__: pageable host memory is out of the device's reach; upload it first"
-        )
+        raise AttributeError("__cuda_array_interface__: the device cannot access pageable host memory; upload it first")
     said = _interface(view)
     said["mask"] = None
     said["stream"] = gpu().pending_handle(view)
@@ -300,7 +298,7 @@ def cuda_array_interface(view: StridedView) -> dict[str, Any]:
 
 
 def _make_ready(view: StridedView) -> None:
-    """Wait until the CPU may read a view's memory, and check that it can."""
+    """Wait until the CPU may read a view's memory, and check that it is able to."""
     if not view._place.is_host:
         gpu().settle_host(view)
     view._check_label()
@@ -311,30 +309,30 @@ def _place(view: StridedView) -> str:
 
 
 def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
-    """Serve `__array__`, which NumPy asks last; what it needs of NumPy is there, since NumPy asks."""
+    """Implement `__array__`, which NumPy calls last; NumPy is imported, since it is the caller."""
     if not view.is_host_accessible:
-        raise TypeError(f"a copy from {_place(view)} to the host is made by download() only, never silently")
+        raise TypeError(f"a copy from {_place(view)} to the host is never made implicitly: call download()")
     array = sys.modules["numpy"].asarray(memory_view(view), dtype=dtype)
     return array.copy() if copy else array
 
 
 # -- the buffer protocol
 
-_NOTHING = ctypes.create_string_buffer(64)  # where arrays without elements point, if they must point somewhere
+_NOTHING = ctypes.create_string_buffer(64)  # the address of empty arrays where a protocol does not accept null
 
 
 def memory_view(view: StridedView, writable: bool = False) -> memoryview:
-    """Make a memoryview that keeps the view alive, on every Python.
+    """Return a memoryview that keeps the view alive, on every version of Python.
 
-    raises   BufferError   the CPU cannot reach the memory, or it is read-only and writing was asked for
+    raises   BufferError   the CPU cannot access the memory, or it is read-only and a writable buffer was requested
     """
     if not view.is_host_accessible:
-        raise refusal("buffer", "device", _place(view), "is out of the CPU's reach; download() it first")
+        raise refusal("buffer", "device", _place(view), "cannot be accessed by the CPU; download() it first")
     if writable and view.readonly:
-        raise refusal("buffer", "readonly", True, "but a writable buffer was asked for; copy the array first")
+        raise refusal("buffer", "readonly", True, "but a writable buffer was requested; copy the array first")
     _make_ready(view)
     if not view.dtype.itemsize:
-        raise refusal("buffer", "itemsize", 0, "is no size that a buffer can have")
+        raise refusal("buffer", "itemsize", 0, "is not a possible item size of a buffer")
     held = view._held()
     address = ctypes.addressof(_NOTHING) if 0 in view.shape else view.ptr
     struct = buffer_at(address, view.shape, view.strides, view.dtype, view.readonly, id(held))

@@ -15,7 +15,7 @@ import ctypes
 from ..elements import layout
 from ..interpreter.cpython import bind
 from ..protocols.buffer import Py_buffer
-from ..protocols.description import Description
+from ..protocols.description import Description, describe_as
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def fill(target: Description, pattern: bytes) -> None:
         ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
         return
     one = ctypes.create_string_buffer(pattern, nbytes)
-    source = Description(
-        ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target._place, one
+    source = describe_as(
+        Description, ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target._place, one
     )
     copy(walk_of(target, source))
 

@@ -1,7 +1,7 @@
-"""Arrays in memory of our own, and copies between any two exporters: what Device, Memory and the package offer.
+"""Arrays in our own memory, and copies between exporters: the functions behind Device, Memory and the package.
 
 What it is   `copy`, `empty`, `upload`, `over_memory`.
-What not     how a copy is done: copying.py.
+What not     the copies themselves: copying.py.
 Read next    copying.py
 """
 
@@ -28,14 +28,14 @@ __all__ = ["copy", "copy_raw", "empty", "over_memory", "upload"]
 def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     """Copy elements between any two exporters, of any layout, in host or device memory.
 
-    A Memory itself has no dtype: where one takes part, bytes are copied, of exactly the same number; see Memory.view().
+    A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
 
-    shape   src is repeated to dst's shape as NumPy does in an assignment
-    stream  the stream that device memory is copied on; None is the legacy default stream
-    order   done on return where pageable host memory takes part, else when the stream reaches it; overlapping sides are
-            copied as if src had been copied aside first
-    raises  TypeError       other dtypes: nothing is converted
-            ValueError      shapes that do not fit; another number of bytes
+    shape   src is broadcast to dst's shape, as in an assignment of NumPy
+    stream  the stream on which device memory is copied; None is the legacy default stream
+    order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it.
+            If dst and src overlap, the result is as if src had been copied to a temporary buffer first
+    raises  TypeError       different dtypes: nothing is converted
+            ValueError      shapes that do not broadcast, or different sizes in bytes
             ProtocolError   dst is read-only
     """
     _copy(dst, src, stream, view)
@@ -45,7 +45,7 @@ _copy = copying.copy
 
 
 def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of one exporter into another of exactly as many, of whatever dtype and shape; raises ValueError."""
+    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
     copying.copy_raw(dst, src, stream, view)
 
 
@@ -53,7 +53,7 @@ _PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
 def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
-    """View a Memory in C order."""
+    """Return a view of a Memory in C order."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     return _MemoryView._over(
         memory,
@@ -67,15 +67,15 @@ def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
 
 
 def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
-    """View a Memory with one dimension.
+    """Return a one-dimensional view of a Memory.
 
-    raises  ValueError  its bytes are no whole number of elements
+    raises  ValueError  its size is not a multiple of the element size
     """
     element = _element(dtype)
     if not element.itemsize or memory.nbytes % element.itemsize:
         raise ValueError(
-            f"{memory.nbytes} bytes are no whole number of {element} elements of {element.itemsize} bytes: give another dtype, "
-            'or view("uint8") and take a part of that'
+            f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
+            'another dtype, or take a part of view("uint8")'
         )
     return _over(memory, (memory.nbytes // element.itemsize,), element)
 
@@ -83,16 +83,16 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
 def _element(dtype: Any) -> DType:
     element = of(dtype)
     if element.packed:
-        raise ValueError(f"{element} elements share bytes, so that no view can have them")
+        raise ValueError(f"{element} elements share bytes, so a view cannot have this dtype")
     return element
 
 
 def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
-    """Make an array on a device, in C order, its contents undefined; the view owns its memory.
+    """Return a new, uninitialized array on a device, in C order, which owns its memory.
 
-    kind    of memory, as Device.allocate has it
-    raises  ValueError    a negative extent, a size that no memory has
-            OutOfMemory   there is not so much
+    kind    the kind of memory, as for Device.allocate
+    raises  ValueError    a negative extent, or a size too large for any memory
+            OutOfMemory   not enough memory is free
     """
     extents, element = layout.as_shape(shape), _element(dtype)
     nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
@@ -100,7 +100,7 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
-    """Copy an exporter's array into new memory of a device, in C order."""
+    """Copy an exporter's array into new memory on a device, in C order."""
     source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
     target = empty(device, source.shape, source.dtype)
     copy_views(target, source, stream)

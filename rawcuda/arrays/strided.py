@@ -13,8 +13,8 @@ from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
-from ..protocols.choosing import learn, readers
-from ..protocols.description import Description, place
+from ..protocols.choosing import lasting, reader_of, readers
+from ..protocols.description import Description, describe_as, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +47,13 @@ def _begin_copying() -> Any:
     return _copying
 
 
+_stream_kind: Any = object()  # the class Stream, once gpu/ was needed
+
+
 def _cuda_side() -> Any:
-    global _cuda
+    global _cuda, _stream_kind
     _cuda = gpu()
+    _stream_kind = _cuda.Stream
     return _cuda
 
 
@@ -111,7 +115,8 @@ class StridedView(Description):
         stream: Any = None,
     ) -> StridedView:
         """Make a view of an owner's memory, without any checks."""
-        return cls(address, shape, strides, dtype, place(device, readonly, protocol), owner, stream)
+        where = place(device, readonly, protocol)
+        return describe_as(cls, address, shape, strides, dtype, where, owner, stream)  # type: ignore[no-any-return]
 
     def _derived(
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
@@ -120,10 +125,10 @@ class StridedView(Description):
         where = self._place
         if readonly and (not where.readonly or where.unsaid):
             where = place(where.device, True, where.protocol)
-        made = _new(type(self))
+        made = type(self)()
         made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
         made._place, made._owner, made.stream = where, self._owner, self.stream
-        return made  # type: ignore[no-any-return]
+        return made
 
     def _viewed_again(self, kind: object, stream: Any) -> StridedView:
         """Serve view(self): the same memory, in another stream's order if one is given."""
@@ -433,9 +438,6 @@ class StridedView(Description):
         return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
 
 
-_new: Any = object.__new__
-
-
 class _MemoryView(StridedView):
     """A view of memory that can be closed, after which it no longer gives its address.
 
@@ -490,6 +492,8 @@ StridedView._streamed = _StreamedView
 
 # -- view()
 
+_lasting_reader, _reader = lasting.get, readers[None].get
+
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
     """Return a view of an exporter's memory, without a copy.
@@ -504,13 +508,17 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy
               TypeError       obj does not export its memory, or stream is not a stream
     """
-    if stream is not None and not (type(stream) is int and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)):
+    if stream is not None and not (
+        type(stream) is _stream_kind
+        and stream._handle is not None
+        or type(stream) is int
+        and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)
+    ):
         (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    try:
-        read = readers[protocol][id(type(obj))]
-    except (KeyError, TypeError):
-        read = learn(obj, protocol)
-    made: Any = read(obj, StridedView, stream)
+    read: Any = None if protocol is not None else _lasting_reader(type(obj)) or _reader(id(type(obj)))
+    if read is None:
+        read = reader_of(obj, protocol)
+    made = read(obj, StridedView, stream)
     if writable is not None:
         _set_writable(made, writable)
     return made  # type: ignore[no-any-return]

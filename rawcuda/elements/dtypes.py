@@ -127,9 +127,7 @@ class DType:
         """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has none."""
         if self.code is None:
             raise ProtocolError(
-                f"dlpack: dtype {self.name} cannot form vectors: use a structure",
-                protocol="dlpack",
-                field="dtype.lanes",
+                f"dlpack: dtype {self.name} has no vectors: use a structure", protocol="dlpack", field="dtype.lanes"
             )
         return from_dlpack(self.code, self.bits, lanes, padded=self.padded)
 
@@ -326,9 +324,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     if kind == "O":
         raise refusal(protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them")
     if kind == "t":
-        raise refusal(
-            protocol, "typestr", typestr, "is a bit field, whose elements have no address; unpack it to bytes"
-        )
+        raise refusal(protocol, "typestr", typestr, "is a bit field: its elements have no address; unpack it to bytes")
     if (
         kind not in ("m", "M", "S", "U", "V", "a")
         and rest not in ("f1", "W4")

@@ -190,7 +190,7 @@ class Context:
                 f"leaked: {holding.flavour} memory, {made.describe()} at {made.base:#x}"
                 + (f", allocated at {made.origin}" if made.origin else "")
             )
-        lines += [f"leaked: a {type(thing).__name__.lower()}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
+        lines += [f"leaked: {_worded(type(thing))}, handle {thing.handle:#x}" for thing in things[:_LISTED]]
         more = len(left[_LISTED:]) + len(things[_LISTED:])
         lines += [f"and {more} more"] if more else []
         text = "\n    ".join(lines)
@@ -249,8 +249,8 @@ class Machine:
         """Return the object of a handle, or refuse the handle."""
         thing = self.handles.get(handle)
         if type(thing) is not kind:
-            what = type(thing).__name__.lower() if thing is not None else "nothing, or a destroyed object"
-            raise Refused(400, f"{handle:#x} is not the handle of a {kind.__name__.lower()}: it stands for {what}")
+            what = _worded(type(thing)) if thing is not None else "no object, or to a destroyed one"
+            raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")
         return thing
 
     def device(self, ordinal: int) -> Device:
@@ -401,6 +401,12 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+def _worded(kind: type) -> str:
+    """Return the name of a kind of object with its article, such as "an event"."""
+    name = kind.__name__.lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _caller() -> str:

@@ -172,7 +172,7 @@ class Interrupts:
     def _deliver(self, ident: int, caught: BaseException) -> None:
         time.sleep(_SECONDS)
         if self._kept.get(ident) is caught and self._kept.pop(ident, None) is not None:
-            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
             raise_in = api["PyThreadState_SetAsyncExc"]  # a private binding: that of ctypes.pythonapi is shared
             raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
             raise_in(ident, type(caught))
@@ -203,9 +203,8 @@ def covered(function: FunctionType) -> FunctionType:
         return function
     start, at = _number(table, 0)
     length, after = _number(table, at)
-    code: CodeType = function.__code__.replace(
-        co_exceptiontable=_bytes(0, 128) + _bytes(start + length) + table[after:]  # type: ignore[call-arg,unused-ignore]
-    )
+    wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
+    code: CodeType = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
     made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made

@@ -170,7 +170,7 @@ def serve(machine: Machine, served: Entry) -> int:
 
 def _keep_for_ever(thing: Any) -> None:
     """Take a reference that is never released; a list would be cleared when the interpreter ends."""
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared
     retain.argtypes, retain.restype = [ctypes.py_object], None
     retain(thing)

@@ -1,13 +1,13 @@
-"""Driver calls whose arguments are prepared: the fast ones, and sequences that no interrupt can divide.
+"""Driver calls with prepared arguments: the fast calls, and sequences that no interrupt can divide.
 
 What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several
-             calls in one go; and `Scratch`, the C memory that they read and write.
-How          a checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
-             argument is a ctypes object already, or an int where PLAIN says so; the call is traced, refused in a forked
-             child and answered with the driver's error all the same.
-             Python runs signal handlers between bytecodes only. `run` gives all calls to C functions (starmap,
-             list.extend), so that KeyboardInterrupt comes before the first call or after the last: no context stays
-             pushed, no capture mode changed.
+             calls as one step; and `Scratch`, the C memory that they read and write.
+How          A checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
+             argument already is a ctypes object, or an int where PLAIN allows it. The call is still traced, refused in
+             a forked child, and answered with the driver's error.
+             Python runs signal handlers only between bytecodes. `run` passes all calls to C functions (starmap,
+             list.extend), so that KeyboardInterrupt is raised before the first call or after the last: no context stays
+             pushed, and no capture mode stays changed.
 Source       CUDA Driver API, "Context Management"; Python's documentation of signal, "Execution of Python signal
              handlers"
 Read next    context.py, handles.py
@@ -38,12 +38,10 @@ __all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "te
 
 _NOT_READY = 600
 _UNTRIED = -1
-_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is an answer
-_ADDRESS = (
-    ctypes.c_void_p
-)  # of the types that an int can be given for, ctypes converts this one fastest; it fits sizes as well
+_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
+_ADDRESS = ctypes.c_void_p  # of the types that accept an int, ctypes converts this one fastest; it also fits sizes
 
-# The functions of which some arguments are Python ints, not negative, and how many from the first on.
+# The functions whose first arguments are non-negative Python ints, and the number of these.
 PLAIN = {
     "cuMemcpyHtoDAsync_v2": 3,
     "cuMemcpyDtoHAsync_v2": 3,
@@ -71,10 +69,10 @@ class _Words(ctypes.Structure):
 class Scratch:
     """C memory for one call at a time, and the arguments that refer to it.
 
-    Take one, and append it to `scratches` afterwards.
+    Take one from `scratches`, and append it again afterwards.
 
     words      handle, number, status
-    to_handle  an argument: a pointer to words.handle; likewise to_number, to_status
+    to_handle  an argument: a pointer to words.handle; also to_number and to_status
     """
 
     __slots__ = ("words", "to_handle", "to_number", "to_status")
@@ -90,7 +88,7 @@ scratches: list[Scratch] = []  # list.pop and append are atomic: two threads nev
 
 
 def take_scratch() -> Scratch:
-    """Return a Scratch that nobody else uses; append it to `scratches` afterwards. One that is lost is replaced."""
+    """Return a Scratch for this thread alone; append it to `scratches` afterwards (a lost one is replaced)."""
     try:
         return scratches.pop()
     except IndexError:
@@ -98,11 +96,11 @@ def take_scratch() -> Scratch:
 
 
 def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[int]:
-    """Make these calls in one go, and return what each returned, whatever that is.
+    """Make these calls as one step, and return the code that each returned.
 
-    steps    each a function of Driver.raw() and its arguments; an iterator of C's, so that nothing of Python's runs in
-             between
-    context  pushed before and popped after them; where pushing fails nothing else is called
+    steps    each a function of Driver.raw() and its arguments; an iterator made of C functions, so that no Python code
+             runs in between
+    context  pushed before the calls and popped after them; if the push fails, no other call is made
     raises   CudaError   the context cannot be pushed
     """
     codes: list[int] = []
@@ -119,7 +117,7 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
 
 
 def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list[int]:
-    """Do the same, and tell the listeners about each call and its time."""
+    """Do the same as run(), and report each call and its time to the listeners."""
     inner = steps if context is None else (*steps, context.pushing[1])
     clock: Any = partial(perf_counter_ns)
     log: list[int] = []  # a time, a code, a time, a code, ..., a time
@@ -132,7 +130,7 @@ def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list
         push = context.pushing[0]
         if any(map(_call, (partial(*push), inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0] - 1)  # 1 ns less: one call does not touch the next in a picture
+        _tell(push, 0, began, log[0] - 1)  # 1 ns less, so that calls do not touch in a picture
     for number, step in enumerate(inner):
         _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2] - 1)
     return log[1 : 2 * len(steps) : 2]
@@ -145,12 +143,12 @@ def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:
 
 
 def tell(step: Step, code: int, began_ns: int) -> None:
-    """Tell the listeners about a call that was just made."""
+    """Report a call that was just made to the listeners."""
     _tell(step, code, began_ns, perf_counter_ns())
 
 
 def _raise(push: Step, context: PrimaryContext) -> None:
-    code = partial(*push)()  # once more, for its code
+    code = partial(*push)()  # call it again to get its code
     if code == 0:
         run((context.pushing[1],))
         code = 201
@@ -158,12 +156,12 @@ def _raise(push: Step, context: PrimaryContext) -> None:
 
 
 def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
-    """Return a call's parameter names, and its arguments as a checked call would have been given them."""
+    """Return a call's parameter names, and its arguments in the form that a checked call takes."""
     parameters = cuda_h.prototypes()[step[0].symbol].parameters
     values = []
     for (_, kind), argument in zip(parameters, step[1:]):
         inside = getattr(argument, "_obj", argument)
-        if type(inside) is ctypes.c_char:  # Driver.as_argument(): it stands at the address that is meant
+        if type(inside) is ctypes.c_char:  # made by as_argument(): its address is the value
             address = ctypes.addressof(inside)
             values.append(kind(address) if issubclass(kind, cuda_h.Handle) else address)
         elif isinstance(inside, _Words):
@@ -174,12 +172,12 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
 
 
 class Calls:
-    """The driver's functions for prepared arguments, each bound when it is first used: calls.cuStreamQuery(stream).
+    """The driver's functions for prepared arguments, each bound on first use: calls.cuStreamQuery(stream).
 
-    Each returns the driver's code where that is no error: 0, or NOT_READY for a query. Anything else raises CudaError.
+    Each returns the driver's code if that is not an error: 0, or NOT_READY for a query. Any other code raises CudaError.
 
-    around  returns the context to push round a call that failed for want of it, and is then made again; None: do not
-    inside  a context to make current round each call
+    around  returns the context to push when a call failed for lack of one; None: do not retry
+    inside  a context that must be current during each call
     """
 
     def __init__(self, loaded: driver.Driver, around: Around, inside: PrimaryContext | None = None) -> None:

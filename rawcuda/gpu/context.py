@@ -1,9 +1,9 @@
-"""The primary context of a device: who holds it, and how it is made current.
+"""The primary context of a device: what holds it, and how it is made current.
 
-What it is   PrimaryContext; `Current`, a with block in which one is current; and `any_context`, for calls that need
-             some context and do not care which.
-How          it is retained when something first needs it, and stays so (to make it anew takes some 0.2 s) until a
-             Device of it was closed and nothing of ours lives in it any more. It is pushed round a call that needs it,
+What it is   PrimaryContext; `Current`, a context manager that makes it current; and `any_context`, for calls that need
+             any context at all.
+How          It is retained when it is first needed, and stays retained (creating it again takes about 0.2 s) until a
+             Device of it was closed and no object of ours is left in it. It is pushed around a call that needs it,
              unless it is current already, and popped again: nothing is left pushed.
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
 Read next    handles.py, device.py
@@ -48,17 +48,17 @@ _call: Any = partial.__call__
 
 
 class PrimaryContext:
-    """The primary context of one device, shared by everything of ours that lives in it; one object a device, for good.
+    """The primary context of a device, shared by all our objects in it; there is exactly one instance per device.
 
-    Each Device that used it and each stream, event, memory, module and graph holds it. That only decides when we
-    release our one retain: other libraries have theirs.
+    Each Device that used it and each stream, event, memory, module and graph holds it. This only decides when we
+    release our own retain: other libraries have theirs.
 
-    users    what holds it, and the step that releases each: who takes that out makes the call
-    closing  whether a Device of it was closed since it was last needed
-    direct   prepared calls whose arguments know their context: it is pushed only if the driver asks for it (201, 400)
+    users    the objects that hold it, each with the step that releases it: whoever removes the step makes the call
+    closing  whether a Device of it was closed since the context was last needed
+    direct   prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
     inside   prepared calls that need this context to be current
     pushing  the two steps that push and pop it, for calls.run()
-    kept     modules of our own, loaded once; pool: events that are not in use. They hold this context, and go with it
+    kept     our own modules, each loaded once; pool: unused events. They hold this context, and are closed with it
     """
 
     __slots__ = (
@@ -82,31 +82,31 @@ class PrimaryContext:
         self.ordinal, self.driver = ordinal, loaded
         self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
         self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
-        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when it is retained
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when the context is retained
         self._functions: dict[str, Any] = {}
         self._handle: int | None = None
-        self.users: dict[object, Any] = {}  # each with the step that releases it; entering and popping are atomic
+        self.users: dict[object, Any] = {}  # each with the step that releases it; setting and popping are atomic
         self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
         self.attributes: dict[
             Any, Any
-        ] = {}  # what does not change of the device; see Device.attribute; its name under None
-        self._lock = _thread.RLock()  # a collection inside it may come back here
+        ] = {}  # constant facts about the device; see Device.attribute; None is the key of its name
+        self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
     def hold(self, user: object) -> int:
-        """Count a user and return the context's handle, retaining the context if need be.
+        """Add a user and return the context's handle; the context is retained if necessary.
 
         calls   cuDevicePrimaryCtxRetain
         """
-        # Entered first and looked at after, while let_go() says that it closes and looks after: one of the two sees the
-        # other.
+        # The user is added first and `closing` is tested afterwards, while let_go() sets `closing` first and counts the
+        # users afterwards: at least one of the two notices the other.
         self.users.setdefault(user)
         handle = self._handle
         if handle is not None and not self.closing and not careful:
             return handle
         self.users.pop(user, None)
-        if self.driver.forked:  # the lock may have been taken in the parent, for good
+        if self.driver.forked:  # a thread of the parent may have held the lock at the fork
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
             self._open()
@@ -115,7 +115,7 @@ class PrimaryContext:
             return self._handle
 
     def open(self) -> int:
-        """Return the context's handle, retaining the context if need be, without holding it: for memory of somebody else's."""
+        """Return the context's handle, retaining the context if necessary but not holding it: for foreign memory."""
         if self._handle is None:
             if self.driver.forked:
                 self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
@@ -133,7 +133,7 @@ class PrimaryContext:
         self.closing = False
 
     def let_go(self, user: object, closing: bool = False) -> None:
-        """Count a user no longer; the last one after a Device was closed releases the context. It never raises.
+        """Remove a user; the last one after a Device was closed releases the context. It never raises.
 
         calls   cuDevicePrimaryCtxRelease_v2
         """
@@ -151,32 +151,32 @@ class PrimaryContext:
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
     def forget(self) -> None:
-        """Close what is kept here; it is made anew when it is next needed."""
+        """Close the kept modules and events; they are made again when next needed."""
         for kept in (self.kept, self.pool):
             while kept:
                 kept.popitem()[1].close()
 
     @property
     def handle(self) -> int:
-        """Return the handle; a user must hold the context."""
+        """Return the handle; the caller must hold the context."""
         handle = self._handle
         if handle is None:
             raise Closed(f"the context of device {self.ordinal} is closed")
         return handle
 
     def function(self, symbol: str) -> Any:
-        """Return a function for prepared arguments, for the steps of calls.run()."""
+        """Return a driver function that takes prepared arguments, for the steps of calls.run()."""
         function = self._functions.get(symbol)
         if function is None:
             function = self._functions[symbol] = self.driver.raw(symbol)
         return function
 
     def current(self) -> Current:
-        """Return a with block in which this context is current in this thread."""
+        """Return a context manager that makes this context current in this thread."""
         return Current(self)
 
     def _to_push(self) -> PrimaryContext | None:
-        """Return this context if it has to be pushed, None where it is current."""
+        """Return this context if it has to be pushed, or None if it is current."""
         return None if self.driver.current_context() == self.handle else self
 
     def __repr__(self) -> str:
@@ -184,13 +184,13 @@ class PrimaryContext:
 
 
 class Current:
-    """Context manager that makes a context current in this thread; it is pushed unless it is current already.
+    """A context manager that makes a context current in this thread, by pushing it unless it is current already.
 
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
-    # __del__ is a slot, filled in one go with pushing and cleared in one go with popping: if an interrupt keeps
-    # __exit__ from popping, the finalizer does, which is a C function.
+    # __del__ is a slot, set in one step with pushing and cleared in one step with popping: if an interrupt keeps
+    # __exit__ from popping, the finalizer pops, which is a C function.
     __slots__ = ("_context", "_pushed", "__del__")
 
     if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Current:
                 partial(setattr, self, "__del__", partial(*pop)),
             )
             if any(map(_call, calls)):
-                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and says why
+                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and raises
             if careful:
                 tell(push, 0, began)
 
@@ -222,7 +222,7 @@ class Current:
         value: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        # After a sticky error popping reports that error once more; the first one is on its way already.
+        # After a sticky error, popping reports the error again; it is ignored, since the error was raised already.
         if self._pushed and self._context is not None:
             pop, began = self._context.pushing[1], perf_counter_ns()
             calls: Any = (
@@ -239,13 +239,12 @@ _nothing = "".__len__
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:
-    """Return the context to push for a call that needs some context and does not care which; None where one is current.
+    """Return the context to push for a call that needs any context at all; None if one is current.
 
-    An address or a stream's handle says itself which device it is of; but the driver answers only to a thread that has
-    a context.
+    An address or a stream handle implies its device, but the driver needs some current context in order to answer.
 
-    for_default  the call is about a default stream, which each context has: then ours counts only if there is but one
-    raises       ValueError  none is current, and it is not known which of several is meant
+    for_default  the call is about a default stream, which every context has: then ours must be the only one
+    raises       ValueError  no context is current, and we hold none or several
     """
     loaded = driver.current()
     if loaded.current_context() is not None:
@@ -253,16 +252,16 @@ def any_context(for_default: bool = False) -> PrimaryContext | None:
     held = held_contexts()
     if for_default and len(held) != 1:
         raise ValueError(
-            "a default stream belongs to the context that is current, and none is: name the device, "
+            "a default stream belongs to the current context, and none is current: choose the device, "
             "with device.current(): ..., or use device.synchronize()"
         )
     context = held[0] if held else context_of(0)
-    context.open()  # kept: what asks for addresses will soon use them
+    context.open()  # it stays retained: a caller that asks about addresses will soon use them
     return context
 
 
 class AnyContext(Current):
-    """A with block in which some context is current; see any_context."""
+    """A context manager that makes any context current; see any_context."""
 
     __slots__ = ("_for_default",)
 
@@ -279,7 +278,7 @@ _any_calls: dict[bool, Calls] = {}
 
 
 def any_calls(for_default: bool) -> Calls:
-    """Return the prepared calls for the streams of others, which belong to a context that we do not know."""
+    """Return the prepared calls for borrowed streams, which belong to an unknown context."""
     made = _any_calls.get(for_default)
     if made is None:
         made = Calls(driver.current(), partial(any_context, for_default))
@@ -288,7 +287,7 @@ def any_calls(for_default: bool) -> Calls:
 
 
 def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
-    """Call something that releases, and tell whether it did; no error is raised (a close must not hide what led to it)."""
+    """Call a releasing function, and tell whether it succeeded; raise no error, which would hide an earlier one."""
     try:
         getattr(loaded, call)(*arguments)
         return True
@@ -297,13 +296,13 @@ def release(loaded: driver.Driver, call: str, *arguments: Any) -> bool:
 
 
 _contexts: dict[int, PrimaryContext] = {}
-peers: set[tuple[int, int]] = set()  # (who reaches, whose memory), switched on through us
+peers: set[tuple[int, int]] = set()  # (the accessing device, the device of the memory), enabled by us
 
 
 def context_of(ordinal: int) -> PrimaryContext:
-    """Return the one PrimaryContext of a device, which exists."""
-    # setdefault lets one of several threads win. A lock would have to bear a collection inside it, that comes back
-    # here.
+    """Return the only PrimaryContext of an existing device."""
+    # If several threads are here, setdefault keeps the first object. A lock would have to allow garbage collection to
+    # re-enter.
     return _contexts.get(ordinal) or _contexts.setdefault(ordinal, PrimaryContext(ordinal, driver.current()))
 
 
@@ -313,12 +312,12 @@ def held_contexts() -> list[PrimaryContext]:
 
 
 def reaches(ordinal: int, other: int) -> bool:
-    """Tell whether kernels on one device may use another's memory, as far as it was switched on through us."""
+    """Tell whether kernels on one device may use another's memory, as far as we have enabled the access."""
     return ordinal == other or (ordinal, other) in peers
 
 
 def count() -> int:
-    """Return how many devices this driver sees.
+    """Return the number of devices that the driver sees.
 
     calls   cuDeviceGetCount
     """
@@ -328,7 +327,7 @@ def count() -> int:
 
 
 def primary_of(device: Any) -> PrimaryContext | None:
-    """Return the context that an open Device holds, which it begins to hold if need be; None where this is no Device.
+    """Return the context that an open Device holds, or begins to hold; None if the object is not a Device.
 
     raises  Closed   the Device is closed
     """

@@ -1,8 +1,7 @@
-"""What views, exports and copies need where memory is on a device, or a driver is in use: the room behind doors.gpu().
+"""The part of views, exports and copies that needs a device or a driver: the room behind doors.gpu().
 
-What it is   `settle`, which finishes every view of device-accessible memory: which device an address is on, whether a
-             label is right, and waiting. The other names are those of the rooms below, for the rooms that may not
-             import them.
+What it is   `settle`, which finishes every view of device-accessible memory: it finds an address's device, checks a
+             label, and waits. The other names come from the rooms below, for rooms that may not import those.
 Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
 Read next    ordering.py
 """
@@ -24,6 +23,7 @@ from .ordering import device_of, make_wait, pending_handle, wait_between
 from .ordering import settle as settle_host
 from .queue import NO_SYNC, handle_of
 from .spans import copy_span, fill_span
+from .stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Device",
+    "Stream",
     "copies",
     "copy_span",
     "empty_like",
@@ -55,7 +56,7 @@ _TYPE_HOST, _TYPE_DEVICE = 1, 2  # CUmemorytype
 
 
 def _attribute(address: int, which: int) -> int | None:
-    """Ask the driver about an address; None where it does not know it.
+    """Return an attribute of an address, or None if the driver does not know the address.
 
     calls   cuPointerGetAttribute
     """
@@ -64,13 +65,13 @@ def _attribute(address: int, which: int) -> int | None:
         with AnyContext():
             driver.current().cuPointerGetAttribute(ctypes.byref(value), which, address)
     except CudaError as error:
-        if error.code == 1:  # CUDA_ERROR_INVALID_VALUE: not memory of this driver's
+        if error.code == 1:  # CUDA_ERROR_INVALID_VALUE: not memory of this driver
             return None
         raise
     return value.value & 0xFFFFFFFF
 
 
-# The address to ask about, three words to be filled in, and the prepared call that does; each for one thread.
+# The address to query, three words for the answer, and the prepared call; one thread uses an entry at a time.
 _askers: list[tuple[Any, Any, Any]] = []
 
 
@@ -97,13 +98,13 @@ def _read(answer: bytes) -> tuple[str, int] | None:
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: dict[bytes, tuple[Place, Place]] = {}  # of writable memory, and of read-only memory; device None: unknown
+_spots: dict[bytes, tuple[Place, Place]] = {}  # Places of writable and of read-only memory; device None: unknown
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
-    """Ask for all three attributes in one call, and return Places: of writable memory, of read-only memory.
+    """Query all three attributes in one call, and return two Places: for writable and for read-only memory.
 
-    Their device is None where the driver does not know the address. Returns None where it could not be asked so: no
+    Their device is None if the driver does not know the address. Returns None if the query is not possible: no
     context is current, or calls are traced.
     calls   cuPointerGetAttributes
     """
@@ -111,7 +112,7 @@ def spot(address: int) -> tuple[Place, Place] | None:
         return None
     try:
         cell, words, call = entry = _askers.pop()
-    except IndexError:  # every one is in use by some other thread
+    except IndexError:  # other threads use all of them
         cell, words, call = entry = _asker()
     cell.value = address
     failed, answer = call(), words.raw
@@ -129,7 +130,7 @@ def spot(address: int) -> tuple[Place, Place] | None:
 
 
 def locate(address: int) -> tuple[str, int] | None:
-    """Return the device record of an address, or None where the driver does not know it."""
+    """Return (kind, ordinal) for an address, or None if the driver does not know it."""
     places = spot(address)
     if places is not None:
         return places[0].device  # type: ignore[return-value]
@@ -145,17 +146,16 @@ def locate(address: int) -> tuple[str, int] | None:
 def settle(made: Description, stream: Any) -> None:
     """Finish a view of memory that is not, or may not be, pageable host memory.
 
-    The device of an address is found (the CUDA Array Interface does not say it, and DLPack says 0 for all managed
-    memory), a label is compared with what the driver says, and the using stream waits for the exporting one.
-
-    made    its `stream` is what the exporter said: a handle, None (nothing to wait for) or UNORDERED; then the user's
+    It finds the device of an address (the CUDA Array Interface does not tell it, and DLPack gives 0 for all managed
+    memory), checks a label against the driver, and makes the using stream wait for the exporting one.
+    made    its `stream` is what the exporter gave: a handle, None (nothing to wait for) or UNORDERED; it is replaced
     stream  the stream that will use the memory, as the user gave it
-    raises  ProtocolError   the driver does not know the address, or says that it is elsewhere
+    raises  ProtocolError   the driver does not know the address, or reports another device
     """
     where, pending = made._place, made.stream
     made.stream = stream
     if 0 in made.shape:
-        return  # no address to ask about, and nothing to wait for
+        return  # no address to query, and nothing to wait for
     if where.device is None:
         places = spot(made.ptr)
         if places is not None and places[0].device is not None:
@@ -179,35 +179,35 @@ def _located(made: Description) -> tuple[str, int]:
             made._place.protocol,
             "data",
             hex(made.ptr),
-            "is no address that this driver knows; the exporter is at fault, or uses another driver",
+            "is not an address that this driver knows; this is an error of the exporter, or it uses another driver",
         )
     return where
 
 
 def _wait(made: Any, pending: int, using: int) -> None:
-    """Make the using stream wait for the one that the exporter said is at work."""
+    """Make the using stream wait for the stream that the exporter named."""
     if using == NO_SYNC:
         return
     if pending != UNORDERED:
         made.exporting_stream = pending
     try:
         driver.current()
-    except DriverNotFound:  # then the memory only claims to be CUDA's
+    except DriverNotFound:  # without a driver there is no CUDA work
         return
     device = Device((made._place.device or ("cuda", 0))[1] or 0)
     if pending == UNORDERED:
-        device.synchronize()  # before version 3 nobody says which stream is at work
+        device.synchronize()  # before version 3 the exporter does not name its stream
     else:
         wait_between(using, pending, device)
 
 
-_UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver itself has said where it is
+_UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked
 
 
 def check_label(view: Description) -> None:
-    """Check that foreign memory is where its exporter says: nanobind once labelled device memory kDLCPU.
+    """Check that foreign memory is on the device that its exporter names: nanobind once labelled device memory kDLCPU.
 
-    raises  ProtocolError   the driver in use says otherwise
+    raises  ProtocolError   the driver in use reports another device
     """
     device, protocol = view._place.device, view._place.protocol
     if device is None or protocol in _UNCHECKED or 0 in view.shape or not driver.is_loaded():
@@ -225,24 +225,24 @@ def check_label(view: Description) -> None:
             protocol,
             "device",
             f"{device[0]} {device[1]}",
-            f"but the driver says of {view.ptr:#x} that it is {there}; the exporter is at fault",
+            f"but the driver says of {view.ptr:#x} that it is {there}; this is an error of the exporter",
         )
 
 
 class _Anywhere:
-    """A with block that changes nothing."""
+    """A context manager that does nothing."""
 
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
 
 
 def device_around(ordinal: int) -> AbstractContextManager[Any]:
-    """Return a with block in which a device is current, or one that does nothing where no driver is in use."""
+    """Return a context manager that makes a device current, or does nothing if no driver is in use."""
     return Device(ordinal).current() if driver.is_loaded() else _Anywhere()
 
 
 def settle_device(ordinal: int) -> bool:
-    """Wait for all work on a device; False where no driver is in use."""
+    """Wait for all work on a device; return False if no driver is in use."""
     if not driver.is_loaded():
         return False
     Device(ordinal).synchronize()
@@ -253,21 +253,21 @@ def settle_device(ordinal: int) -> bool:
 
 
 def copies() -> Any:
-    """Return the copies and fills in which a device takes part."""
+    """Return copies/device_copy.py: the copies and fills that involve a device."""
     from .copies import device_copy
 
     return device_copy
 
 
 def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
-    """Make an array on a device, in C order, its contents undefined."""
+    """Return a new, uninitialized array on a device, in C order."""
     from ..arrays.making import empty
 
     return empty(Device(ordinal), shape, dtype, kind)
 
 
 def empty_like(source: Any) -> Any:
-    """Make an array in new memory of the kind that a view's memory has; None for pinned memory of somebody else's."""
+    """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours."""
     primary = device_of(source)
     if primary is None:
         return None

@@ -1,7 +1,7 @@
-"""A device: facts about one GPU, and the place where streams, events, memory and modules are made.
+"""Devices: facts about a GPU, and the methods that make streams, events, memory and modules on it.
 
-What not     it makes no context of its own: the primary context (context.py) is the one that every other library
-             shares, too.
+What not     it creates no context of its own: the primary context (context.py) is the one that other libraries use,
+             too.
 Source       CUDA Driver API, "Device Management"
 Read next    copies/device_copy.py
 """
@@ -32,12 +32,12 @@ __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
 
 class Device(Owned):
-    """One GPU, by its ordinal among those that CUDA_VISIBLE_DEVICES leaves.
+    """A GPU, given by its ordinal among the devices that CUDA_VISIBLE_DEVICES allows.
 
-    units   total_memory and free_memory are bytes
+    units   total_memory and free_memory are in bytes
     calls   cuDeviceGet
     raises  TypeError   the ordinal is not an int
-            ValueError  there is no such device
+            ValueError  the device does not exist
     """
 
     __slots__ = ("ordinal", "_primary", "_held")
@@ -48,7 +48,7 @@ class Device(Owned):
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
             if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
-                raise TypeError(f"a device's ordinal is an int, not {a_kind(ordinal)}")
+                raise TypeError(f"a device's ordinal must be an int, not {a_kind(ordinal)}")
             ordinal = int.__index__(index(ordinal))
         known = None if careful else _known.get(ordinal)
         primary, handle = known or _look_up(ordinal)
@@ -59,7 +59,7 @@ class Device(Owned):
 
     @property
     def context(self) -> int:
-        """Return the primary context's handle, retaining it if need be."""
+        """Return the primary context's handle; the context is retained if necessary."""
         handle, primary = self.handle, self._primary
         if self._held is None:
             with primary._lock:
@@ -71,12 +71,12 @@ class Device(Owned):
         return primary.handle
 
     def current(self) -> Current:
-        """Return a with block in which this device's primary context is current in this thread."""
+        """Return a context manager that makes this device's primary context current in this thread."""
         self.context
         return self._primary.current()
 
     def synchronize(self) -> None:
-        """Wait until everything that was given to this device's context is done.
+        """Wait until all work in this device's context is done.
 
         calls   cuCtxSynchronize
         """
@@ -114,14 +114,14 @@ class Device(Owned):
 
     @property
     def total_memory(self) -> int:
-        """Return the device's memory in bytes."""
+        """Return the size of the device's memory in bytes."""
         size = ctypes.c_size_t()
         self._primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
         return size.value
 
     @property
     def free_memory(self) -> int:
-        """Return the bytes that are free now; other processes use the device, too."""
+        """Return the number of bytes that are free now; other processes may change it."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         with self.current():
             self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
@@ -131,7 +131,7 @@ class Device(Owned):
         """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
 
         calls   cuDeviceGetAttribute
-        raises  ValueError  no such name
+        raises  ValueError  an unknown name
         """
         known = self._primary.attributes.get(which) if type(which) is str else None
         if known is None or self._handle is None:
@@ -142,7 +142,7 @@ class Device(Owned):
         if isinstance(which, str):
             number = _attribute_number(which)
         elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
-            raise TypeError(f"an attribute is a name in cuda.h or its number, not {a_kind(which)}")
+            raise TypeError(f"an attribute must be a name in cuda.h or its number, not {a_kind(which)}")
         else:
             number = int.__index__(index(which))
         known = self._primary.attributes
@@ -155,7 +155,7 @@ class Device(Owned):
         return int(known[number])
 
     def can_access(self, other: Device) -> bool:
-        """Tell whether this device could reach the other's memory.
+        """Tell whether this device can be given access to the memory of another.
 
         calls   cuDeviceCanAccessPeer
         """
@@ -165,10 +165,10 @@ class Device(Owned):
         return bool(yes.value)
 
     def enable_peer_access(self, other: Device) -> None:
-        """Let kernels on this device reach the other's memory; done already is fine.
+        """Let kernels on this device access the memory of another; does nothing if they already can.
 
         calls   cuCtxEnablePeerAccess
-        raises  Unsupported  these devices cannot
+        raises  Unsupported  the hardware does not support it between these devices
         """
         _check_device(other)
         other_context = cuda_h.CUcontext(other.context)
@@ -180,28 +180,28 @@ class Device(Owned):
                     raise
         peers.add((self.ordinal, other.ordinal))
 
-    # -- what lives on it
+    # -- objects on the device
 
     def stream(self, priority: int = 0) -> Stream:
-        """Make a stream that does not wait for the legacy default stream, nor it for this."""
+        """Make a non-blocking stream: it and the legacy default stream do not wait for each other."""
         return Stream(self, priority=priority)
 
     def event(self, timing: bool = False) -> Event:
-        """Make an event; with timing, elapsed_ms can be asked of it."""
+        """Make an event; with timing, its elapsed_ms() can be used."""
         return Event(self, timing=timing)
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
-        """Allocate bytes of "device", "pinned" or "managed" memory; with a stream, in that stream's order."""
+        """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
         return allocate(self, nbytes, kind=kind, stream=stream)
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
-        """Make an array on this device, in C order, its contents undefined."""
+        """Return a new, uninitialized array on this device, in C order."""
         from ..arrays.making import empty
 
         return empty(self, shape, dtype)
 
     def upload(self, exporter: names.Any, *, stream: names.Any = None) -> names.StridedView:
-        """Copy any exporter's array into new memory of this device, in C order."""
+        """Copy an exporter's array into new memory on this device, in C order."""
         from ..arrays.making import upload
 
         return upload(self, exporter, stream=stream)
@@ -227,7 +227,7 @@ class Device(Owned):
 
 
 class _Use:
-    """What a Device holds its context by, and lets it go by."""
+    """The release of a Device, by which it holds its context."""
 
     __slots__ = ("primary",)
 
@@ -238,12 +238,12 @@ class _Use:
         self.primary.let_go(self, closing=not late)
 
     def give_away(self) -> bool:
-        """Let the context go; a CUdevice needs no release."""
+        """Release the context; a CUdevice itself needs no release."""
         self(0, False)
         return True
 
 
-_known: dict[int, tuple[PrimaryContext, int]] = {}  # by ordinal: the context and the CUdevice; neither changes
+_known: dict[int, tuple[PrimaryContext, int]] = {}  # by ordinal: the context and the CUdevice, which never change
 
 
 def _look_up(ordinal: int) -> tuple[PrimaryContext, int]:
@@ -258,7 +258,7 @@ def _look_up(ordinal: int) -> tuple[PrimaryContext, int]:
 
 def _check_device(other: object) -> None:
     if not isinstance(other, Device):
-        raise TypeError(f"the other device is a Device, not {a_kind(other)}")
+        raise TypeError(f"the other device must be a Device, not {a_kind(other)}")
 
 
 def _attribute_number(name: str) -> int:
@@ -270,7 +270,7 @@ def _attribute_number(name: str) -> int:
         import difflib
 
         near = difflib.get_close_matches(full, table, 3, 0.5)
-        raise ValueError(f"no device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
+        raise ValueError(f"unknown device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
     return table[full]
 
 
@@ -283,7 +283,7 @@ def devices() -> list[Device]:
 
 
 def synchronize() -> None:
-    """Wait until every device is done with all that this package gave it.
+    """Wait until every device has completed all work that this package queued.
 
     calls   cuCtxSynchronize
     """

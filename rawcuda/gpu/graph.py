@@ -1,7 +1,7 @@
-"""Graphs: work that a stream recorded instead of doing it, launched together as often as wanted.
+"""Graphs: work that a stream records instead of doing it, and that can be launched many times.
 
-What it is   Graph, made by Stream.capture(): a with block records, launch() runs what was recorded.
-What not     graphs are not built node by node, nor updated.
+What it is   Graph, made by Stream.capture(): a with block records work, and launch() runs it.
+What not     graphs cannot be built node by node, nor updated.
 Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
 Read next    stream.py
 """
@@ -30,17 +30,17 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MOD
 
 
 class Graph(Owned):
-    """A stream's work, recorded in a with block and launched afterwards.
+    """The work of a stream, recorded in a with block and launched afterwards.
 
         with stream.capture() as graph:
             launch(a, b, n)
         graph.launch(stream)
 
-    Arrays of other libraries that a recorded launch was given live as long as the graph; our own arrays and memory are
-    the caller's to keep. In the block nothing may wait for the stream: copies with pageable memory do, and are refused.
+    Arrays of other libraries that a recorded launch uses are kept alive with the graph; the caller must keep our own
+    arrays and memory alive. The block must not wait for the stream: copies with pageable memory do, and are refused.
 
     calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
-    raises  InvalidUse  what may not be captured
+    raises  InvalidUse  a call that must not be captured
             ValueError  a default or borrowed stream, an unknown mode
     """
 
@@ -61,14 +61,14 @@ class Graph(Owned):
 
     @property
     def handle(self) -> int:
-        """Return the CUgraphExec; raises Closed before it was recorded and after close()."""
+        """Return the CUgraphExec; raises Closed before the recording and after close()."""
         if self._handle is None and self._state != "recorded":
-            raise Closed(f"this Graph is {self._state}: it can be launched once it was recorded, after its with block")
+            raise Closed(f"this Graph is {self._state}: it can be launched after its with block has recorded it")
         return super().handle
 
     def __enter__(self) -> Graph:
         if self._state != "new":
-            raise ValueError("a graph records once: capture() anew")
+            raise ValueError("a graph records only once: call capture() again")
         stream, primary = self.stream, self._primary
         mode = ctypes.c_uint(_MODES[self._mode])
         try:
@@ -98,11 +98,11 @@ class Graph(Owned):
                 finally:
                     if graph:
                         run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
-        finally:  # the error in the block matters more than what it left behind
+        finally:  # an error in the block matters more than an unfinished capture
             self._abandon()
 
     def _abandon(self) -> None:
-        """End what is left of the capture; nothing where it was ended."""
+        """End the capture if it has not ended yet."""
         if self._number:
             capturing.pop(self._number, None)
         queue = self.stream.queue()
@@ -113,10 +113,10 @@ class Graph(Owned):
                 run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
 
     def launch(self, stream: names.Any = None) -> None:
-        """Run what was recorded, in a stream's order; None is the legacy default stream.
+        """Run the recorded work in the order of a stream; None is the legacy default stream.
 
         calls   cuGraphLaunch
-        raises  Closed  it is closed, or was never recorded
+        raises  Closed  the graph is closed, or was never recorded
         """
         executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
         calls, argument = calls_on(queue, self._primary)

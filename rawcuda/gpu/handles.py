@@ -1,11 +1,11 @@
-"""What lives in a context: how each kind is made and released. One table, one maker, one releaser.
+"""Creating and releasing the handles that belong to a context: one table, one maker, one releaser.
 
 What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which
              releases it.
-What not     what one does with a stream, an event, memory, a module or a graph: their own rooms.
-Interrupts   a handle that was created is owned, or due for release, whatever exception comes. It is released in one go
-             with taking its Lifetime out of the context's users: whoever does that, in any thread and after any
-             interrupt, is the only one.
+What not     the use of a stream, an event, memory, a module or a graph: each has its own room.
+Interrupts   A handle that was created is owned, or its release is pending, whatever exception is raised. Releasing it
+             and removing its Lifetime from the context's users is one step: only the thread that removes it, before or
+             after an interrupt, releases it.
 Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture
              mode "global" forbids unsafe calls in every thread
 Read next    stream.py, memory.py
@@ -53,12 +53,11 @@ _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 class Kind:
     """A row of the table.
 
-    create     creates one: (where to put the handle, ..., the usual numbers)
-    numbers    those usual numbers
-    release    releases one: (handle)
-    unnoticed  whether releasing would break a stream capture that goes on in any thread, so that the capture mode is
-               exchanged
-    waits      whether the context's work must be done before: cuMemFreeHost and cuModuleUnload wait by themselves, too,
+    create     the function that creates the handle: (pointer to the handle, ..., numbers)
+    numbers    its usual last arguments
+    release    the function that releases the handle: (handle)
+    unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
+    waits      whether the context's work must be done first: cuMemFreeHost and cuModuleUnload wait by themselves, too,
                though no manual says so
     """
 
@@ -79,11 +78,11 @@ class Kind:
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
-PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2")  # both numbers are given
+PRIORITIZED_STREAM = Kind("cuStreamCreateWithPriority", (), "cuStreamDestroy_v2")  # the caller passes both numbers
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
-# In the order of a stream: released by cuMemFreeAsync where the stream can still take it; see Lifetime.
+# In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
 ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
     "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
@@ -92,19 +91,19 @@ MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 
-# The number of each capture of ours that goes on, and what must live as long as its graph.
+# The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
 
 
 def make(
     owner: Owned, kind: Kind, primary: PrimaryContext, *arguments: Any, by: Calls | None = None, stream: Any = None
 ) -> Lifetime:
-    """Create a handle in a context, which it holds from then on, give it to its owner, and return its Lifetime.
+    """Create a handle that holds its context, give it to its owner, and return its Lifetime.
 
-    arguments  prepared ones, which come before the usual numbers
-    by         the context's calls that suit the stream; if none are given, those that make it current
-    stream     for ORDERED, what has queue(): kept as long as the memory
-    raises     CudaError  the driver's own
+    arguments  prepared arguments, which precede the kind's numbers
+    by         the context's calls to use; by default those that make the context current
+    stream     for ORDERED, an object with queue(), which is kept as long as the memory
+    raises     CudaError  from the driver
     """
     if dropped:
         drain()
@@ -125,7 +124,7 @@ def make(
     except CudaError:
         primary.let_go(lifetime)
         raise
-    except BaseException:  # an interrupt, before or after the driver's call
+    except BaseException:  # an interrupt, before or after the call of the driver
         dropped.append((lifetime, words.handle))
         raise
     scratches.append(scratch)
@@ -136,7 +135,7 @@ _new: Any = object.__new__
 
 
 class Lifetime:
-    """The release of one handle, and what holds the context for it."""
+    """The release of one handle, which also holds the context."""
 
     __slots__ = ("kind", "primary", "stream")
 
@@ -145,9 +144,9 @@ class Lifetime:
     stream: Any
 
     def __call__(self, handle: int, late: bool) -> None:
-        """Release the handle, unless that was done; no error is raised.
+        """Release the handle, unless that was done already; raise no error.
 
-        late  out of drain(): then nothing is waited for, since that would break a capture
+        late  called from drain(): then it does not wait for work, which would break a capture
         """
         kind, primary = self.kind, self.primary
         try:
@@ -155,9 +154,9 @@ class Lifetime:
         except KeyError:
             return
         try:
-            if step is None:  # an interrupt came before it was owned
+            if step is None:  # an interrupt came before the handle was owned
                 step = primary.users[self] = [primary.function(kind.release), as_argument(handle)]
-            if not handle:  # ... before it was made
+            if not handle:  # ... before it was created
                 primary.let_go(self)
             elif self.stream is not None:
                 self._release_in_order(step)
@@ -175,9 +174,9 @@ class Lifetime:
             primary.let_go(self)
 
     def _once(self, context: PrimaryContext | None = None, before: tuple[Any, ...] = (), after: Any = ()) -> list[int]:
-        """Make the call that releases, between others, unless another thread was faster."""
-        # dict.pop gives the step to one caller only, in the very moment in which starmap calls it: no interrupt comes
-        # in between.
+        """Make the releasing call, between others, unless another thread has made it."""
+        # dict.pop gives the step to one caller only, and starmap calls it immediately: no interrupt can come in
+        # between.
         users = self.primary.users
         nothing = self.primary.function("cuDriverGetVersion"), _somewhere
         return run(chain(before, map(users.pop, (self,), (nothing,)), after), context)
@@ -195,14 +194,14 @@ class Lifetime:
             pass
 
     def give_away(self) -> bool:
-        """Release nothing from now on; tell whether that was the first use of this."""
+        """Make later calls release nothing; return False if the handle was already released or given away."""
         step = self.primary.users.pop(self, None)
         if self.primary.closing:
             self.primary.let_go(self)
         return step is not None
 
     def _release_in_order(self, step: list[Any]) -> None:
-        """Free memory in the order of its stream, if that can still take it, else as memory without a stream.
+        """Free memory in the order of its stream if that can still be used, otherwise like memory without a stream.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
@@ -214,7 +213,7 @@ class Lifetime:
             step[:] = primary.function("cuMemFreeAsync"), step[1], queue
             if not self._once(context)[0]:
                 return
-            primary.users[self] = again  # it was not freed
+            primary.users[self] = again  # the memory was not freed
         exchange = _exchange(primary)
         self._once(context, (exchange,), (exchange,))
         _exchanges.append(exchange)
@@ -243,7 +242,7 @@ _exchanges: list[Any] = []  # steps that no thread uses now: making one takes 35
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Put steps between two that change this thread\'s capture mode, so that they break no capture.
+    """Surround steps with changes of this thread's capture mode, so that they do not break a capture.
 
     calls   cuThreadExchangeStreamCaptureMode
     """

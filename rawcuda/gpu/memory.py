@@ -1,9 +1,8 @@
-"""Memory: device, stream-ordered, pinned, managed; owned, and freed by the call that matches its allocation.
+"""Memory: device, stream-ordered, pinned and managed, freed by the function that matches its allocation.
 
-What it is   a run of bytes with an address, and who keeps it alive: its Memory, and the leases of its exports. As an
-             array it is one dimension of uint8, and exports every protocol so.
-What not     it copies nothing (copies/transfer.py) and has no shape (arrays/strided.py); how it is freed stands in
-             handles.py.
+What it is   a run of bytes with an address, and the objects that keep it alive: its Memory, and the leases of its
+             exports. As an array it is one dimension of uint8, and it exports every protocol as such.
+What not     copies (copies/transfer.py), shapes (arrays/strided.py) and the release (handles.py).
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
 Read next    copies/transfer.py
 """
@@ -34,9 +33,9 @@ _KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
 
 
 class Lease:
-    """What keeps the bytes of a Memory after its close(): they are freed when the last reference to this goes."""
+    """An object that keeps the bytes of a Memory after its close(), until the last reference to this is dropped."""
 
-    # __del__ is a slot, as in Owned: once the Memory was closed, its finalizer
+    # __del__ is a slot, as in Owned: it receives the Memory's finalizer when that is closed
     __slots__ = ("memory", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
@@ -49,10 +48,10 @@ class Lease:
 class Memory(Owned, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
 
-    close() with work pending waits for it, or frees in the order of the memory's stream. If an array of another library
-    still has the bytes, they are freed when that goes.
+    With work pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
+    library uses the bytes, they are not freed.
 
-    units   nbytes is bytes
+    units   nbytes is in bytes
     """
 
     __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_lifetime")
@@ -68,25 +67,23 @@ class Memory(Owned, Bytes):
         _lifetime: Lifetime | None
 
     def __init__(self) -> None:
-        raise TypeError(
-            "Memory comes from Device.allocate(), or from Memory.borrow() where the bytes are somebody else's"
-        )
+        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has")
 
     @classmethod
     def borrow(
         cls, device: names.Device, address: int, nbytes: int, *, kind: str = "device", owner: names.Any = None
     ) -> Memory:
-        """Make a Memory over bytes of somebody else's, which close() never frees.
+        """Return a Memory over bytes of another owner, which close() does not free.
 
         owner   kept alive as long as this Memory
-        raises  ValueError  a kind or address that cannot be
+        raises  ValueError  an unknown kind, or an impossible address or size
         """
         _kind_of(kind)
         if not isinstance(getattr(device, "_primary", None), PrimaryContext):
-            raise TypeError(f"memory lies on a Device, not on {a_kind(device)}")
+            raise TypeError(f"memory needs a Device, not {a_kind(device)}")
         address, nbytes = _whole("address", address), _whole("nbytes", nbytes)
         if not 0 <= address < 2**64 or not 0 <= nbytes < 2**63 or address + nbytes > 2**64:
-            raise ValueError(f"no memory has address {worded(address)} and {worded(nbytes)} bytes")
+            raise ValueError(f"no memory can have address {worded(address)} and {worded(nbytes)} bytes")
         borrowed = cls.__new__(cls)
         borrowed._describe(device, nbytes, kind, None)
         borrowed._keeps = owner
@@ -100,29 +97,29 @@ class Memory(Owned, Bytes):
         self._leases = []
 
     def lease(self) -> Lease:
-        """Return an object that keeps the bytes: while it lives, close() closes this Memory, but frees nothing.
+        """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
 
-        Every export over this memory holds it. Then the bytes are freed by the next call of ours that may, waiting for
-        the device, since we do not know on which stream others used them.
+        Every export of this memory holds it. Afterwards one of our next calls frees the bytes, and waits for the device
+        before, since we do not know on which stream other libraries used them.
         raises  Closed   after close()
         """
         leases = self._leases
         while True:
             if not leases:
                 made = Lease(self)
-                leases.append(ref(made))  # two threads may be here: the first lease in the list is that of both
+                leases.append(ref(made))  # if two threads are here, both use the first lease in the list
             first = leases[:1]
             lease = first[0]() if first else None
             if lease is not None:
-                self.handle  # looked at after the lease was entered; close() looks for leases after it closed
+                self.handle  # tested after the lease was added; close() looks for leases after it has closed
                 if self._lifetime is not None:
-                    self._lifetime.stream = None  # then it is freed as memory without a stream
+                    self._lifetime.stream = None  # so the memory is freed like memory without a stream
                 return lease
             leases[:] = [known for known in leases if known() is not None]
 
     @property
     def ptr(self) -> int:
-        """Return the address of the first byte; raises Closed after close(), its own or that of what it was borrowed from."""
+        """Return the address of the first byte; raises Closed if this Memory, or the owner of the bytes, is closed."""
         if isinstance(self._keeps, Owned):
             self._keeps.handle
         return self.handle
@@ -140,22 +137,22 @@ class Memory(Owned, Bytes):
 
     @property
     def is_host_accessible(self) -> bool:
-        """Tell whether the CPU may read and write it."""
+        """Tell whether the CPU can access the memory."""
         return self.kind != "device"
 
-    # -- an exporter: all of it goes through a view of one dimension of uint8
+    # -- exports, all through a one-dimensional view of uint8
 
     def view(self, dtype: names.Any = "uint8") -> names.StridedView:
-        """Return the memory as an array of one dimension.
+        """Return the memory as a one-dimensional array.
 
-        raises  ValueError  its bytes are no whole number of elements
+        raises  ValueError  nbytes is not a multiple of the element size
         """
         from ..arrays.making import over_memory
 
         return over_memory(self, dtype)
 
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
-        """Copy from any exporter of exactly as many bytes, and return self.
+        """Copy from an exporter with the same number of bytes, and return self.
 
         raises  ValueError  it has another number of bytes
         """
@@ -163,7 +160,7 @@ class Memory(Owned, Bytes):
         return self
 
     def copy_to(self, target: names.Any, *, stream: names.Any = None) -> names.Any:
-        """Copy to any writable exporter of exactly as many bytes, and return it.
+        """Copy to a writable exporter with the same number of bytes, and return that.
 
         raises  ValueError  it has another number of bytes
         """
@@ -171,7 +168,7 @@ class Memory(Owned, Bytes):
         return target
 
     def fill(self, value: int, *, stream: names.Any = None) -> Memory:
-        """Set every byte to a value of 0 to 255, and return self."""
+        """Set every byte to a value from 0 to 255, and return self."""
         if (
             type(value) is int
             and 0 <= value < 256
@@ -190,11 +187,11 @@ class Memory(Owned, Bytes):
         dl_device: names.Any = None,
         copy: names.Any = None,
     ) -> names.Any:
-        """Export by DLPack; see StridedView."""
+        """Export the memory by DLPack; see StridedView."""
         return self.view().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's (device type, id)."""
+        """Return the (device type, id) of DLPack."""
         return self.view().__dlpack_device__()
 
     @property
@@ -205,7 +202,7 @@ class Memory(Owned, Bytes):
 
     @property
     def __array_interface__(self) -> dict[str, names.Any]:
-        """Return the array interface; AttributeError where the CPU cannot reach the memory."""
+        """Return the array interface; raises AttributeError if the CPU cannot access the memory."""
         interface: dict[str, Any] = self.view().__array_interface__
         return interface
 
@@ -241,7 +238,7 @@ def _kind_of(kind: Any) -> Kind:
 
 def _whole(name: str, number: Any) -> int:
     if isinstance(number, bool) or not hasattr(type(number), "__index__"):
-        raise TypeError(f"{name} is an int, not {a_kind(number)}")
+        raise TypeError(f"{name} must be an int, not {a_kind(number)}")
     return int.__index__(index(number))
 
 
@@ -249,18 +246,18 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     """Allocate memory.
 
     device  a Device, or a PrimaryContext
-    units   bytes; 0 allocates nothing and gives the address 0
-    kind    "device"; "pinned": host memory that the device reaches; "managed": moves between both by itself
-    stream  with one, "device" memory is allocated and freed in its order
+    units   bytes; for 0 nothing is allocated, and the address is 0
+    kind    "device"; "pinned": host memory that the device can access; "managed": migrates between host and device
+    stream  if given, "device" memory is allocated and freed in the order of this stream
     calls   cuMemAlloc_v2, cuMemAllocAsync, cuMemHostAlloc, cuMemAllocManaged
-    raises  OutOfMemory  there is not so much
+    raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
     row = _kind_of(kind)
     if type(nbytes) is not int:
         nbytes = _whole("nbytes", nbytes)
     if not 0 <= nbytes < 2**63:
-        raise ValueError(f"nbytes={worded(nbytes)}: a size lies in 0 .. 2**63-1")
+        raise ValueError(f"nbytes={worded(nbytes)}: a size must be in 0 .. 2**63-1")
     primary = primary_of(device)
     if primary is None:
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")

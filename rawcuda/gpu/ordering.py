@@ -1,10 +1,10 @@
-"""Order between streams: whose work must be done before whose may begin.
+"""Order between streams: which work must be done before other work begins.
 
-What it is   `make_wait`, `settle` and the like, over views and stream handles; every one of them is for
-             device-accessible memory.
-What not     nothing here decides what a stream given from outside means: queue.py's handle_of and the protocols do.
-How          an event is recorded on the stream that has the work, and the other stream waits for it, on the device;
-             nothing is done where both are one. The CPU waits only in `settle`.
+What it is   `make_wait`, `settle` and others, for views and stream handles; all of them are for device-accessible
+             memory.
+What not     the meaning of a stream given from outside is decided by queue.py's handle_of and the protocols.
+How          An event is recorded on the stream that has the work, and the other stream waits for it, on the device;
+             nothing is done if both are the same stream. Only `settle` makes the CPU wait.
 Source       CUDA Driver API, "Stream Management", "Event Management"; array API standard, `__dlpack__`, stream
 Read next    copies/device_copy.py
 """
@@ -43,7 +43,7 @@ _LEGACY = 1
 
 
 def device_of(view: Description) -> PrimaryContext | None:
-    """Return the context of the device that a view's memory belongs to; None where it is host memory that is not ours."""
+    """Return the context of the device that a view's memory belongs to, or None for host memory that is not ours."""
     if isinstance(view.owner, Memory):
         return view.owner._primary
     kind, ordinal = view._place.device or ("cpu", 0)
@@ -55,7 +55,7 @@ def device_of(view: Description) -> PrimaryContext | None:
 
 
 def synchronize_contexts() -> None:
-    """Wait until every device is done with all that this package gave it.
+    """Wait until every device has completed all work that this package queued.
 
     calls   cuCtxSynchronize
     """
@@ -69,7 +69,7 @@ def synchronize_contexts() -> None:
 
 
 def pending_handle(view: Description) -> int | None:
-    """Return the stream that has the work pending on a view's memory; None if it was viewed without any ordering."""
+    """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
     forget_closed(view)
     if view.stream is None:
         return _LEGACY
@@ -78,14 +78,14 @@ def pending_handle(view: Description) -> int | None:
 
 
 def forget_closed(view: Description) -> None:
-    """Wait for all work if the stream that a view was made for is closed by now, and count the view as ready."""
+    """If the stream that a view was made for is closed, wait for all work, and mark the view as ready."""
     if isinstance(view.stream, StreamHandle) and view.stream.closed:
         synchronize_contexts()
         view.stream = None
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:
-    """Make one stream wait for what another has now.
+    """Make a stream wait for the work that another stream has now.
 
     device  the Device or PrimaryContext in which the event is made
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
@@ -95,12 +95,12 @@ def wait_between(waiting: int, working: int, device: Any) -> None:
 
 
 def make_wait(consumer: int, view: Description) -> None:
-    """Make a consumer's stream wait for what is pending on a view's memory.
+    """Make a consumer's stream wait for the pending work on a view's memory.
 
     consumer   a handle, or -1: no ordering
     """
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
-        return  # (without a driver in use nothing of ours can be pending)
+        return  # (if no driver is in use, no work of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
     if working is not None and device is not None and working != consumer:
@@ -126,11 +126,11 @@ def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
 
 
 def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
-    """Make the streams that exporters named wait for our use of their memory, so that they do not change it meanwhile.
+    """Make the streams that exporters named wait for our use of their memory.
 
     using    the stream that the use was queued on
-    source   CUDA Array Interface (Version 3), "Synchronization": the consumer's duty, where it does not use the stream
-             given
+    source   CUDA Array Interface (Version 3), "Synchronization": the duty of a consumer that does not use the given
+             stream
     """
     for view in views:
         theirs = getattr(view, "exporting_stream", None)
@@ -139,7 +139,7 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
 
 
 def settle(view: Description) -> None:
-    """Wait on the CPU until what is pending on a view's memory is done."""
+    """Wait on the CPU until the pending work on a view's memory is done."""
     if not driver.is_loaded():
         return
     working = pending_handle(view)

@@ -1,8 +1,8 @@
-"""What a stream is to those that give it work: a handle, the calls that take it, and its context.
+"""Streams as the target of work: the handle, the calls that take it, and its context.
 
-What it is   `handle_of`, the one function that reads a stream given from outside; `calls_on`, which says how work is
-             given to it; and `InContext` and `StreamHandle`, what streams and events have in common.
-What not     no other module makes a stream handle out of user input.
+What it is   `handle_of`, the only function that reads a stream given from outside; `calls_on`, which returns the calls
+             that queue work on it; and `InContext` and `StreamHandle`, the common part of streams and events.
+What not     no other module makes a stream handle from user input.
 Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
 Read next    graph.py, stream.py
 """
@@ -43,7 +43,7 @@ _LEGACY_ARGUMENT = as_argument(LEGACY)
 
 
 class InContext(Owned):
-    """An owned handle in a device's primary context, or a borrowed one in a context that we do not know."""
+    """An owned handle in a device's primary context, or a borrowed one in an unknown context."""
 
     __slots__ = ("device", "_primary", "_calls", "_argument")
 
@@ -62,7 +62,7 @@ class InContext(Owned):
         make(self, kind, primary, *arguments)
 
     def _prepare(self) -> Any:
-        """Return the handle as an argument of prepared calls, and keep that; raises Closed."""
+        """Return the handle as an argument of prepared calls, and store that; raises Closed."""
         argument = self._argument = as_argument(self.handle)
         if self._handle is None:  # closed just now
             self._argument = None
@@ -73,7 +73,7 @@ class InContext(Owned):
 
 
 class _BorrowedCalls:
-    """The prepared calls for streams of others; no driver is loaded before there is work."""
+    """The prepared calls for borrowed streams; the driver is loaded at the first call."""
 
     __slots__ = ("_for_default",)
 
@@ -88,11 +88,11 @@ _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
 
 
 class StreamHandle(InContext):
-    """A stream, as far as others give work to it."""
+    """The part of a stream that queuing work on it needs."""
 
     __slots__ = ("_owner",)
 
-    _owner: names.Any  # of a borrowed handle: whoever uses the handle keeps the stream alive
+    _owner: names.Any  # of a borrowed handle: keeps the stream alive
 
     def _borrow(self, handle: int, owner: Any) -> None:
         self.device = self._primary = self._argument = None
@@ -101,7 +101,7 @@ class StreamHandle(InContext):
         self._owner = owner
 
     def queue(self) -> names.Any:
-        """Return the handle as an argument of prepared calls, None where the stream is closed."""
+        """Return the handle as an argument of prepared calls, or None if the stream is closed."""
         return self._argument or (None if self._handle is None else self._prepare())
 
     def _closing(self) -> None:
@@ -131,28 +131,28 @@ def handle_of(stream: Any) -> int:
                 "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"
             )
         if number < NO_SYNC or number >= 2**64:
-            raise ValueError(f"stream={worded(number)} is no stream: a handle lies in 1 .. 2**64-1; -1 is NO_SYNC")
+            raise ValueError(f"stream={worded(number)} is not a stream: a handle is in 1 .. 2**64-1; -1 is NO_SYNC")
         return number
     return _protocol_handle(stream)
 
 
 def work_handle(stream: Any) -> int:
-    """Return the handle of a stream that is to do work, which NO_SYNC cannot.
+    """Return the handle of a stream on which work will be queued, so not NO_SYNC.
 
     raises  ValueError  NO_SYNC
     """
     handle = handle_of(stream)
     if handle == NO_SYNC:
         raise ValueError(
-            "stream=-1 (NO_SYNC) orders nothing and can do no work: give a stream, or None for the legacy one"
+            "stream=-1 (NO_SYNC) means no ordering and cannot do work: give a stream, or None for the legacy one"
         )
     return handle
 
 
 def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
-    """Return the calls that give work to a stream in a context, and the stream as their argument.
+    """Return the calls that queue work on a stream in a context, and the stream as their argument.
 
-    stream  as handle_of takes it, but for NO_SYNC. The default streams belong to the context that is current
+    stream  as for handle_of, except NO_SYNC. The default streams belong to the current context
     """
     if isinstance(stream, StreamHandle) and stream._primary is primary:
         return primary.direct, stream._argument or stream._prepare()
@@ -168,11 +168,11 @@ class Ordering:
     __slots__ = ("given", "_handle")
 
     def __init__(self, given: Any) -> None:
-        self.given = given  # whoever uses the handle keeps the stream alive
+        self.given = given  # keeps the stream alive
         self._handle = work_handle(given)
 
     def queue(self) -> Any:
-        """Return the stream as an argument, None where it is closed, or may be that of another thread."""
+        """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
         if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
             return None
         return as_argument(self._handle)

@@ -1,12 +1,13 @@
-"""What must live until work that is queued on a stream is done, although nobody else holds it.
+"""Keeping objects alive until the work that is queued on a stream is done.
 
-What it is   `retain`, for memory of others that queued work uses, and `sweep`, which lets go of what finished work
-             used.
-How          what is retained for a stream gathers in a batch, whose event is recorded anew for each: one event for many
-             launches, out of a pool. A batch that was asked whether it is done takes nothing more; the next one begins.
-             The event is recorded at once, since nobody knows how long the stream of somebody else exists.
-Captures     what a capture of ours uses lives as long as its graph; where somebody else captures, that is theirs to see
-             to. (A host function would tell sooner when work is done, but costs more, and may not call the driver.)
+What it is   `retain`, for memory of other libraries that queued work uses, and `sweep`, which releases what finished
+             work used.
+How          The objects retained for a stream are collected in a batch, whose event is recorded again for each: one
+             event, from a pool, for many launches. A batch that was queried takes no more objects; a new one begins.
+             The event is recorded immediately, because a foreign stream may be destroyed at any time.
+Captures     Objects used in one of our captures live as long as its graph. In a foreign capture, they are the
+             capturer's responsibility. (A host function would report completion sooner, but costs more, and may not
+             call the driver.)
 Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode
 Read next    stream.py
 """
@@ -30,15 +31,15 @@ __all__ = ["capture_number", "retain", "retained", "sweep"]
 
 _PER_THREAD = 2
 _NOT_READY = 600
-_SWEEP_EVERY = 8  # a sweep of all batches costs some 600 ns: so many calls share it
+_SWEEP_EVERY = 8  # a sweep of all batches costs about 600 ns, which this many calls share
 
 retained: list[_Batch] = []  # every batch; appending and removing are atomic
-_newest: dict[tuple[int, int, int], _Batch] = {}  # the one that still takes something, by device, stream and thread
-_skipped: list[None] = []  # how many sweeps were left out
+_newest: dict[tuple[int, int, int], _Batch] = {}  # the open batch, by device, stream and thread
+_skipped: list[None] = []  # an entry per skipped sweep
 
 
 class _Event(Owned):
-    """An event out of a context's pool."""
+    """An event from a context's pool."""
 
     __slots__ = ("argument",)
 
@@ -46,25 +47,25 @@ class _Event(Owned):
 
 
 class _Batch:
-    """What was retained for one stream, and the event behind all of it."""
+    """The objects retained for one stream, and the event after the work that uses them."""
 
     __slots__ = ("primary", "event", "things", "is_open", "queue", "record", "needs_context")
 
     def __init__(self, primary: PrimaryContext, stream: int) -> None:
         self.primary, self.event = primary, _take_event(primary)
         self.things: list[Any] = []
-        self.is_open = True  # set to False before the event is queried: what comes then needs another batch
+        self.is_open = True  # set to False before the event is queried: later objects need another batch
         self.queue, self.record = as_argument(stream), primary.direct.cuEventRecord
         if stream <= _PER_THREAD:
             self.record = primary.inside.cuEventRecord
 
     def is_done(self) -> bool:
-        """Tell whether the stream has completed all work that used these things; no capture is broken by asking."""
+        """Tell whether the stream has completed all work that used these objects, without breaking a capture."""
         self.is_open = False
         try:
             query = self.primary.function("cuEventQuery"), self.event.argument
             return run(unnoticed(self.primary, (query,)))[1] != _NOT_READY
-        except (CudaError, ForkedAfterInit):  # the context is lost: nothing runs there any more
+        except (CudaError, ForkedAfterInit):  # the context is lost: nothing runs in it any more
             return True
 
 
@@ -79,7 +80,7 @@ def _take_event(primary: PrimaryContext) -> _Event:
 
 
 def capture_number(primary: PrimaryContext, stream: int) -> int | None:
-    """Return the number of the capture that a stream takes part in, None if it is not captured.
+    """Return the number of the capture that a stream takes part in, or None if it is not being captured.
 
     calls   cuStreamGetCaptureInfo
     """
@@ -93,10 +94,10 @@ def capture_number(primary: PrimaryContext, stream: int) -> int | None:
 
 
 def retain(device: Any, stream: int, things: Any) -> None:
-    """Keep things alive until a stream has completed the work that it has now: foreign memory that queued work uses.
+    """Keep objects alive until a stream has completed the work that was queued on it so far.
 
     device  a Device, or a PrimaryContext
-    stream  a handle; the work was queued already
+    stream  a handle; the work that uses the objects must be queued already
     """
     primary: PrimaryContext = getattr(device, "_primary", device)
     if capturing:
@@ -110,22 +111,22 @@ def retain(device: Any, stream: int, things: Any) -> None:
         if batch is not None and batch.is_open:
             batch.things.append(things)
             batch.record(batch.event.argument, batch.queue)
-            if batch.is_open:  # looked at after the event was recorded, and closed before it is queried
+            if batch.is_open:  # tested after recording; is_done() clears it before its query
                 return
         batch = _Batch(primary, stream)
         batch.things.append(things)
         batch.record(batch.event.argument, batch.queue)
         retained.append(batch)
         _newest[key] = batch
-    except BaseException:  # the work is queued: its memory must outlive it all the same
+    except BaseException:  # the work is queued: its memory must outlive it in any case
         run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
         raise
 
 
 def sweep(now: bool = False) -> None:
-    """Let go of what finished work used; called where we launch, copy or wait anyway.
+    """Release what finished work used; called where we launch, copy or wait anyway.
 
-    now  look at all of it; otherwise only each eighth call does
+    now  examine all batches; otherwise only every eighth call does
     """
     if not retained:
         return
@@ -137,7 +138,7 @@ def sweep(now: bool = False) -> None:
         if batch.is_done():
             try:
                 retained.remove(batch)
-            except ValueError:  # another thread was faster
+            except ValueError:  # another thread removed it
                 continue
             for key in [key for key, newest in tuple(_newest.items()) if newest is batch]:
                 _newest.pop(key, None)

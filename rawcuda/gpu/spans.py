@@ -1,8 +1,8 @@
-"""Copies and fills of plain runs of bytes in our own memory, on any stream: the driver's part is one call.
+"""Copies and fills of contiguous bytes in our own memory, on any stream: each is one call of the driver.
 
 What it is   `copy_span` and `fill_span`; most copies are one of these.
-What not     layouts with gaps, memory of others and pageable memory are copies/device_copy.py's, which is asked when
-             these say no.
+What not     layouts with gaps, foreign memory and pageable memory: copies/device_copy.py handles them, when these
+             functions return False.
 Source       CUDA Driver API, "Memory Management"
 Read next    memory.py, copies/device_copy.py
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_span", "fill_span"]
 
-# (the target's kind, the source's kind) -> the driver's function; pinned to pinned memory is copied by the CPU
+# (the target's kind, the source's kind) -> the driver's function; the CPU copies pinned to pinned memory
 _COPIES = {
     ("device", "device"): "cuMemcpyDtoDAsync_v2",
     ("device", "managed"): "cuMemcpyDtoDAsync_v2",
@@ -36,12 +36,12 @@ _FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}  #
 
 
 def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, stream: Any) -> bool:
-    """Copy bytes between memories of ours, in stream order, and tell whether it was done.
+    """Copy bytes between memories of ours, in stream order, and tell whether that was possible.
 
-    It is not done where it is no single call of the driver.
+    It is not if the copy is not a single call of the driver.
 
-    to, start  addresses in target and source, which are open; no other stream has work pending on either
-    stream     as queue.calls_on takes it
+    to, start  addresses in target and source; both are open, and no other stream has pending work on them
+    stream     as for queue.calls_on
     calls      cuMemcpyDtoDAsync_v2, cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2
     """
     primary, symbol = target._primary, _COPIES.get((target.kind, source.kind))
@@ -57,9 +57,9 @@ def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, 
 
 
 def fill_span(target: Memory, to: int, value: int, width: int, count: int, stream: Any) -> bool:
-    """Fill memory of ours with elements of 1, 2 or 4 bytes, in stream order, and tell whether it was done.
+    """Fill memory of ours with elements of 1, 2 or 4 bytes, in stream order, and tell whether that was possible.
 
-    to      an address in it, which is a multiple of the width; it is open, and no other stream has work pending on it
+    to      an address in it, a multiple of the width; the memory is open, and no other stream has pending work on it
     calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
     """
     if target.kind == "pinned" or not count:  # the CPU fills pinned memory

@@ -1,7 +1,7 @@
 """Streams and events.
 
 What it is   Stream and Event.
-What not     what is given for a stream from outside is read in queue.py; recording a stream's work is graph.py's.
+What not     queue.py reads streams given from outside; graph.py records a stream's work.
 Source       CUDA Driver API, "Stream Management", "Event Management"
 Read next    memory.py, copies/transfer.py
 """
@@ -47,7 +47,7 @@ class Stream(StreamHandle):
     A new stream is non-blocking: it does not wait for the legacy default stream. Any thread may use it.
 
     device    the device, or None for a borrowed handle
-    priority  lower is more urgent; 0 is the default, what is out of the device's range is clamped
+    priority  lower is more urgent; 0 is the default, and values outside the device's range are clamped
     calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
@@ -59,7 +59,7 @@ class Stream(StreamHandle):
         per_thread: ClassVar[Stream]
 
     def __init__(self, device: names.Device, *, priority: int = 0) -> None:
-        # Destroying a stream or event with work pending is fine: the driver does it when the work is done.
+        # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
         if type(priority) is int and priority == 0:
             self._create(device, STREAM)
         else:
@@ -67,7 +67,7 @@ class Stream(StreamHandle):
 
     @classmethod
     def from_handle(cls, handle: names.Any) -> Stream:
-        """Borrow a stream of somebody else's, by its handle or its __cuda_stream__; close() never destroys it."""
+        """Borrow a foreign stream, given by its handle or __cuda_stream__; close() does not destroy it."""
         borrowed = cls.__new__(cls)
         borrowed._borrow(work_handle(handle), handle)
         return borrowed
@@ -83,7 +83,7 @@ class Stream(StreamHandle):
         return value.value
 
     def synchronize(self) -> None:
-        """Wait until all work given to this stream is done.
+        """Wait until all work on this stream is done.
 
         calls   cuStreamSynchronize
         """
@@ -94,24 +94,24 @@ class Stream(StreamHandle):
             drain()
 
     def query(self) -> bool:
-        """Tell whether all work given to this stream is done.
+        """Tell whether all work on this stream is done.
 
         calls   cuStreamQuery
         """
         return not self._calls.cuStreamQuery(self._argument or self._prepare())
 
     def record(self, event: Event | None = None) -> Event:
-        """Mark this point of the stream in an event, a new one if none is given, and return it.
+        """Record the current point of this stream in an event, a new one by default, and return the event.
 
         calls   cuEventRecord
         raises  ValueError  a new event for a borrowed stream, whose device is not known
         """
         if event is None:
             if self.device is None:
-                raise ValueError("this stream is borrowed and its device not known: give an event to record")
+                raise ValueError("this stream is borrowed, so its device is not known: give an event to record")
             event = Event(self.device)
         elif not isinstance(event, Event):
-            raise TypeError(f"record() wants an Event, not {a_kind(event)}")
+            raise TypeError(f"record() needs an Event, not {a_kind(event)}")
         primary = event._primary
         if self._primary is primary:
             calls, queue = primary.direct, self._argument or self._prepare()
@@ -121,13 +121,13 @@ class Stream(StreamHandle):
         return event
 
     def wait(self, other: names.Any) -> None:
-        """Make work given from now on wait for an event, or for all that another stream has now.
+        """Make later work on this stream wait for an event, or for the work that another stream has now.
 
-        other   an Event, or anything that is a stream
+        other   an Event, or a stream in any form that handle_of takes
         calls   cuStreamWaitEvent
         """
         if isinstance(other, Event):
-            if self._primary is None:  # a default stream is that of the current context: make it the event's
+            if self._primary is None:  # a default stream belongs to the current context: use the event's context
                 calls, queue = calls_on(self, other._primary)
             else:
                 calls, queue = self._calls, self._argument or self._prepare()
@@ -135,16 +135,16 @@ class Stream(StreamHandle):
             return
         source = work_handle(other)
         if source == self.handle:
-            return  # a stream is in order with itself
+            return  # work on one stream is ordered already
         primary = self._primary or (other._primary if isinstance(other, Stream) else None)
         if primary is None:
-            raise ValueError("both streams are borrowed and their device not known: record an event and wait for it")
+            raise ValueError("both streams are borrowed, so their device is not known: record an event and wait for it")
         record_and_wait(primary, source, self)
 
     def capture(self, mode: str = "thread_local") -> Graph:
-        """Return a graph that records, in a with block, what this stream is given.
+        """Return a graph that records, in a with block, the work queued on this stream.
 
-        mode  "thread_local", "global" or "relaxed": which unsafe calls, of this or any thread, break the recording
+        mode  "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
         """
         return Graph(self, mode)
 
@@ -165,10 +165,10 @@ class Stream(StreamHandle):
 
 def _priority(given: Any) -> ctypes.c_int:
     if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"priority is an int, not {a_kind(given)}")
+        raise TypeError(f"priority must be an int, not {a_kind(given)}")
     number = int.__index__(given.__index__())
     if not -(2**31) <= number < 2**31:
-        raise ValueError(f"priority={worded(number)}: a priority is a small number, such as -1 or 0")
+        raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")
     return ctypes.c_int(number)
 
 
@@ -184,7 +184,7 @@ class _DefaultStream(Stream):
         """Do nothing: a default stream belongs to its context."""
 
     def detach(self) -> int:
-        """Return the handle; it stays usable."""
+        """Return the handle; this stream stays usable."""
         return self.handle
 
 
@@ -193,7 +193,7 @@ Stream.per_thread = _DefaultStream(PER_THREAD)
 
 
 class Event(InContext):
-    """A point in a stream that others can wait for; with timing, also a clock.
+    """A point in a stream that other streams can wait for; with timing, also a time stamp.
 
     calls   cuEventCreate, cuEventDestroy_v2
     """
@@ -209,7 +209,7 @@ class Event(InContext):
         self._create(device, TIMED_EVENT if timing else EVENT)
 
     def record(self, stream: names.Any = None) -> Event:
-        """Mark the point that a stream has reached now, and return the event.
+        """Record the current point of a stream, and return the event.
 
         calls   cuEventRecord
         """
@@ -218,32 +218,32 @@ class Event(InContext):
         return self
 
     def synchronize(self) -> None:
-        """Wait until the recorded point is reached; an event never recorded is.
+        """Wait until the recorded point is reached; an event that was never recorded counts as reached.
 
         calls   cuEventSynchronize
         """
         self._calls.cuEventSynchronize(self._argument or self._prepare())
 
     def query(self) -> bool:
-        """Tell whether the recorded point is reached; an event never recorded is.
+        """Tell whether the recorded point is reached; an event that was never recorded counts as reached.
 
         calls   cuEventQuery
         """
         return not self._calls.cuEventQuery(self._argument or self._prepare())
 
     def elapsed_ms(self, since: Event) -> float:
-        """Return the milliseconds from another event's point to this one's.
+        """Return the time in milliseconds from another event's point to this event's point.
 
-        units   milliseconds, of some half microsecond's resolution
+        units   milliseconds, with a resolution of about half a microsecond
         calls   cuEventElapsedTime
         raises  ValueError  an event without timing
-                InvalidUse  an event that was not recorded, or is not reached yet
+                InvalidUse  an event that was not recorded, or whose point is not reached yet
         """
         for event in (self, since):
             if not isinstance(event, Event):
-                raise TypeError(f"elapsed_ms() wants the Event to count from, not {a_kind(event)}")
+                raise TypeError(f"elapsed_ms() needs the Event to measure from, not {a_kind(event)}")
             if not event.timing:
-                raise ValueError("an event measures time only when made with timing=True")
+                raise ValueError("an event measures time only if it was made with timing=True")
         elapsed = ctypes.c_float()
         ends = since._argument or since._prepare(), self._argument or self._prepare()
         self._calls.cuEventElapsedTime(ctypes.byref(elapsed), *ends)
@@ -254,7 +254,7 @@ class Event(InContext):
 
 
 def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None:
-    """Make one stream wait for what another has now, with an event of a context.
+    """Make a stream wait for the work that another stream has now, by an event in a context.
 
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """

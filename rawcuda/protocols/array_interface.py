@@ -21,7 +21,7 @@ from ..elements import layout
 from ..elements.dtypes import DType, from_typestr
 from ..errors import refusal, worded
 from .buffer import Held, address_of
-from .description import HOST, Description, place
+from .description import HOST, Description, describe_as, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         check_address(address, meaning, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
-    return kind(address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
+    return describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)  # type: ignore[no-any-return]
 
 
 def _check_version(interface: Mapping[str, Any]) -> None:

@@ -110,7 +110,6 @@ def address_of(view: memoryview) -> int:
     return found
 
 
-_new: Any = object.__new__
 _check = bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object)
 
 
@@ -144,11 +143,11 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
                 f"-> format {view.format!r}, shape {view.shape}, strides {view.strides}, readonly {view.readonly}",
             )
         )
-    made = _new(kind)
+    made = kind()
     (made.ptr,) = _read_buf(window, id(view)) if _offset else (_call_address(view),)
     made.shape, made.strides, made.dtype = view.shape or (), view.strides or (), dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 # -- a buffer that goes

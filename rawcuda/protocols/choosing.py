@@ -7,7 +7,8 @@ The order    torch's exchange table, DLPack, CUDA Array Interface, array interfa
 Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers
              to try. Of a type whose objects cannot have attributes of their own, only what the type offers is tried.
              All other objects are asked for each protocol in turn, so that what is added to a class or an object
-             later counts.
+             later counts. Types that last as long as their modules have a table of their own, by the type itself,
+             where view() looks first: that saves 60 ns of 800 against the tables by id, which keep no type alive.
 Read next    arrays/strided.py
 """
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
 
-__all__ = ["PROTOCOLS", "describe", "forget", "learn", "readers"]
+__all__ = ["PROTOCOLS", "describe", "forget", "lasting", "learn", "reader_of", "readers"]
 
 # name -> the attribute that offers it
 PROTOCOLS = {
@@ -44,6 +45,7 @@ _UNASKED = tuple(PROTOCOLS)[1:]  # the exchange table is for torch's own tensors
 # when one is freed, `_types` removes its entries, before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
+lasting: dict[type, Reader] = {}  # the same readers, where no protocol is named, of types that last
 _MOST = 500  # types in a table: a program may make classes without end
 _side: Any = None  # gpu/cuda_side.py, once it was needed
 
@@ -57,12 +59,19 @@ def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None
               TypeError       no exporter
               ValueError      no such protocol
     """
-    try:
-        read = readers[protocol][id(type(exporter))]
-    except (KeyError, TypeError):
-        read = learn(exporter, protocol)
-    made: Any = read(exporter, kind, stream)
+    made: Any = reader_of(exporter, protocol)(exporter, kind, stream)
     return made  # type: ignore[no-any-return]
+
+
+def reader_of(exporter: Any, protocol: Any) -> Reader:
+    """Return what reads an exporter's type.
+
+    raises    ValueError      no such protocol
+    """
+    try:
+        return readers[protocol][id(type(exporter))]
+    except (KeyError, TypeError):
+        return learn(exporter, protocol)  # type: ignore[no-any-return]
 
 
 def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Reader:
@@ -127,6 +136,7 @@ def forget() -> None:
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
+    lasting.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -152,9 +162,18 @@ def learn(exporter: Any, protocol: Any) -> Any:
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
     readers[protocol][number] = read
+    if protocol is None and _lasts(kind):
+        lasting[kind] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
         readers[protocol].pop(number, None)
     return read
+
+
+def _lasts(kind: type) -> bool:
+    """Tell whether a type is one of C's, or stands in its module, so that a reference to it changes nothing."""
+    if not kind.__flags__ & _HEAP:
+        return True
+    return getattr(sys.modules.get(kind.__module__), "__dict__", {}).get(kind.__qualname__) is kind
 
 
 def _forget_type(number: int, _: object) -> None:

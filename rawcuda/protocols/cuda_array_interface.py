@@ -58,13 +58,12 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         address, readonly = read_pointer(data, NAME)
     if not low <= address <= high:
         check_address(read_pointer(data, NAME)[0], meaning, NAME)
-    made: Description = _new(kind if pending is None else kind._streamed)
+    made: Description = (kind if pending is None else kind._streamed)()
     made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending
     return made
 
 
-_new: Any = object.__new__
 _UNLOCATED = place(None, False, NAME), place(None, True, NAME)
 
 

@@ -4,7 +4,7 @@ The protocol  a method without arguments that returns (version, handle). The ver
               as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Whoever asked keeps the object
               alive while it uses the handle: nothing is transferred. cuda.core 0.1 had the tuple itself as the
               attribute.
-What not      integers from outside are stream.py's `handle_of`, which calls this for anything else.
+What not      integers from outside are gpu/queue.py's `handle_of`, which calls this for anything else.
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
 """

@@ -8,7 +8,7 @@ For whom      If no protocol is named, only torch's own tensors are read so, whi
               `__dlpack__`. The table checks nothing, so what `Tensor.__dlpack__` refuses, and what it forgets to
               refuse (the negative bit), is checked here.
 Source        dlpack.h 1.3, struct DLPackExchangeAPI; array API standard (draft), `__dlpack_c_exchange_api__`
-Read next     strided.py
+Read next     arrays/strided.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .. import tracing
 from ..dlpack import VERSION, Consumed, is_capsule
 from ..errors import refusal
 from ..interpreter.cpython import bind, reader
-from .description import Description
+from .description import Description, describe_as
 from .tensor import BY_TABLE, Moved, describe_tensor
 
 TYPE_CHECKING = False
@@ -166,8 +166,9 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     device, ordinal = made._place.device or ("cpu", 0)
     if device in ("cuda", "cuda_managed") and ordinal is not None:
         pending = _stream_at_work(table, _CUDA if device == "cuda" else _CUDA_MANAGED, ordinal)
-        streamed: Any = kind._streamed
-        made = streamed(made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending)
+        made = describe_as(
+            kind._streamed, made.ptr, made.shape, made.strides, made.dtype, made._place, made._owner, pending
+        )
     if tracing.listeners:
         tracing.emit(
             tracing.Step(

@@ -43,7 +43,6 @@ _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
 # One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
 read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
-_new = object.__new__
 
 # What was seen by each protocol: (flags and) 16 bytes -> Kind; in it, shape and strides as bytes -> Layout
 BY_CAPSULE: Kinds = {}
@@ -98,7 +97,7 @@ def describe_tensor(
         begin = within.data_ptr()
         if data < begin or data + reach > begin + within.nbytes():
             raise Moved
-    made = _new(kind)
+    made = kind()
     made.ptr, made.shape, made.strides, made.dtype = data, shape_, steps, dtype
     made._place, made._owner, made.stream = where, owner, None
     return made

@@ -183,7 +183,10 @@ def test_errors_say_what_was_wrong(device, driver, context):
             lambda: driver.cuMemcpyHtoD_v2(memory.ptr, memory.ptr + 1000, 4),
             ("936 bytes past the end", "cannot be a host pointer"),
         ),
-        (lambda: driver.cuStreamSynchronize(cuda_h.CUstream(77)), ("0x4d is not the handle of a stream",)),
+        (
+            lambda: driver.cuStreamSynchronize(cuda_h.CUstream(77)),
+            ("0x4d is not the handle of a stream: it refers to no object",),
+        ),
     ):
         with pytest.raises(errors.CudaError) as caught:
             call()

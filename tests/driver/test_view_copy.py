@@ -18,6 +18,7 @@ errors, kernel, host_copy, layout, dtypes = (
     module(name)
     for name in ("errors", "gpu.copies.strided_kernel", "arrays.host_copy", "elements.layout", "elements.dtypes")
 )
+describe_as = module("protocols.description").describe_as
 view, copy, ProtocolError = rawcuda.view, rawcuda.copy, errors.ProtocolError
 
 PLACES = ("host", "pinned", "managed", "device")
@@ -145,7 +146,7 @@ def on_device(numpy, device, a):
     whole = (ctypes.c_char * max(high - low, 1)).from_address(address + low) if a.size else bytearray(1)
     memory = device.upload(view(whole).reinterpret("uint8"))
     v = memory.reinterpret("uint8")
-    return type(v)(v.ptr - low, a.shape, a.strides, dtypes.of(a.dtype), v._place, v.owner)
+    return describe_as(type(v), v.ptr - low, a.shape, a.strides, dtypes.of(a.dtype), v._place, v.owner)
 
 
 def test_broadcast_and_refusals(device):
@@ -168,7 +169,7 @@ def test_broadcast_and_refusals(device):
     for target in (b"x" * 24, v.broadcast_to((2, 2, 3)), view(bytearray(24), writable=False)):
         with pytest.raises(ProtocolError, match="readonly"):
             copy(target, v)
-    overlapping = type(v)(v.ptr, (3, 3), (4, 4), v.dtype, v._place, v.owner)
+    overlapping = describe_as(type(v), v.ptr, (3, 3), (4, 4), v.dtype, v._place, v.owner)
     for write in (lambda: overlapping.fill(0), lambda: overlapping.copy_from(v[:1])):
         with pytest.raises(ValueError, match="share bytes"):
             write()

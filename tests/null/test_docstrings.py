@@ -109,7 +109,7 @@ def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     )
 
 
-A_PATH = re.compile(r"(?<![\w/.<])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
+A_PATH = re.compile(r"(?<![\w/.<-])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
 ELSEWHERE = ("numpy/", "numba/")  # other people's files, cited
 
 
@@ -124,12 +124,13 @@ def test_paths_are_found_in_a_text() -> None:
 
 
 def test_files_that_a_module_header_names_exist() -> None:
-    """As seen from the module's own folder, from the package's, or from the checkout."""
+    """As seen from the module's own folder, from one above it, or from the checkout."""
     wrong = []
     for name, tree in TREES.items():
         text = ast.get_docstring(tree) or ""
         for path in paths_in(text):
-            if not any((folder / path).exists() for folder in (PATHS[name].parent, FOLDER, CHECKOUT)):
+            above = [folder for folder in PATHS[name].parents if folder == FOLDER or FOLDER in folder.parents]
+            if not any((folder / path).exists() for folder in (*above, CHECKOUT)):
                 wrong.append(f"{PATHS[name]}: there is no {path}")
     fail_with(wrong)
 

@@ -1,7 +1,7 @@
 """Entry points: primary contexts, contexts, the stack of current contexts, peers.
 
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
-Read next    entries/streams.py
+Read next    streams.py
 """
 
 from __future__ import annotations

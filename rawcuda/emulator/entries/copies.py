@@ -7,7 +7,7 @@ How          every form is reduced to one: a copy of a box of rows. The call che
              wrong results here. The forms without a stream (here None) use the legacy default stream, and wait unless
              both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
-Read next    entries/modules.py
+Read next    modules.py
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ What not     a model of a product: it has four multiprocessors, so that a grid s
 Source       cuda.h, enum CUdevice_attribute; CUDA Programming Guide, "Technical specifications per compute capability";
              CUDA Driver API, "Initialization", "Version Management", "Error Handling", "Device Management", "Driver
              Entry Point Access"
-Read next    entries/contexts.py
+Read next    contexts.py
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Entry points: stream capture, and the graphs that it creates.
 
 What it is   Capture, which turns the work submitted to streams into nodes; Graph and GraphExec, which hold the nodes.
-What not     the creation of single nodes: see gaps.py.
+What not     the creation of single nodes: see emulator/gaps.py.
 How          a graph is a list of nodes, each with the numbers of the earlier nodes that it waits for, so the list is an
              order in which the nodes can run. A launch submits the nodes to a stream one after another, in random mode
              in any permitted order. A node repeats what the captured call did: it reads host memory in each launch.
 Source       CUDA Driver API, "Stream Management" (capture), "Graph Management"; Programming Guide, "CUDA Graphs"
-Read next    gaps.py
+Read next    emulator/gaps.py
 """
 
 from __future__ import annotations

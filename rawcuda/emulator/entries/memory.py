@@ -3,7 +3,7 @@
 How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing
              memory first finishes the context's work, as in the driver. pools.py has memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
-Read next    entries/pools.py, entries/copies.py
+Read next    pools.py, copies.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ How          loading an image compiles all of its PTX to Python, so that every m
              machine code cannot run.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*); fatbins as nvcc 11 to 13 write them
              (undocumented: a header of 16 bytes, then members, each with its own header)
-Read next    ptx/, entries/launches.py
+Read next    emulator/ptx/, launches.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 How          the call that allocates returns the address; the memory is freed when the stream reaches the free. Nothing
              is kept for reuse, so a pool reserves as much as it uses.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
-Read next    entries/copies.py
+Read next    copies.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Entry points: streams, events, host functions.
 
 Source       CUDA Driver API, "Stream Management", "Event Management", "Execution Control" (cuLaunchHostFunc)
-Read next    queues.py, entries/memory.py
+Read next    emulator/queues.py, memory.py
 """
 
 from __future__ import annotations

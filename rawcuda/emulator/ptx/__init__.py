@@ -8,7 +8,7 @@ The steps, each with its own module:
     program.py    compiles and loads the source, and runs kernels
     running/      machine, scheduler, races, builtins (called by the source) -> report (errors)
 
-The exact arithmetic is in running/: integers.py, rounding.py and half.py. A new opcode is a row in
+The exact arithmetic is in running/integers.py, running/rounding.py and running/half.py. A new opcode is a row in
 translating/opcodes.py.
 
 Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/

@@ -1,11 +1,11 @@
-"""Copies and fills in which a device takes part: by the driver's pitched copies where they fit, else by a kernel.
+"""Copies and fills that involve a device: by the driver's pitched copies where possible, otherwise by a kernel.
 
-What it is   the device half of arrays/copying.py, imported when device-accessible memory is first copied.
-How          a walk of no, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its
-             strides are pitches. Any other walk is copied by a kernel (strided_kernel.py) where the device reaches both
-             sides; pageable memory is gathered or scattered by the CPU, and crosses in one piece.
-Order        done on return where pageable memory takes part; else in the order of the stream, and memory of others is
-             retained until the stream has completed the copy.
+What it is   the device part of arrays/copying.py, imported when device-accessible memory is first copied.
+How          A walk of zero, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its
+             strides are pitches. Any other walk is copied by a kernel (strided_kernel.py) if the device can access both
+             sides. Pageable memory is gathered or scattered by the CPU, and transferred as one contiguous block.
+Order        If pageable memory takes part, the copy is complete on return; otherwise it is in the order of the stream,
+             and foreign memory is retained until the stream has completed the copy.
 Read next    transfer.py, strided_kernel.py
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_on_device", "fill_on_device"]
 
 _KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
-_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH, on every device so far
+_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
 def _kind(view: StridedView) -> str:
@@ -46,10 +46,10 @@ def _kind(view: StridedView) -> str:
 
 
 def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream: Any) -> None:
-    """Copy between views of which at least one is device-accessible; `walk` is the copy between them."""
+    """Do the copy `walk` between two views, at least one of which is device-accessible."""
     device = device_of(target) or device_of(source)
     kinds = _kind(target), _kind(source)
-    if device is None:  # pinned memory of somebody else's, and host memory
+    if device is None:  # pinned memory that is not ours, and host memory
         settle(target)
         settle(source)
         host_copy.copy(walk)
@@ -68,11 +68,11 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
     if "host" not in kinds:
         _retain(device, handle, target, source)
         if stream is not None:
-            target.stream = stream  # where its elements will be ready
+            target.stream = stream  # its elements will be ready in this stream's order
 
 
 def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
-    """Return the stream to work on, having made it wait for the streams that the views were made for."""
+    """Return the handle of the stream to use, after making it wait for the streams of the views."""
     handle = work_handle(stream)
     for view in views:
         forget_closed(view)
@@ -84,7 +84,7 @@ def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
 
 
 def _retain(device: PrimaryContext, handle: int, *views: StridedView) -> None:
-    """Keep memory of others until the stream has completed its work; our own memory waits for that when it is closed."""
+    """Keep foreign memory until the stream has completed its work; closing our own memory waits for that anyway."""
     foreign = [view.owner for view in views if not isinstance(view.owner, Memory)]
     if foreign:
         retain(device, handle, foreign)
@@ -108,9 +108,9 @@ def _on_two_devices(target: StridedView, source: StridedView) -> bool:
 
 
 def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, handle: int) -> None:
-    """Copy between two devices: packed on the one, over in one piece, spread out on the other.
+    """Copy between two devices: pack on the source device, transfer one block, unpack on the target device.
 
-    A kernel of either could reach the other's memory only where that was switched on.
+    A kernel could access the other device's memory only if peer access is enabled.
     calls   cuMemcpyPeerAsync, cuStreamSynchronize, cuCtxSynchronize
     """
     size = layout.size(walk.shape) * walk.nbytes
@@ -118,7 +118,7 @@ def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, hand
     there.open()
 
     with allocate(there, size) as first, allocate(device, size) as second, _stream(there) as sending:
-        device.inside.cuCtxSynchronize()  # streams of two devices: the plain way, for it is rare
+        device.inside.cuCtxSynchronize()  # order the streams of both devices by waiting: this copy is rare
         there.inside.cuCtxSynchronize()
         _copy_walk(
             Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides),
@@ -150,7 +150,7 @@ def _stream(primary: Any) -> Stream:
 
 
 def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:
-    """Copy by one call of the driver if the walk's strides are pitches; tell whether they were."""
+    """Copy by one call of the driver if the walk's strides are pitches, and tell whether they are."""
     sides: dict[str, Any] = {"target_kind": kinds[0], "source_kind": kinds[1], "device": device, "stream": handle}
     if not walk.shape:
         transfer.copy_bytes(walk.target, walk.source, walk.nbytes, **sides)
@@ -181,7 +181,7 @@ def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, ha
 
 
 def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
-    """Gather on the CPU, cross in one piece, scatter on the device."""
+    """Gather on the CPU, transfer one block, scatter on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
     aside = (ctypes.c_char * size)()
@@ -217,7 +217,7 @@ def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> No
 
 
 def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
-    """Gather on the device, cross in one piece, scatter on the CPU."""
+    """Gather on the device, transfer one block, scatter on the CPU."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
     direct = packed == walk.target_strides
@@ -238,7 +238,7 @@ def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None
 
 
 def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: PrimaryContext, handle: int) -> None:
-    """Copy between sides that may share bytes: through memory of the device."""
+    """Copy between sides that may overlap, through a temporary buffer on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     kinds = _kind(target), _kind(source)
     with allocate(device, layout.size(walk.shape) * walk.nbytes) as there:
@@ -265,7 +265,7 @@ def _wait(device: PrimaryContext, handle: int) -> None:
 def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
     """Set every element of a view of device-accessible memory to these bytes."""
     device = device_of(target)
-    if device is None:  # pinned memory of somebody else's
+    if device is None:  # pinned memory that is not ours
         settle(target)
         host_copy.fill(target, pattern)
         return
@@ -283,7 +283,7 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
 
 
 def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: PrimaryContext, handle: int) -> None:
-    """Fill by the driver's own fills where the layout is rows of elements they know, else by a copy of one element."""
+    """Fill by the driver's fill functions if they support the layout, otherwise by copying one element to all."""
     if shape and strides[-1] == len(pattern):
         run, shape, strides = shape[-1], shape[:-1], strides[:-1]
     else:
@@ -307,7 +307,7 @@ def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: Prim
 
 
 def _shortest(pattern: bytes) -> bytes:
-    """Return the shortest pattern of 1, 2 or 4 bytes that repeated gives this one, or the pattern itself."""
+    """Return the shortest pattern of 1, 2 or 4 bytes whose repetition is this one, or else the pattern itself."""
     for width in (1, 2, 4):
         if len(pattern) % width == 0 and pattern == pattern[:width] * (len(pattern) // width):
             return pattern[:width]

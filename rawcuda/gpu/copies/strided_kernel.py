@@ -1,12 +1,12 @@
-"""The kernel for copies of any layout: its PTX, and its launch.
+"""The kernel that copies between any two layouts: its PTX and its launch.
 
-What it is   one kernel for each number of dimensions and each element size, written when it is first needed. A thread
-             moves the elements whose numbers are its own plus multiples of the number of threads. It divides an
-             element's number into one index for each dimension, the last dimension fastest, and adds up strides. So no
-             array is too large for the grid.
-What not     overlap is the caller's concern. Both sides must be reachable by the device.
-Why so       dimensions are unrolled, since a loop over them would read parameters by a computed address; indices are 32
-             bits where there are fewer elements, since 64-bit division costs a hundred instructions.
+What it is   a kernel for each number of dimensions and each element size, written on first use. A thread copies the
+             elements whose numbers are its own number plus multiples of the number of threads. It divides an element's
+             number into an index for each dimension, the last dimension fastest, and adds up strides. So no array is
+             too large for the grid.
+What not     overlap is the caller's concern. The device must be able to access both sides.
+Why so       Dimensions are unrolled, because a loop over them would need parameters at computed addresses. Indices have
+             32 bits if there are few enough elements, because a 64-bit division costs a hundred instructions.
 Source       PTX ISA 6.3: ld, st, div, mad
 Read next    device_copy.py
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["ptx", "run", "units"]
 
 _BLOCK = 256
-_NARROW = 2**32 - 1  # the most elements that a 32-bit index counts
-_BLOCKS = 1 << 20  # threads then take several elements each
+_NARROW = 2**32 - 1  # the largest number of elements for 32-bit indices
+_BLOCKS = 1 << 20  # the largest grid; beyond it, threads copy several elements each
 _MOVES = {1: ("u8", "%h"), 2: ("u16", "%h"), 4: ("u32", "%w"), 8: ("u64", "%v"), 16: ("v2.u64", "{%v, %x}")}
 _SIZES = (16, 8, 4, 2, 1)
 
@@ -90,17 +90,17 @@ def ptx(ndim: int, size: int, wide: bool) -> str:
 
 
 def _advance(k: int, number: str, wide: bool) -> list[str]:
-    """Write how both addresses advance by an index along dimension k."""
+    """Return the instructions that advance both addresses by an index along dimension k."""
     widen = [] if wide else [f"cvt.u64.u32 %index, {number};"]
     index = number if wide else "%index"
     return [*widen, f"mad.lo.u64 %t, {index}, %to{k}, %t;", f"mad.lo.u64 %s, {index}, %from{k}, %s;"]
 
 
 def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
-    """Choose the element that the kernel moves: the largest of 1 to 16 bytes that run, strides and addresses allow.
+    """Choose the element that the kernel copies: the largest of 1 to 16 bytes that run, strides and addresses allow.
 
-    returns  (bytes, shape, target strides, source strides), the run between the gaps being a dimension of its own if it
-             is longer than an element
+    returns  (bytes, shape, target strides, source strides); a run between gaps is a dimension of its own if it is
+             longer than an element
     """
     even = walk.nbytes | walk.target | walk.source
     for stride in walk.target_strides + walk.source_strides:
@@ -112,22 +112,22 @@ def units(walk: Walk) -> tuple[int, Ints, Ints, Ints]:
 
 
 def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module:
-    """Return the module with a kernel, loaded once in the device's context, with which it goes."""
+    """Return the module with a kernel; it is loaded once per context, and closed with it."""
     key, kept = (__name__, ndim, size, wide), primary.kept
     found: Any = kept.get(key)
     if found is None:
         loaded = Device(primary.ordinal).load(ptx(ndim, size, wide))
         found = kept.setdefault(key, loaded)
-        if found is not loaded:  # another thread was faster
+        if found is not loaded:  # another thread has loaded it
             loaded.close()
     return found  # type: ignore[no-any-return]
 
 
 def run(walk: Walk, device: Any, handle: int) -> None:
-    """Copy by the kernel, on a stream.
+    """Copy by a kernel, on a stream.
 
     device  a Device or its context
-    order   returns at once; done when the stream reaches it
+    order   returns immediately; the copy is done when the stream reaches it
     """
     size, shape, to, of = units(walk)
     if not shape:

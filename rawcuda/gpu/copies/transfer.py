@@ -1,9 +1,9 @@
 """Copies and fills of memory by address: 1-D, 2-D and 3-D, between host and device.
 
-What it is   one function for each shape of copy. The kinds of the two memories decide which cu* call fits.
-What not     no bounds are known here, nor objects: device_copy.py checks, then calls. `device` is a Device or its
+What it is   a function for each shape of copy. The kinds of the two memories decide which cu* function is called.
+What not     it knows neither bounds nor objects: device_copy.py checks, then calls. `device` is a Device or its
              context.
-Order        a copy that touches pageable host memory returns when it is done; any other is in stream order.
+Order        A copy that involves pageable host memory is complete on return; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
 Read next    strided_kernel.py
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_bytes", "copy_2d", "copy_3d", "fill_bytes", "fill_2d"]
 
-# kinds of memory: "host" is pageable; "pinned" is reachable by both; "device" and "managed" have device addresses
+# kinds of memory: "host" is pageable; "pinned" is accessible to both; "device" and "managed" have device addresses
 _HOST_KINDS = ("host", "pinned")
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 
 
 def _finish(kinds: tuple[str, str], calls: Any, queue: Any) -> None:
-    """Wait if either side is pageable: nobody keeps that alive for us, and its owner may read or write it at once."""
+    """Wait if a side is pageable: nothing keeps that memory alive, and its owner may use it immediately."""
     if "host" in kinds:
         calls.cuStreamSynchronize(queue)
     sweep()
@@ -59,7 +59,7 @@ def copy_bytes(
     kinds = target_kind, source_kind
     calls, queue = _calls_on(device, stream)
     if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
-        calls.cuStreamSynchronize(queue)  # what the device still does to pinned memory comes first
+        calls.cuStreamSynchronize(queue)  # the device may still be using the pinned memory
         ctypes.memmove(target, source, nbytes)
     elif source_kind in _HOST_KINDS:
         calls.cuMemcpyHtoDAsync_v2(target, source, nbytes, queue)
@@ -92,7 +92,7 @@ def copy_2d(
 ) -> None:
     """Copy a pitched rectangle between any two memories.
 
-    shape   height rows of width_bytes; each pitch >= width_bytes
+    shape   height rows of width_bytes; each pitch is at least width_bytes
     units   bytes; rows
     calls   cuMemcpy2DAsync_v2, cuStreamSynchronize
     order   done on return if either side is pageable, else when the stream reaches it
@@ -131,7 +131,7 @@ def copy_3d(
 ) -> None:
     """Copy a pitched box between any two memories.
 
-    shape   depth layers of height rows of width_bytes; a layer lies pitch * rows bytes behind the one before it
+    shape   depth layers of height rows of width_bytes; a layer begins pitch * rows bytes after the previous one
     units   bytes; rows
     calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
     order   done on return if either side is pageable, else when the stream reaches it
@@ -140,7 +140,7 @@ def copy_3d(
     if min(target_pitch, source_pitch) < width_bytes or min(target_rows, source_rows) < height:
         raise ValueError(
             f"a box of {height} rows of {width_bytes} bytes does not fit pitches of {target_pitch} and "
-            f"{source_pitch} bytes with {target_rows} and {source_rows} rows a layer"
+            f"{source_pitch} bytes with {target_rows} and {source_rows} rows per layer"
         )
     if width_bytes == 0 or height == 0 or depth == 0:
         return
@@ -164,7 +164,7 @@ _FILLS = {
 def fill_bytes(target: int, value: int, width: int, count: int, *, device: Any, stream: int) -> None:
     """Set elements of 1, 2 or 4 bytes to a bit pattern, in memory with a device address.
 
-    units   width is bytes, count elements
+    units   width is in bytes, count in elements
     calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
     order   returns at once; done when the stream reaches it
     """
@@ -179,7 +179,7 @@ def fill_2d(
 ) -> None:
     """Set the elements of a pitched rectangle to a bit pattern, in memory with a device address.
 
-    units   pitch and width are bytes, columns elements
+    units   pitch and width are in bytes, columns in elements
     calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
     order   returns at once; done when the stream reaches it
     raises  ValueError  a pitch smaller than a row

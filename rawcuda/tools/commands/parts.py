@@ -45,7 +45,7 @@ class Part(NamedTuple):
 PARTS = {
     "gpu": Part(
         ("emulator", "tools"),
-        ("library", "tools.traces"),
+        ("library",),
         "devices, streams, memory, kernels and views: all but the emulator and the tools",
     ),
     "view": Part(

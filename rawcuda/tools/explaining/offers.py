@@ -26,7 +26,7 @@ from ...dlpack import name_of as name_of_capsule
 from ...errors import worded
 from ...interpreter.cpython import bind
 from ...protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
-from ...protocols.description import Description
+from ...protocols.description import Description, describe_as
 from ...protocols.tensor import BY_CAPSULE, LEGACY, describe_tensor
 
 TYPE_CHECKING = False
@@ -60,7 +60,9 @@ class Finding:
         except Exception as error:
             self.refusal = raised(error)
         else:
-            self.made = made and Description(made.ptr, made.shape, made.strides, made.dtype, made._place, None)
+            self.made = made and describe_as(
+                Description, made.ptr, made.shape, made.strides, made.dtype, made._place, None
+            )
 
     def peek(self, what: str, address: int, nbytes: int) -> bytes | None:
         """Return the bytes that a pointer leads to, or note that they cannot be read."""

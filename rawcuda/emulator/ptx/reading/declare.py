@@ -5,7 +5,7 @@ one byte of an address, `0xff00(name)`. It is stored as (offset, value, width), 
 known.
 
 Source       PTX ISA, "Variables", "Initializers", "Constant Expressions"
-Read next    reading/parser.py
+Read next    parser.py
 """
 
 from __future__ import annotations

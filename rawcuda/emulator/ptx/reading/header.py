@@ -1,7 +1,7 @@
 """The header of a module: .version, .target and .address_size, and their valid combinations.
 
 Source       PTX ISA, "PTX Module Directives" and "Release Notes"; the table of targets follows ptxas 13.0
-Read next    reading/parser.py
+Read next    parser.py
 """
 
 from __future__ import annotations

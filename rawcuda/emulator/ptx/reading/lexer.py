@@ -4,7 +4,7 @@ A token is a kind and a text. Its place is an offset; the line is computed only 
 preprocessor line markers are dropped. Nothing is evaluated: a number stays text until declare.py reads it with int().
 
 Source       PTX ISA, "Syntax": comments, identifiers, constants
-Read next    reading/parser.py
+Read next    parser.py
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ index and its linear number; `B`, the block; `L`, the launch), and whether it is
 once.
 
 Source       PTX ISA, "Instruction Operands", "Special Registers"
-Read next    reading/parser.py
+Read next    parser.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Types are the words of PTX without the dot ("u32", "f64", "pred"). A register ha
 reports, and the one in the generated Python, which consists of checked characters.
 
 Source       PTX ISA, "State Spaces, Types, and Variables", "Instruction Operands"
-Read next    reading/parser.py, which creates these; translating/registers.py and translate.py, which read them
+Read next    parser.py, which creates these; ../translating/registers.py and ../translating/translate.py, which read
+             them
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Output is buffered until the launch ends, as on a GPU, and is then written to Python's stdout.
 
 Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
-Read next    running/machine.py
+Read next    machine.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ or innocuously rounded in double (53 >= 2 * 11 + 2), and are then rounded to the
 Source       PTX ISA, "Half Precision Floating Point Instructions", "Mixed Precision Floating Point Instructions",
              "Floating Point Instructions" (.f32x2), "SIMD Video Instructions"; IEEE 754 binary16; bfloat16 is float32's
              upper half
-Read next    running/rounding.py
+Read next    rounding.py
 """
 
 from __future__ import annotations

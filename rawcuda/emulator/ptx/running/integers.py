@@ -4,7 +4,7 @@ Every integer is unsigned and truncated to the width of its register. Functions 
 their name contains "signed".
 
 Source       PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions"
-Read next    running/rounding.py
+Read next    rounding.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ take part in a race.
 Two threads that write the same value are only reported, because programs do that on purpose.
 
 Source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
-Read next    running/scheduler.py, which calls `order` and `order_warp`
+Read next    scheduler.py, which calls `order` and `order_warp`
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its
 PTX line and the register of the address; the frame contains the registers and the thread.
 
-Read next    program.py, which makes the table of lines
+Read next    ../program.py, which makes the table of lines
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Directed roundings and special cases use integers: a result is a ratio, and `rou
 Source       S. Figueroa, "When is double rounding innocuous?" (1995); S. Boldo and G. Melquiond, "Emulation of a FMA
              and correctly rounded sums: proved algorithms using rounding to odd" (2008); PTX ISA, "Floating-Point
              Instructions"
-Read next    running/half.py
+Read next    half.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A request is (kind, verb, member mask or None, line, operands...). The requests 
 together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    running/races.py
+Read next    races.py
 """
 
 from __future__ import annotations

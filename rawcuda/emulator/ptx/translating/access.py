@@ -13,7 +13,7 @@ Shared memory is one view for each block, and the bounds of the view are the che
 alignment of a register and the index from it are computed once, and are valid until the register changes or another
 path joins.
 
-Read next    running/machine.py, which has `reach`
+Read next    ../running/machine.py, which has `reach`
 """
 
 from __future__ import annotations

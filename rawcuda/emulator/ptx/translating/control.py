@@ -5,7 +5,7 @@ A thread that has to wait yields a request, and receives the result:
     x = yield 'shfl', 'down', mask, value, 16, 31, line
     yield 'bar', 0, 0, line
 
-Read next    running/scheduler.py, which answers requests
+Read next    ../running/scheduler.py, which answers requests
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The code of arithmetic, logic, comparisons and moves: a general method, and one for each irregular instruction.
 
-Read next    running/integers.py, rounding.py and half.py, which the expressions call
+Read next    ../running/integers.py, ../running/rounding.py and ../running/half.py, which the expressions call
 """
 
 from __future__ import annotations

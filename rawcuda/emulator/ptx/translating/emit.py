@@ -4,7 +4,7 @@ The generated source contains only integers, floats written with repr(), names f
 package; no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from
 which a report learns the register of the address.
 
-Read next    translating/access.py, data.py, control.py for the instructions; translate.py for the frame around them
+Read next    access.py, data.py, control.py for the instructions; translate.py for the frame around them
 """
 
 from __future__ import annotations

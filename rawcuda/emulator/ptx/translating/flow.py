@@ -12,7 +12,7 @@ Irreducible control flow (a loop with two entries), and flow that nests too deep
 in one loop, which is slower but always possible.
 
 Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy
-Read next    translating/translate.py, which writes the source by the plan
+Read next    translate.py, which writes the source by the plan
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ The opcode table has rows of five columns, one row for each form of an opcode:
 The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
 
 Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
-Read next    translating/opcodes.py, the table
+Read next    opcodes.py, the table
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float),
 `{sa}` as a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in
-running/integers.py.
+../running/integers.py.
 
 "round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA
-(see running/rounding.py). Directed roundings and half precision use running/rounding.py and half.py. Approximations are
-computed in double and rounded, which is more precise than the ISA requires, and differs from the bits of a GPU.
+(see ../running/rounding.py). Directed roundings and half precision use ../running/rounding.py and ../running/half.py.
+Approximations are computed in double and rounded, which is more precise than the ISA requires, and differs from the
+bits of a GPU.
 
 Source       PTX ISA, "Instruction Set"
-Read next    translating/data.py
+Read next    data.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 - Which registers may be read before they are written. That is legal PTX with an undefined result; they start as poison.
 - Which registers are the same for all threads of a block. They are computed once for each block.
 
-Read next    translating/translate.py
+Read next    translate.py
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@
         made[3] = make_f3_dot
         return made
 
-Read next    translating/flow.py for the nesting of blocks; program.py, which compiles the source
+Read next    flow.py for the nesting of blocks; ../program.py, which compiles the source
 """
 
 from __future__ import annotations

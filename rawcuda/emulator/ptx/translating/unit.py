@@ -1,7 +1,7 @@
 """The state that the functions of a module share during translation: addresses, layouts, calls, waiting.
 
 Source       PTX ISA, "State Spaces" (windows), "Kernel and Function Directives"
-Read next    translating/translate.py
+Read next    translate.py
 """
 
 from __future__ import annotations
