@@ -173,7 +173,7 @@ def test_an_exception_at_any_line_leaves_everything_working(call, mode, error):
 
 @pytest.mark.parametrize("call", ["cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSetCurrent", "exchange"])
 def test_an_interrupt_does_not_divide_what_brackets_other_calls(call):
-    """As in a real driver, the call is done, and the interrupt comes after it: clients can always pop what they push."""
+    """As in a real driver, the call is done, then the interrupt comes: clients can always pop what they push."""
     client = Client()
     thread, mode = client.emulator._machine.thread(), ctypes.c_uint()
     context = thread.stack[-1]
