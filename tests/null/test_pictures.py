@@ -1,4 +1,4 @@
-"""Pictures: well-formed, safe, true to the layout or trace that they show; and rendered by a browser if there is one."""
+"""Pictures: well-formed, safe, true to the layout or trace that they show; and rendered by a browser, if one is there."""
 
 from __future__ import annotations
 
