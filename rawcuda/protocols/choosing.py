@@ -2,13 +2,14 @@
 
 What it is   `readers`, the table that every view starts from, and `learn`, which fills it.
 The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError
-             means "not by this protocol", and the next one is tried; any other exception is the exporter's own and is
-             raised.
-Per type     What a type offers is worked out when the first of its objects is seen, and kept in a table: the readers
-             to try. Of a type whose objects cannot have attributes of their own, only what the type offers is tried.
-             All other objects are asked for each protocol in turn, so that what is added to a class or an object
-             later counts. Types that last as long as their modules have a table of their own, by the type itself,
-             where view() looks first: that saves 60 ns of 800 against the tables by id, which keep no type alive.
+             means "not by this protocol", and the next one is tried; any other exception comes from the exporter and
+             is passed on.
+Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
+             kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the
+             type are tried. All other objects are tested for each protocol in turn, so that attributes added later to
+             a class or an object are honoured. Types that live as long as their modules have another table, by the
+             type itself, where view() looks first: that saves 60 ns of 800 against the tables by id, which keep no
+             type alive.
 Read next    arrays/strided.py
 """
 

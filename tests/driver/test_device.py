@@ -133,5 +133,5 @@ def test_a_stream_makes_sense_only_on_its_own_devices_kernels(device):
         rawcuda.Device(1).stream() as stream,
         device.load(".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }") as loaded,
     ):
-        with pytest.raises(ValueError, match="of device 1, the kernel of device 0"):
+        with pytest.raises(ValueError, match="of device 1, the kernel on device 0"):
             loaded["k"].launch(grid=1, block=1, stream=stream)

@@ -445,7 +445,7 @@ def test_an_attribute_makes_nothing_an_address(device, add):
         setattr(pretender, name, a.ptr)
     pretender._place, pretender.owner, pretender.device, pretender.readonly = a._place, a.owner, a.device, False
     for wrong in (pretender, Liar(a)):
-        with pytest.raises(TypeError, match="parameter 'c'.*cannot go into an integer"):
+        with pytest.raises(TypeError, match="parameter 'c'.*cannot be converted to an integer"):
             launch(a, b, wrong, 4)
     other = device.empty((4,), "float32")
     flagged = Foreign(other)

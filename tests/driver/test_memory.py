@@ -106,7 +106,7 @@ def test_between_two_memories(device):
         got = bytearray(8)
         c.copy_to(got, stream=stream)
         assert got == b"12345678"
-        with pytest.raises(ValueError, match="8 bytes cannot take 9"):
+        with pytest.raises(ValueError, match="8 bytes cannot hold 9"):
             a.copy_from(device.allocate(9))
 
 
@@ -286,7 +286,7 @@ def test_memory_copies_bytes_and_views_have_elements(device):
         with pytest.raises(TypeError, match="converts nothing"):
             rawcuda.copy(memory.view(), array.array("f", range(6)))
     with device.allocate(10) as odd:
-        with pytest.raises(ValueError, match="10 bytes are no whole number of float32 elements of 4 bytes"):
+        with pytest.raises(ValueError, match="10 bytes are not a whole number of float32 elements of 4 bytes"):
             odd.view("float32")
 
 

@@ -188,7 +188,7 @@ def test_code_whose_parameters_nobody_tells_must_be_declared(python):
     assert result.returncode == 0, result.stderr
     said, got = result.stdout.splitlines()
     assert (
-        "kernel echo: neither code nor driver tells its parameters" in said
+        "kernel echo: neither the code nor the driver lists its parameters" in said
         and "module.kernel('echo', parameters=[...])" in said
     )
     assert got == "5"

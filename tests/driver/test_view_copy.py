@@ -140,7 +140,7 @@ def test_1_000_random_layouts_give_numpys_numbers(device, seed):
 
 
 def on_device(numpy, device, a):
-    """Lay an array out in device memory exactly as it lies in host memory."""
+    """Lay an array out in device memory exactly as it is in host memory."""
     low, high = layout.extent(a.shape, a.strides, a.itemsize)
     address = a.__array_interface__["data"][0]
     whole = (ctypes.c_char * max(high - low, 1)).from_address(address + low) if a.size else bytearray(1)

@@ -115,9 +115,9 @@ WRONG = {
     "device": (("run", KERNELS, "saxpy", "--device", "first", *ARGUMENTS), "--device"),
     "word": (
         ("run", KERNELS, "saxpy", "three", *ARGUMENTS),
-        "argument 'three' is no FILE.npy, number, zeros:SHAPE:DTYPE",
+        "argument 'three' is not FILE.npy, number, zeros:SHAPE:DTYPE",
     ),
-    "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is no FILE.npy"),
+    "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is not FILE.npy"),
     "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is no element type"),
     "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is no element type"),
     "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is no element type"),

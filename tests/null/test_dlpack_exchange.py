@@ -282,7 +282,7 @@ def test_what_the_short_way_doubts(torch):
             view(torch.Tensor())
         table.result = 0
         table.tensor = lambda: bytes(8) + usual()[8:]  # as storage.resize_(0) leaves it
-        with pytest.raises(ProtocolError, match="is no address of elements"):
+        with pytest.raises(ProtocolError, match="is not an address of elements"):
             view(torch.Tensor())
         table.tensor = lambda: (
             usual()[:-16] + struct.pack("=QQ", ctypes.addressof(table.shape) + 8, 0)

@@ -306,7 +306,7 @@ def test_a_library_that_is_no_driver(python):
         except rawcuda.DriverNotFound as error:
             print(error)
     """)
-    assert result.stdout == "<driver Nothing> is no CUDA driver: it has no cuInit\n", result.stderr
+    assert result.stdout == "<driver Nothing> is not a CUDA driver: it does not export cuInit\n", result.stderr
 
 
 @pytest.mark.parametrize(

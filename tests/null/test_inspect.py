@@ -133,7 +133,7 @@ def test_what_no_protocol_describes():
     said = sections(3)
     assert (
         set(said) == {"What it offers", "What view() makes of it"}
-        and "it raises TypeError: int is no exporter" in said["What view() makes of it"]
+        and "it raises TypeError: int is not an exporter" in said["What view() makes of it"]
     )
     assert (
         explain(3).made is None
@@ -292,12 +292,12 @@ class Unprintable(Exception):
         (lambda: Lies(answer=5), "no PyCapsule; the exporter is at fault"),
         (lambda: Lies(answer=Unprintable()), "Unprintable: (its text raises, too)"),
         (lambda: Lies(answer=RuntimeError("x" * 10_000)), "RuntimeError: xxx"),
-        (lambda: capsule(0x1000, b"something_else"), "is no name that DLPack has"),
+        (lambda: capsule(0x1000, b"something_else"), "is not a name of DLPack"),
         (lambda: capsule(0x1000, b"used_dltensor"), "was consumed already"),
-        (lambda: capsule(0x1000, None), "is no name that DLPack has"),
+        (lambda: capsule(0x1000, None), "is not a name of DLPack"),
         (lambda: Lies(cai=5), "is a dict"),
         (lambda: Lies(cai={}), "(missing)"),
-        (lambda: Lies(cai={1: 2, "shape": "no"}), "is a tuple of ints"),
+        (lambda: Lies(cai={1: 2, "shape": "no"}), "must be a tuple of ints"),
         (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0: is disallowed"),
         (lambda: Shows(cuda={**CAI, "data": 5}), "is (address, read-only)"),
         (lambda: Shows(cuda={**CAI, "shape": (2**62, 4)}), "larger than 2**63"),
@@ -320,7 +320,7 @@ def test_a_broken_exporter_gets_clear_text(make, words):
 def test_only_a_stream_that_can_be_read_is_called_one():
     for pair, words in (
         ((0, 5), "as stream= it takes this"),
-        ((1, 5), "only version 0 is known"),
+        ((1, 5), "is unknown, only 0 is known"),
         ("no", "gives (version, handle)"),
     ):
         said = str(explain(type("Stream", (), {"__cuda_stream__": lambda self, pair=pair: pair})()))
@@ -485,10 +485,10 @@ def test_a_npy_file_is_explained(cli):
     "words, status, finding",
     [
         (("nowhere.npy",), 1, "nowhere.npy"),
-        (("3 +",), 2, "is no Python expression"),
-        (("x = 3",), 2, "is no Python expression"),
-        (("a\0b",), 2, "is no Python expression"),
-        (("(" * 5000,), 2, "is no Python expression"),
+        (("3 +",), 2, "is not a Python expression"),
+        (("x = 3",), 2, "is not a Python expression"),
+        (("a\0b",), 2, "is not a Python expression"),
+        (("(" * 5000,), 2, "is not a Python expression"),
         (("np.zeros(3)",), 2, "neither a built-in nor an installed module: write numpy"),
         (("nothing_of_this_name",), 2, "'nothing_of_this_name' in the expression is neither"),
         (("1 / 0",), 1, "the expression raised ZeroDivisionError: division by zero"),

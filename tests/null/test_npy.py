@@ -243,8 +243,8 @@ def test_takes_any_buffer(tmp_path):
 @pytest.mark.parametrize(
     "data, dtype, shape, finding",
     [
-        (b"1234567", "float32", (2,), "8 bytes side by side, not 7"),
-        (b"", "float32", (), "4 bytes side by side, not 0"),
+        (b"1234567", "float32", (2,), "8 contiguous bytes, not 7"),
+        (b"", "float32", (), "4 contiguous bytes, not 0"),
         (numpy.zeros((4, 4), "f4")[:, 0], "float32", (4,), "with gaps"),
         (numpy.zeros((2, 3), "f4").T, "float32", (3, 2), "with gaps"),
         (b"12", "bfloat16", (1,), "no dtype bfloat16"),
