@@ -431,5 +431,5 @@ def test_an_index_that_fails_is_a_buffer_error(device):
         def __index__(self):
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
 
-    with pytest.raises(BufferError, match="stream .* is None, -1, 1, 2 or a handle"):
+    with pytest.raises(BufferError, match="stream .*: -1, 1, 2 or a handle"):
         device.empty(4, "int32").__dlpack__(stream=Several(), max_version=(1, 0))
