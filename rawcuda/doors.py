@@ -20,8 +20,16 @@ in_use: list[object] = []  # the driver in use, if any; driver.py adds it
 
 def gpu() -> ModuleType:
     """Return gpu/cuda_side.py: everything that views, exports and copies need for device memory."""
+    return _opened[0] if _opened else _open()
+
+
+_opened: list[ModuleType] = []  # asking the import system each time costs 1,100 ns
+
+
+def _open() -> ModuleType:
     from .gpu import cuda_side
 
+    _opened.append(cuda_side)
     return cuda_side
 
 

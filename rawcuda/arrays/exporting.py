@@ -22,6 +22,7 @@ from ..dlpack import (
     DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY,
+    VERSION,
     Template,
     export,
     identify,
@@ -51,6 +52,7 @@ __all__ = [
     "numpy_array",
 ]
 
+_NEWEST = (1, 0), VERSION  # what consumers ask for
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
@@ -76,7 +78,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     copy         True: always copy; False: never copy; None: only if dl_device makes it necessary
     raises       ProtocolError   (a BufferError) the view cannot be exported
     """
-    versioned = max_version is not None and (max_version == (1, 0) or _pair("max_version", max_version)[0] >= 1)
+    versioned = max_version is not None and (max_version in _NEWEST or _pair("max_version", max_version)[0] >= 1)
     if dl_device is copy is None:
         source, device, flags = view, dlpack_device(view), 0
         if stream is not None or device[0] != 1:
@@ -91,7 +93,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
         if len(_templates) >= 300:  # the number of layouts is unlimited
             _templates.clear()
         _templates[key] = template
-    capsule = export(template, 0 if 0 in source.shape else source.ptr, source._held())
+    capsule = export(template, 0 if 0 in source.shape else source.ptr, source._kept())
     if tracing.listeners:
         _tell("dlpack", source, device, f"dltensor{'_versioned' if versioned else ''}, ", identify(capsule)[0])
     return capsule
@@ -170,8 +172,10 @@ def _pair(field: str, value: Any) -> tuple[int, int]:
 
 def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
     """Make the consumer's stream wait for the pending work on the view's memory."""
+    if type(stream) is int and stream == -1:
+        return  # no ordering, which all memory allows
     if device[0] in (1, 3):
-        if stream is not None and not (type(stream) is int and stream == -1):
+        if stream is not None:
             raise refusal("dlpack", "stream", stream, "has no meaning for host memory: give None or -1")
         if device[0] == 3 and stream is None:
             gpu().settle_host(view)  # a host consumer cannot wait in a stream
@@ -226,7 +230,7 @@ def lend_view(view: StridedView) -> int:
     _order(view, None, device)
     if tracing.listeners:
         _tell("dlpack_c_exchange", view, device)
-    return lend(template, 0 if 0 in view.shape else view.ptr, view._held()).address
+    return lend(template, 0 if 0 in view.shape else view.ptr, view._kept()).address
 
 
 def _element_strides(view: StridedView) -> tuple[int, ...]:

@@ -139,8 +139,12 @@ class StridedView(Description):
             made.stream = stream
         return made
 
+    def _kept(self) -> object:
+        """Return what keeps the memory alive while a tensor of it is out; see _MemoryView."""
+        return self
+
     def _held(self) -> StridedView:
-        """Return a view that keeps the memory alive while it is exported; see _MemoryView."""
+        """Return a view that keeps the memory alive while its buffer is exported; see _MemoryView."""
         return self
 
     def _hold(self) -> None:
@@ -458,6 +462,9 @@ class _MemoryView(StridedView):
     @ptr.setter
     def ptr(self, address: int) -> None:
         self.start = address
+
+    def _kept(self) -> object:
+        return self._owner.lease()
 
     def _held(self) -> StridedView:
         held = self._derived(self.ptr, self.shape, self.strides)

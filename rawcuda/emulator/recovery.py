@@ -11,6 +11,8 @@ How          Signal handlers run between any two instructions of the main thread
              the client asks for an explanation of that code. If nobody asks, a helper thread raises it in the calling
              thread a moment later.
 What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
+             The calls that clients put around others (the stack of contexts, the capture mode) are always done: an
+             interrupted one is undone and repeated, since a client could not tell what to restore.
 Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
 Read next    thunks.py, queues.py
 """
@@ -30,7 +32,7 @@ from .space import Fault
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FunctionType
-    from typing import Any
+    from typing import Any, Callable
 
     from .machine import Machine
     from .queues import Work
@@ -43,8 +45,11 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
-def answer(machine: Machine, name: str, caught: BaseException) -> int:
-    """Return the code for an exception that left an entry point, and keep the exception unless it is a refusal."""
+def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[], int] | None = None) -> int:
+    """Return the code for an exception that left an entry point, and keep the exception unless it is a refusal.
+
+    again  undoes and repeats a call that an interrupt must not divide
+    """
     if isinstance(caught, (Refused, Fault)):
         caught.__traceback__ = caught.__context__ = caught.__cause__ = (
             None  # frees them here, where an interrupt is caught
@@ -55,7 +60,7 @@ def answer(machine: Machine, name: str, caught: BaseException) -> int:
     if is_outside(caught):
         caught.__traceback__ = caught.__context__ = None
         machine.interrupts.keep(caught)
-        return _UNKNOWN
+        return _UNKNOWN if again is None else again()
     if isinstance(caught, MemoryError):
         return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
     machine.kept_exceptions.append(caught)
@@ -201,6 +206,7 @@ def covered(function: FunctionType) -> FunctionType:
     wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
     code: CodeType = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
     made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
     return made
 
 

@@ -22,6 +22,7 @@ import re
 import struct
 import sys
 import threading
+from functools import partial
 
 from .codes import NAMES, Refused
 from .recovery import answer, covered
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
     F = TypeVar("F", bound=Callable[..., Optional[int]])
+    Save = Callable[..., Callable[[], object]]
 
 __all__ = [
     "Entry",
@@ -123,11 +125,13 @@ def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
 class Entry:
     """An entry point: its C prototype, and the function that implements it."""
 
-    __slots__ = ("name", "line", "function", "free", "since")
+    __slots__ = ("name", "line", "function", "free", "since", "save")
 
-    def __init__(self, line: str, function: Callable[..., int | None], free: bool, since: int) -> None:
+    def __init__(
+        self, line: str, function: Callable[..., int | None], free: bool, since: int, save: Save | None = None
+    ) -> None:
         self.name = line.partition("(")[0]
-        self.line, self.function, self.free, self.since = line, function, free, since
+        self.line, self.function, self.free, self.since, self.save = line, function, free, since, save
 
     def prototype(self) -> Any:
         """Return the ctypes function type of this entry."""
@@ -137,16 +141,18 @@ class Entry:
 ENTRIES: dict[str, Entry] = {}
 
 
-def entry(line: str, *, since: int, free: bool = False) -> Callable[[F], F]:
+def entry(line: str, *, since: int, free: bool = False, save: Save | None = None) -> Callable[[F], F]:
     """Declare an entry point by its C prototype, as in cuda.h, with the exported name.
 
     line   name(parameters); the function gets the machine, then each parameter as an int or float
     free   it needs no cuInit and no lock, and may be called from a host function
     since  the CUDA version that introduced it, by which cuGetProcAddress chooses among ABIs
+    save   for a call that an interrupt must not divide: it gets the same arguments, and returns a function that undoes
+           what the entry may have done. An interrupted call is undone, done again, and reports its own result.
     """
 
     def declare(function: F) -> F:
-        made = Entry(line, function, free, since)
+        made = Entry(line, function, free, since, save)
         if made.name in ENTRIES:
             raise ValueError(f"{made.name} is declared twice")
         ENTRIES[made.name] = made
@@ -177,9 +183,15 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     The try statement comes first, so that it covers the whole function (see `covered`).
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
-    getpid, get_ident = os.getpid, threading.get_ident
+    getpid, get_ident, save = os.getpid, threading.get_ident, served.save
 
-    def call_entry(*arguments: Any) -> int:
+    def do_again(arguments: Any, undo: Callable[[], object] | None) -> int:
+        with lock:
+            if undo is not None:  # None: the interrupt came before anything was done
+                undo()
+            return function(machine, *arguments) or 0
+
+    def call_entry(*arguments: Any, undo: Any = None) -> int:
         try:
             if free:
                 code = function(machine, *arguments)
@@ -189,13 +201,15 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
                 return _NOT_PERMITTED
             else:
                 with lock:
+                    if save is not None:
+                        undo = save(machine, *arguments)
                     code = function(machine, *arguments)
             return 0 if code is None else _checked(code)
         except BaseException as caught:
             try:
-                return answer(machine, name, caught)
+                return answer(machine, name, caught, save and partial(do_again, arguments, undo))
             except BaseException as again:  # an interrupt while the first exception was handled
-                return answer(machine, name, again)
+                return answer(machine, name, again, save and partial(do_again, arguments, undo))
 
     made: Any = covered(call_entry)  # type: ignore[arg-type]
     made.__name__ = made.__qualname__ = name

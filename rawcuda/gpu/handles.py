@@ -184,9 +184,8 @@ class Lifetime:
     def _release_anywhere(self) -> None:
         """Release what needs nothing but its context to be current."""
         primary = self.primary
-        context = primary._to_push()
-        if context is not None or careful:
-            self._once(context)
+        if careful or primary.driver.current_context() != primary._handle:
+            self._once(primary._to_push())
             return
         try:  # as in _once(), without what that needs for other steps: 800 ns less of 1,500
             [_] = starmap(invoke, map(primary.users.pop, (self,)))

@@ -149,8 +149,6 @@ def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     together: Any = _read_nothing
     if ndim:
         together = unpacker(f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s")
-    if not where.is_host:
-        apart = -1  # (so that reader_in_c() need not test where the memory is)
     made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
     return made
 

@@ -174,7 +174,7 @@ def test_a_handle_of_another_kind_is_400(client):
     assert client.code("cuEventQuery", stream) == 400
     assert client.code("cuStreamQuery", event) == 400
     assert client.code("cuModuleUnload", event) == 400
-    assert "stands for event" in client.emulator.explain(400)
+    assert "it refers to an event" in client.emulator.explain(400)
 
 
 @pytest.mark.parametrize("nbytes, code", [(16, 0), (17, 1), (1 << 40, 1), (0, 0)])

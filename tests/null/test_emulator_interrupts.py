@@ -171,6 +171,30 @@ def test_an_exception_at_any_line_leaves_everything_working(call, mode, error):
     assert program.count <= place * 2
 
 
+@pytest.mark.parametrize("call", ["cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSetCurrent", "exchange"])
+def test_an_interrupt_does_not_divide_what_brackets_other_calls(call):
+    """As in a real driver, the call is done, then the interrupt comes: clients can always pop what they push."""
+    client = Client()
+    thread, mode = client.emulator._machine.thread(), ctypes.c_uint()
+    context = thread.stack[-1]
+    arguments = {"cuCtxPopCurrent_v2": 0, "exchange": ctypes.addressof(mode)}.get(call, client.context)
+    name = "cuThreadExchangeStreamCaptureMode" if call == "exchange" else call
+    client.code(name, arguments)  # binds the function
+    depth = {"cuCtxPushCurrent_v2": 3, "cuCtxPopCurrent_v2": 1}.get(call, 2)
+    for place in range(1, 1000):
+        thread.stack[:], thread.capture_mode, mode.value, codes = [context] * 2, 0, 2, []
+        raised, reached = raise_at(place, lambda: codes.append(client.code(name, arguments)), KeyboardInterrupt)
+        assert raised is None and codes == [0], place
+        assert thread.stack == [context] * depth, place
+        if call == "exchange":
+            assert (thread.capture_mode, mode.value) == (2, 0), place
+        if not reached:
+            break
+        with pytest.raises(KeyboardInterrupt):
+            client.emulator.explain(999)
+    assert place > 5
+
+
 def test_an_interrupt_reaches_the_caller_wherever_it_comes():
     program = Program("eager")
     program.launch()  # binds the function

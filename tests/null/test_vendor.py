@@ -150,7 +150,7 @@ AT_WORK = {
         import taken as ours
         for kind, text, reach in (
             (NotImplementedError, "taken.emulator was left out", lambda: ours.use("emulator")),
-            (NotImplementedError, "taken.tools.trace_forms was left out", lambda: ours.trace()),
+            (AttributeError, "'trace': this copy", lambda: ours.trace()),
             (AttributeError, "'explain': this copy", lambda: ours.explain(3)),
         ):
             try:
@@ -160,10 +160,6 @@ AT_WORK = {
             else:
                 raise AssertionError(reach)
         assert ours.view(b"abc").tolist() == [97, 98, 99] and ours.view(b"abc")._repr_svg_() is None
-        heard = []
-        with ours.trace(heard):
-            ours.view(ours.view(bytearray(4)).__dlpack__(max_version=(1, 0)))
-        assert heard
         from taken import *
         assert Device is ours.Device
     """,
@@ -182,7 +178,7 @@ AT_WORK = {
         try:
             ours.cu.cuInit
         except OSError as error:
-            assert isinstance(error, ours.DriverNotFound) and "no cuInit" in str(error), error
+            assert isinstance(error, ours.DriverNotFound) and "does not export cuInit" in str(error), error
         else:
             raise AssertionError("it has nothing")
         from taken import *
@@ -233,7 +229,7 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
 
 
 # bytes of each part as a zip: a limit, so that nobody makes it twice as heavy without noticing
-MOST_ZIPPED = {"gpu": 200_000, "view": 120_000, "driver": 60_000, "dlpack": 25_000}
+MOST_ZIPPED = {"gpu": 210_000, "view": 120_000, "driver": 60_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -6,9 +6,15 @@ Read next    streams.py
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..codes import Refused
 from ..machine import Context, Machine
 from ..thunks import entry, out, put_int, put_u64, put_uint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 __all__: list[str] = []
 
@@ -125,13 +131,19 @@ def destroy(machine: Machine, handle: int) -> None:
 # -- the current context
 
 
-@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000)
+def _save_stack(machine: Machine, argument: int) -> Callable[[], object]:
+    """Return a function that restores the calling thread's stack of contexts."""
+    stack = machine.thread().stack
+    return partial(stack.__setitem__, slice(None), stack[:])
+
+
+@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000, save=_save_stack)
 def push(machine: Machine, handle: int) -> None:
     """Push a context, which becomes the current one."""
     machine.thread().stack.append(_context(machine, handle))
 
 
-@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000)
+@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000, save=_save_stack)
 def pop(machine: Machine, address: int) -> None:
     """Pop the current context; the one below becomes current."""
     stack = machine.thread().stack
@@ -142,7 +154,7 @@ def pop(machine: Machine, address: int) -> None:
         put_u64(address, context.handle)
 
 
-@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000)
+@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000, save=_save_stack)
 def set_current(machine: Machine, handle: int) -> None:
     """Replace the current context; NULL pops it."""
     stack = machine.thread().stack

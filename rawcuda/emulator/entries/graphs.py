@@ -255,7 +255,19 @@ def capture_info(machine: Machine, handle: int, status: int, ident: int) -> None
         put_u64(ident, stream.capture.ident)
 
 
-@entry("cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)", since=10010)
+def _save_mode(machine: Machine, address: int) -> Callable[[], object]:
+    """Return a function that restores the calling thread's capture mode, and the caller's."""
+    thread, wanted = machine.thread(), get_int(address)
+    before = thread.capture_mode
+
+    def restore() -> None:
+        thread.capture_mode = before
+        put_int(address, wanted)
+
+    return restore
+
+
+@entry("cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)", since=10010, save=_save_mode)
 def exchange_mode(machine: Machine, address: int) -> None:
     """Set the calling thread's capture mode, and write the previous one."""
     wanted = get_int(address)
