@@ -277,6 +277,9 @@ _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addre
 pointers, names = _open_windows()
 
 
+_Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
 class Consumed:
     """The owner of a managed tensor from a consumed capsule; it calls the tensor's deleter when it is freed."""
 
@@ -285,7 +288,7 @@ class Consumed:
     def __init__(self, address: int, deleter: int) -> None:
         self._address, self._deleter = address, deleter
 
-    def __del__(self, prototype: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p), tracing: Any = tracing) -> None:  # noqa: B008
+    def __del__(self, prototype: Any = _Deleter, tracing: Any = tracing) -> None:
         # With the GIL, as C consumers do: a deleter should take it, but not all do. CPython saves a pending exception
         # around any __del__. A null deleter means that there is nothing to free.
         if self._deleter:

@@ -31,7 +31,7 @@ __all__ = [
     "window",
 ]
 
-_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)  # type: ignore[attr-defined,unused-ignore]
+_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
 
 
 def bind(name: str, result: Any, *arguments: Any) -> Any:

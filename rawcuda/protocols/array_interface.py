@@ -232,7 +232,8 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         check_address(address, meaning, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
-    return describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)  # type: ignore[no-any-return]
+    made: Description = describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
+    return made
 
 
 def _check_version(interface: Mapping[str, Any]) -> None:

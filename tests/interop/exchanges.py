@@ -119,7 +119,7 @@ def viewed(a: Any) -> Any:
 
 
 def taking(system: System, take: Callable[[Any], Any]) -> dict[str, str]:
-    found = {layout: outcome_of(lambda layout=layout: took(system, take, *made(layout))) for layout in CASES}  # type: ignore[misc]
+    found = {layout: outcome_of(lambda layout=layout: took(system, take, *made(layout))) for layout in CASES}
     for name in DTYPES:
 
         def exchange(name: str = name) -> str:
@@ -169,7 +169,7 @@ def same_strides(shape: tuple[int, ...], some: Any, others: Any) -> bool:
 
 
 def giving(system: System, protocol: str) -> dict[str, str]:
-    found = {layout: outcome_of(lambda layout=layout: gave(system, protocol, layout)) for layout in CASES}  # type: ignore[misc]
+    found = {layout: outcome_of(lambda layout=layout: gave(system, protocol, layout)) for layout in CASES}
     for name in DTYPES:
 
         def exchange(name: str = name) -> str:
@@ -255,7 +255,7 @@ def claims(layout: str) -> Any:
 
 
 def taking_labelled(system: System, take: Callable[[Any], Any]) -> dict[str, str]:
-    return {layout: outcome_of(lambda layout=layout: took_labelled(system, take, claims(layout))) for layout in CASES}  # type: ignore[misc]
+    return {layout: outcome_of(lambda layout=layout: took_labelled(system, take, claims(layout))) for layout in CASES}
 
 
 def took_labelled(system: System, take: Callable[[Any], Any], v: Any) -> str:

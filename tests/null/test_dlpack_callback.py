@@ -283,7 +283,8 @@ def test_nothing_of_a_pending_exception_is_kept_or_lost():
         try:
             drop(*arguments)  # noqa: F821
         except Local as error:  # noqa: F821
-            assert error.args == (*arguments, False) and error.__traceback__.tb_next.tb_frame.f_code is drop.__code__  # noqa: F821
+            assert error.args == (*arguments, False)
+            assert error.__traceback__.tb_next.tb_frame.f_code is drop.__code__  # noqa: F821
             return weakref.ref(error)
 
     refs = [one(i) for i in range(3)]
