@@ -89,8 +89,7 @@ def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
         or not (_gpu or _enter_gpu()).copy_span(target, dst.start, source, src.start, nbytes, stream)
     ):
         return False
-    if stream is not None:
-        dst.stream = stream  # its elements will be ready in this stream's order
+    dst.stream = stream  # its elements will be ready in this stream's order
     return True
 
 
@@ -212,8 +211,7 @@ def _fill_span(dst: Any, value: int, stream: Any) -> bool:
         or not (_gpu or _enter_gpu()).fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream)
     ):
         return False
-    if stream is not None:
-        dst.stream = stream
+    dst.stream = stream
     return True
 
 

@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["capture_number", "retain", "retained", "sweep"]
+__all__ = ["capture_number", "give_back", "retain", "retained", "sweep", "take_event"]
 
 _PER_THREAD = 2
 _NOT_READY = 600
@@ -52,7 +52,7 @@ class _Batch:
     __slots__ = ("primary", "event", "things", "is_open", "queue", "record", "needs_context")
 
     def __init__(self, primary: PrimaryContext, stream: int) -> None:
-        self.primary, self.event = primary, _take_event(primary)
+        self.primary, self.event = primary, take_event(primary)
         self.things: list[Any] = []
         self.is_open = True  # set to False before the event is queried: later objects need another batch
         self.queue, self.record = as_argument(stream), primary.direct.cuEventRecord
@@ -69,7 +69,8 @@ class _Batch:
             return True
 
 
-def _take_event(primary: PrimaryContext) -> _Event:
+def take_event(primary: PrimaryContext) -> _Event:
+    """Return an event of the context's pool, which no one else uses until it is given back."""
     try:
         event: Any = primary.pool.popitem()[1]
     except KeyError:
@@ -77,6 +78,11 @@ def _take_event(primary: PrimaryContext) -> _Event:
         make(event, EVENT, primary)
         event.argument = as_argument(event.handle)
     return event  # type: ignore[no-any-return]
+
+
+def give_back(event: _Event, primary: PrimaryContext) -> None:
+    """Put an event into the pool of its context."""
+    primary.pool[event.handle] = event
 
 
 def capture_number(primary: PrimaryContext, stream: int) -> int | None:
@@ -142,4 +148,4 @@ def sweep(now: bool = False) -> None:
                 continue
             for key in [key for key, newest in tuple(_newest.items()) if newest is batch]:
                 _newest.pop(key, None)
-            batch.primary.pool[batch.event.handle] = batch.event
+            give_back(batch.event, batch.primary)

@@ -16,7 +16,7 @@ from ..owned import drain, dropped
 from .graph import Graph
 from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
-from .retention import retain, retained, sweep
+from .retention import give_back, retain, retained, sweep, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,10 +258,9 @@ def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None
 
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    event = Event.__new__(Event)
-    event.timing = False
-    event._create(primary, EVENT)
-    with event:
-        event.record(working)
-        calls, queue = calls_on(waiting, primary)
-        calls.cuStreamWaitEvent(queue, event._argument, _NO_FLAGS)
+    event = take_event(primary)  # the driver notes the wait at once, so the event can be used again afterwards
+    calls, queue = calls_on(working, primary)
+    calls.cuEventRecord(event.argument, queue)
+    calls, queue = calls_on(waiting, primary)
+    calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
+    give_back(event, primary)

@@ -67,8 +67,7 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
     hold_back((target, source), handle, device)
     if "host" not in kinds:
         _retain(device, handle, target, source)
-        if stream is not None:
-            target.stream = stream  # its elements will be ready in this stream's order
+        target.stream = stream  # its elements will be ready in this stream's order
 
 
 def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
@@ -80,6 +79,7 @@ def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
             theirs = handle_of(view.stream)
             if theirs > 0:
                 wait_between(handle, theirs, device)
+                view.stream = stream  # what was pending is pending on this stream from now on
     return handle
 
 
@@ -277,8 +277,7 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
     shape, (strides,), (offset,) = layout.coalesce(target.shape, target.strides)
     _fill(target.ptr + offset, shape, strides, pattern, device, handle)
     hold_back((target,), handle, device)
-    if stream is not None:
-        target.stream = stream
+    target.stream = stream
     _retain(device, handle, target)
 
 
