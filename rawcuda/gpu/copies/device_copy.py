@@ -79,7 +79,6 @@ def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
             theirs = handle_of(view.stream)
             if theirs > 0:
                 wait_between(handle, theirs, device)
-                view.stream = stream  # what was pending is pending on this stream from now on
     return handle
 
 
