@@ -57,7 +57,10 @@ def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
     if isinstance(dst, Description) and isinstance(src, Description):
         if hasattr(dst, "start") and hasattr(src, "start") and _copy_span(dst, src, stream):  # views of Memory
             return
-    elif isinstance(dst, Bytes) or isinstance(src, Bytes):
+    elif isinstance(dst, Bytes):
+        dst.copy_from(src, stream=stream)
+        return
+    elif isinstance(src, Bytes):
         copy_raw(dst, src, stream, view)
         return
     target, source = _sides(dst, src, stream, view)
@@ -82,12 +85,14 @@ def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
         or src.shape != shape
         or src.strides != strides
         or dst._place.readonly
-        or not (dst.stream is None or dst.stream is stream)
-        or not (src.stream is None or src.stream is stream)
         or target._handle is None
         or source._handle is None
-        or not (_gpu or _enter_gpu()).copy_span(target, dst.start, source, src.start, nbytes, stream)
     ):
+        return False
+    gpu = _gpu or _enter_gpu()
+    if dst.stream is not None and dst.stream is not stream or src.stream is not None and src.stream is not stream:
+        gpu.copies().ordered(target._primary, stream, dst, src)
+    if not gpu.copy_span(target, dst.start, source, src.start, nbytes, stream):
         return False
     dst.stream = stream  # its elements will be ready in this stream's order
     return True
@@ -201,15 +206,12 @@ def _fill_span(dst: Any, value: int, stream: Any) -> bool:
     """Fill a contiguous array in our own memory, in stream order; return False if fill() must do it otherwise."""
     pattern, dtype = _patterns.get((dst.dtype.name, value)), dst.dtype
     nbytes = _dense.get((dst.shape, dst.strides, dtype.itemsize))
-    if (
-        pattern is None
-        or nbytes is None
-        or dst._place.readonly
-        or not (dst.stream is None or dst.stream is stream)
-        or dst.owner._handle is None
-        or dst.start % pattern[1]
-        or not (_gpu or _enter_gpu()).fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream)
-    ):
+    if pattern is None or nbytes is None or dst._place.readonly or dst.owner._handle is None or dst.start % pattern[1]:
+        return False
+    gpu = _gpu or _enter_gpu()
+    if dst.stream is not None and dst.stream is not stream:
+        gpu.copies().ordered(dst.owner._primary, stream, dst)
+    if not gpu.fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream):
         return False
     dst.stream = stream
     return True

@@ -37,6 +37,9 @@ class Bytes:
         def view(self) -> Any:
             """Return the memory as an array of bytes."""
 
+        def copy_from(self, source: Any, *, stream: Any = None) -> Any:
+            """Copy all bytes from an exporter."""
+
 
 class Place:
     """The properties that many views share.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_on_device", "fill_on_device"]
+__all__ = ["copy_on_device", "fill_on_device", "ordered"]
 
 _KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
@@ -54,7 +54,7 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         settle(source)
         host_copy.copy(walk)
         return
-    handle = _ordered(device, stream, target, source)
+    handle = ordered(device, stream, target, source)
     if set(kinds) <= {"host", "pinned"}:
         _wait(device, handle)  # what the device still does to pinned memory comes first
         host_copy.copy(walk)
@@ -70,7 +70,7 @@ def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream:
         target.stream = stream  # its elements will be ready in this stream's order
 
 
-def _ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
+def ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
     """Return the handle of the stream to use, after making it wait for the streams of the views."""
     handle = work_handle(stream)
     for view in views:
@@ -268,7 +268,7 @@ def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
         settle(target)
         host_copy.fill(target, pattern)
         return
-    handle = _ordered(device, stream, target)
+    handle = ordered(device, stream, target)
     if _kind(target) == "pinned":
         _wait(device, handle)
         host_copy.fill(target, pattern)
