@@ -98,15 +98,15 @@ class Context:
     """Context manager in which no context is current."""
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self.libcuda = ctypes.CDLL("libcuda.so.1")
         self.kept = ctypes.c_void_p()
 
     def __enter__(self) -> None:
-        self.library.cuCtxGetCurrent(ctypes.byref(self.kept))
-        self.library.cuCtxSetCurrent(None)
+        self.libcuda.cuCtxGetCurrent(ctypes.byref(self.kept))
+        self.libcuda.cuCtxSetCurrent(None)
 
     def __exit__(self, *_: object) -> None:
-        self.library.cuCtxSetCurrent(self.kept)
+        self.libcuda.cuCtxSetCurrent(self.kept)
 
 
 def first_line(error: Exception) -> str:

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .library import Library
+    from .loadable import Library
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
-    from .library import Library
+    from .loadable import Library
 
 __all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
 

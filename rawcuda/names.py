@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .library import Library as Library
+    from .loadable import Library as Library
 
 __all__: list[str] = []  # every name is made on access
 
-_ELSEWHERE = {"Library": "library", "Driver": "driver"}  # names of this package that are not public
+_ELSEWHERE = {"Library": "loadable", "Driver": "driver"}  # names of this package that are not public
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "library errors doors names tracing owned locate"),
+    ("", "loadable errors doors names tracing owned locate"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -51,7 +51,7 @@ UPWARDS = {
     },
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
-MOST_LINES = 600
+MOST_LINES = 550
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 
 

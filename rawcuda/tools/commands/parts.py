@@ -45,7 +45,7 @@ class Part(NamedTuple):
 PARTS = {
     "gpu": Part(
         ("emulator", "tools"),
-        ("library",),
+        ("loadable",),
         "devices, streams, memory, kernels and views: all but the emulator and the tools",
     ),
     "view": Part(
@@ -55,7 +55,7 @@ PARTS = {
     ),
     "driver": Part(
         ("arrays", "elements", "emulator", "gpu", "protocols", "tools"),
-        ("library", "tools.traces"),
+        ("loadable", "tools.traces"),
         "cu, the driver's functions by their C names, and use()",
     ),
     "dlpack": Part((), ("dlpack",), "DLPack's structs and capsules, in a small package without CUDA"),
