@@ -103,7 +103,7 @@ class PrimaryContext:
         # users afterwards: at least one of the two notices the other.
         self.users.setdefault(user)
         handle = self._handle
-        if handle is not None and not self.closing and not careful:
+        if handle is not None and not self.closing and not self.driver.forks:
             return handle
         self.users.pop(user, None)
         if self.driver.forked:  # a thread of the parent may have held the lock at the fork
