@@ -180,5 +180,6 @@ def _write(
     exec(compile(text, file, "exec"), scope)  # only the text from above
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     made: Callable[..., None] = scope[_function_name(kernel)]
-    weakref.finalize(made, linecache.cache.pop, file, None).atexit = False  # the text goes with the function
+    going: Any = weakref.finalize(made, linecache.cache.pop, file, None)
+    going.atexit = False  # the text goes with the function
     return made
