@@ -166,7 +166,7 @@ class Slot:
             self.form, self.format = "bytes", f"{size}s"
 
     def reader(self) -> Slot:
-        """Return the slot that stands for this one where an argument is wrapped in In."""
+        """Return the slot to use for an argument that is wrapped in In."""
         if self.reads:
             return self
         reader = self._reader

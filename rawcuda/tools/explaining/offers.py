@@ -251,7 +251,7 @@ def _exchange(obj: Any, finding: Finding) -> bool:
         if dlpack_c_exchange.is_torch(kind):
             finding.read(lambda: dlpack_c_exchange.describe(obj))
         else:
-            finding.lines.append("not called: unasked, only torch's own tensors are read this way")
+            finding.lines.append("not called: view() reads only torch's own tensors this way by default")
     return True
 
 
