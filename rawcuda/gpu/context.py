@@ -96,9 +96,9 @@ class PrimaryContext:
     def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
         self.ordinal, self.driver = ordinal, loaded
         self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
-        self._pop: Any = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
-        self.pushing: Any = (self._pop, self._pop)  # set when the context is retained
-        self.push: Any = partial(*self._pop)
+        self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # this and push are set when the context is retained
+        self.push: Any = None
         self.function, self.current_context = _Functions(loaded).__getitem__, loaded.current_context
         self._forks = loaded.forks
         self._handle: int | None = None
