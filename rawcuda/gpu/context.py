@@ -145,8 +145,8 @@ class PrimaryContext:
             context = cuda_h.CUcontext()
             self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
             handle = context.value or 0
-            self.pushing = (self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)), self._pop
-            self.push = partial(*self.pushing[0])
+            function, argument = self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)
+            self.pushing, self.push = ((function, argument), self._pop), partial(function, argument)
             self._handle = handle
         self.closing = False
 
