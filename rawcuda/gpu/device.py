@@ -15,12 +15,12 @@ from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
-from ..owned import Owned, drain, invalidate
+from ..owned import Owned, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, peers, reaches
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
-from .retention import sweep
+from .retention import retained, sweep
 from .stream import Event, Stream
 
 TYPE_CHECKING = False
@@ -84,8 +84,10 @@ class Device(Owned):
         if self._held is None:
             self.context
         self._primary.inside.cuCtxSynchronize()
-        sweep(now=True)
-        drain()
+        if retained:
+            sweep(now=True)
+        if dropped:
+            drain()
 
     # -- facts
 
@@ -286,4 +288,5 @@ def synchronize() -> None:
     calls   cuCtxSynchronize
     """
     synchronize_contexts()
-    drain()
+    if dropped:
+        drain()
