@@ -106,9 +106,7 @@ class PrimaryContext:
         self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
-        self.attributes: dict[
-            Any, Any
-        ] = {}  # constant facts about the device; see Device.attribute; None is the key of its name
+        self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
     def hold(self, user: object) -> int:
