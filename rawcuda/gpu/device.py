@@ -184,11 +184,11 @@ class Device(Owned):
 
     def stream(self, priority: int = 0) -> Stream:
         """Make a non-blocking stream: it and the legacy default stream do not wait for each other."""
-        return Stream(self, priority=priority)
+        return Stream(self, priority=priority) if priority else Stream(self)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, its elapsed_ms() can be used."""
-        return Event(self, timing=timing)
+        return Event(self, timing=timing) if timing else Event(self)
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
         """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
@@ -234,12 +234,13 @@ class _Use:
     def __init__(self, primary: PrimaryContext) -> None:
         self.primary = primary
 
-    def __call__(self, handle: int, late: bool) -> None:
+    def release(self, late: bool) -> None:
+        """Let go of the context; after close() it may be released."""
         self.primary.let_go(self, closing=not late)
 
     def give_away(self) -> bool:
         """Release the context; a CUdevice itself needs no release."""
-        self(0, False)
+        self.release(False)
         return True
 
 
