@@ -87,20 +87,16 @@ def _watch_forks() -> None:
 
 def drain() -> None:
     """Do the pending releases; called where our own calls create or release a handle."""
-    due: list[Release] = []
-    try:
-        while dropped:  # a release may drop another object
-            try:
-                due.extend(iter(dropped.popleft, None))
-            except IndexError:  # empty: all entries are now in `due`, which only this thread uses
-                pass
-            while due:
-                if not forked:
-                    due[-1].release(True)
-                due.pop()
-    except BaseException:  # an interrupt: the next drain() does the rest
-        dropped.extend(due)
-        raise
+    # An entry is removed after its release, so that an interrupt leaves it to the next drain(). If several threads are
+    # here, or an interrupt comes before the removal, an entry is released again, which does nothing.
+    while dropped:
+        try:
+            first = dropped[0]
+            if not forked:
+                first.release(True)
+            dropped.remove(first)
+        except (IndexError, ValueError):  # another thread removed it
+            pass
 
 
 class Once:

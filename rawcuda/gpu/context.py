@@ -97,8 +97,8 @@ class PrimaryContext:
         self.ordinal, self.driver = ordinal, loaded
         self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
         self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
-        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when the context is retained
-        self.push: Any = partial(*self._pop)
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # this and push are set when the context is retained
+        self.push: Any = None
         self.function, self.current_context = _Functions(loaded).__getitem__, loaded.current_context
         self._forks = loaded.forks
         self._handle: int | None = None
@@ -145,8 +145,8 @@ class PrimaryContext:
             context = cuda_h.CUcontext()
             self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
             handle = context.value or 0
-            self.pushing = (self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)), self._pop
-            self.push = partial(*self.pushing[0])
+            function, argument = self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)
+            self.pushing, self.push = ((function, argument), self._pop), partial(function, argument)
             self._handle = handle
         self.closing = False
 

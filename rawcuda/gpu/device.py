@@ -12,6 +12,7 @@ import ctypes
 from operator import index
 
 from .. import driver, names
+from ..arrays import making
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
 from ..owned import Owned, drain, invalidate
@@ -196,15 +197,11 @@ class Device(Owned):
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""
-        from ..arrays.making import empty
-
-        return empty(self, shape, dtype)
+        return making.empty(self, shape, dtype)
 
     def upload(self, exporter: names.Any, *, stream: names.Any = None) -> names.StridedView:
         """Copy an exporter's array into new memory on this device, in C order."""
-        from ..arrays.making import upload
-
-        return upload(self, exporter, stream=stream)
+        return making.upload(self, exporter, stream=stream)
 
     def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""

@@ -14,6 +14,7 @@ from _weakref import ref
 from operator import index
 
 from .. import names
+from ..arrays import making
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
@@ -124,10 +125,8 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
-        try:
-            lease = self._leases[0]()
-        except IndexError:
-            return False
+        leases = self._leases
+        lease = leases[0]() if leases else None
         if lease is None or self._release is None:
             return False
         if self.__del__ is not _nothing:  # (an interrupt may have come just after it)
@@ -146,9 +145,7 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  nbytes is not a multiple of the element size
         """
-        from ..arrays.making import over_memory
-
-        return over_memory(self, dtype)
+        return making.over_memory(self, dtype)
 
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
         """Copy from an exporter with the same number of bytes, and return self.
@@ -223,9 +220,7 @@ def _copy_bytes(target: Any, source: Any, stream: Any) -> None:
         and copy_span(target, target.ptr, source, source.ptr, target.nbytes, stream)
     ):
         return
-    from ..arrays.making import copy_raw
-
-    copy_raw(target, source, stream=stream)
+    making.copy_raw(target, source, stream=stream)
 
 
 def _kind_of(kind: Any) -> Kind:
