@@ -317,6 +317,7 @@ def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
         x=cell,
         attributes=kinds,
         results=results,
+        results_written=values,  # the driver writes into it each time: `results` has only its address
         cu_stream=cuda_h.CUstream(made["s"].handle),
         c_pointer=ctypes.c_void_p(made["a"].ptr),
         dev_ptr=made["mem64"].ptr,

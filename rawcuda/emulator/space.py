@@ -278,7 +278,7 @@ class Space:
     def live(self) -> list[Allocation]:
         """Return all allocations, sorted by address."""
         with self.lock:
-            return [self._live[base] for base in self._ordered()]
+            return list(map(self._live.__getitem__, self._ordered()))
 
     def explain(self, address: int, nbytes: int) -> str:
         """Describe the place of an address for an error report."""

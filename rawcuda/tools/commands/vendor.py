@@ -200,11 +200,7 @@ def write(dest: str, content: Files, name: str) -> str:
     new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
     files_of_new = {**content, MANIFEST: _manifest(content, name)}
     try:
-        for path, data in files_of_new.items():
-            target = os.path.join(new, *path.split("/"))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(data)
+        _write(new, files_of_new)
         _exchange(new, place, old)
         if before is not None:
             _remove(old, [*before.hashes, MANIFEST])
@@ -213,6 +209,15 @@ def write(dest: str, content: Files, name: str) -> str:
         _remove(old, [])  # an empty folder that was there before
         _remove(beside, [])
     return old if os.path.isdir(old) else ""
+
+
+def _write(folder: str, files: dict[str, bytes]) -> None:
+    """Write files into a new folder."""
+    for path, data in files.items():
+        target = os.path.join(folder, *path.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as file:
+            file.write(data)
 
 
 def _exchange(new: str, place: str, old: str) -> None:

@@ -301,6 +301,13 @@ _check, _release = (
 _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
 
 
+def _arrays_of(struct: buffer.Py_buffer) -> dict[str, Any]:
+    """Read the arrays that a Py_buffer points to."""
+    return {
+        name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim)) for name in ("shape", "strides", "suboffsets")
+    }
+
+
 def _buffer(obj: Any, finding: Finding) -> bool:
     if not _check(obj):
         return False
@@ -308,10 +315,7 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     _get(obj, ctypes.addressof(struct), 0x11C)  # PyBUF_FULL_RO
     try:
         format_ = ctypes.string_at(struct.format).decode("latin-1") if struct.format else "B"
-        read = {
-            name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim))
-            for name in ("shape", "strides", "suboffsets")
-        }
+        read = _arrays_of(struct)
         _show(
             finding,
             buffer.Py_buffer,
