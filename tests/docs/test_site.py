@@ -1,4 +1,4 @@
-"""The pictures are current and well formed. The site builds without a warning, its links work, a browser shows it."""
+"""The pictures are current and well-formed. The site builds without a warning, its links work, a browser shows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw the pictures again, elsewhere."""
+    """Draw the pictures again, in another folder."""
     folder = tmp_path_factory.mktemp("pictures")
     subprocess.run(
         [sys.executable, str(CHECKOUT / "docs" / "make_pictures.py"), str(folder)],
@@ -39,7 +39,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts(picture: Path) -> list[str]:
-    """Return a picture's words, without what differs from one trace to the next."""
+    """Return the words of a picture, without addresses and times, which differ between traces."""
     found = ElementTree.parse(picture).getroot().itertext()
     return [re.sub(r"0x[0-9a-f]+|\d+\.\d+|\d+ us", "#", " ".join(text.split())) for text in found if text.strip()]
 
@@ -60,7 +60,7 @@ def test_a_picture_is_well_formed_alone_and_used(name: str) -> None:
 
 
 def test_a_picture_has_words_instead() -> None:
-    """Who cannot see a picture reads what is on it."""
+    """A picture has a text for readers who cannot see it."""
     for page in (CHECKOUT / "docs").rglob("*.md"):
         assert all(len(words) > 20 for words in re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))), page
 
@@ -70,7 +70,7 @@ def test_a_picture_has_words_instead() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site with its tool, in an environment of its own; a warning is an error."""
+    """Build the site with its tool, in a separate environment; a warning is an error."""
     folder = tmp_path_factory.mktemp("site") / "built"
     built = subprocess.run(
         [environment(NEEDED), "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
@@ -85,7 +85,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Links(HTMLParser):
-    """What a page links to, and what in it can be linked to."""
+    """The links of a page, and the targets in it that links can point to."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
             if link.startswith(("https://", "http://", "data:", "javascript:")):
                 continue
             target, _, anchor = unquote(link).partition("#")
-            start = site if target.startswith("/") else page.parent  # 404.html is served from anywhere
+            start = site if target.startswith("/") else page.parent  # 404.html is served for every path
             to = (start / target.partition("?")[0].lstrip("/")).resolve() if target else page
             if not to.exists() or anchor and to in found and anchor not in found[to].anchors:
                 wrong.append(f"{page.relative_to(site)}: {link}")
@@ -118,7 +118,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 @pytest.mark.heavy
 def test_the_site_needs_no_network(site: Path) -> None:
-    """Nothing that a page loads by itself is elsewhere."""
+    """A page loads nothing from another host."""
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         loaded = re.findall(r"""<(?:script|img|iframe)[^>]*\bsrc=["'](https?:[^"']+)""", text) + re.findall(
@@ -157,4 +157,4 @@ def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
     )
     assert done.returncode == 0 and shot.exists(), done.stdout
     data = shot.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "nearly nothing is on it"
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "the page is nearly empty"

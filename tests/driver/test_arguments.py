@@ -1,4 +1,4 @@
-"""Arguments that lie, fail, recurse or are interrupted: each is refused by name or raises its own error."""
+"""Arguments that pretend, fail, recurse or are interrupted: each is refused by name, or raises its own error."""
 
 import ctypes
 import struct
@@ -15,7 +15,7 @@ errors = module("errors")
 
 
 class Strange:
-    """Make a type on the fly: Strange(int, __index__=lambda self: 300)(5)."""
+    """Make a type with the given methods: Strange(int, __index__=lambda self: 300)(5)."""
 
     def __new__(cls, *bases, **methods):
         return type("Strange", bases, methods)
@@ -99,7 +99,7 @@ def test_strange_values_are_refused_by_name(device, kind, argument, error, words
 
 
 class Telling(ctypes.Structure):
-    """A structure that converts itself to bytes in its own way, as those of network protocols do."""
+    """A structure with its own __bytes__, as structures of network protocols have."""
 
     _fields_ = (("a", ctypes.c_uint32), ("b", ctypes.c_uint32))
 
@@ -154,7 +154,7 @@ def test_numpy_scalars(device):
     for kind in (".u8", ".u32", ".f32", ".f64", ".u64"):
         for argument in bad:
             if kind == ".u64" and isinstance(argument, numpy.ndarray) and device.attribute("PAGEABLE_MEMORY_ACCESS"):
-                continue  # there host memory is a legal address
+                continue  # on such a device, an address of host memory is legal
             with pytest.raises((TypeError, ValueError), match="kernel echo: parameter 'p0' is "):
                 echoed(device, [kind], argument)
     with pytest.raises(TypeError, match="round it yourself"):
@@ -228,7 +228,7 @@ def test_an_exporter_that_launches_while_it_is_asked(device):
         device.synchronize()
         got = bytearray(16)
         out.copy_to(got)
-        assert got[:4] == b"\x4d\0\0\0"  # the outermost launch came last
+        assert got[:4] == b"\x4d\0\0\0"  # the outermost launch is the last one
 
 
 def test_a_failure_half_way_keeps_nothing(device):
@@ -250,7 +250,7 @@ def test_a_failure_half_way_keeps_nothing(device):
         del _
         sys.last_value = None
         assert Exporter.alive == 0 and len(launch._pool) <= 1
-        launch(Exporter(memory), memory, memory, 0)  # and it works still
+        launch(Exporter(memory), memory, memory, 0)  # it still works
         device.synchronize()
         assert Exporter.alive == 0 and len(launch._pool) == 1
 

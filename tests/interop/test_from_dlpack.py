@@ -1,4 +1,4 @@
-"""The tests of DLPack of NumPy, nanobind and the array API, rebuilt here with our views in place of their arrays."""
+"""The DLPack tests of NumPy, nanobind and the array API, rewritten with our views in place of their arrays."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_dlpack_has_no_word_for_is_a_buffer_error(dtype):
     try:
         v = view(a)
     except errors.ProtocolError:
-        return  # we have no word for it, either
+        return  # our dtypes do not include it, either
     for version in (None, (1, 0)):
         with pytest.raises(BufferError):
             v.__dlpack__(max_version=version)

@@ -1,4 +1,4 @@
-"""Nothing in this folder has a driver, even where tests of tests/driver ran before, or where the machine has one."""
+"""Tests in this folder have no driver, even after tests of tests/driver, or on a machine that has one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.subject import module
 
 @pytest.fixture(autouse=True)
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the driver that another folder's tests chose, and that of this machine."""
+    """Hide the driver that the tests of another folder chose, and the driver of this machine."""
     monkeypatch.setattr(module("driver"), "_current", None)
     monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")
