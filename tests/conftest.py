@@ -203,3 +203,14 @@ def quick_collections() -> None:
     """Exclude all existing objects from garbage collections, so that collections in tests are fast."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def exports_are_freed() -> Iterator[None]:
+    """Check that every tensor that a test exported was freed."""
+    exports = module("dlpack").outstanding
+    gc.collect()
+    before = len(exports)
+    yield
+    gc.collect()
+    assert len(exports) == before

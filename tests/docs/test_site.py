@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -15,13 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.__main__ import environment
+from tests.shared import browser_command
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original")
 
 PICTURES = CHECKOUT / "docs" / "pictures"
 NEEDED = ["mkdocs == 1.6.*", "pygments == 2.*"]
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 
 @pytest.fixture(scope="module")
@@ -128,27 +127,13 @@ def test_the_site_needs_no_network(site: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="Chromium is not installed")
+@pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
 @pytest.mark.parametrize("page", ["index", "course/04-strides", "course/08-capsules-and-lifetimes"])
 def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
-    browser = next(filter(None, map(shutil.which, BROWSERS)))
     shot = tmp_path / "shot.png"
+    target = (site / f"{page}.html").as_uri()
     done = subprocess.run(
-        [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1000,1400",
-            f"--screenshot={shot}",
-            (site / f"{page}.html").as_uri(),
-        ],
+        browser_command(tmp_path / "profile", "--window-size=1000,1400", f"--screenshot={shot}", target),
         timeout=120,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -203,22 +203,6 @@ def within(ulps: float, got: Any, want: Sequence[float], format: str, note: obje
         )
 
 
-def wrap(value: int, bits: int, signed: bool) -> int:
-    """Truncate an integer to a C type."""
-    value &= (1 << bits) - 1
-    return value - (value >> bits - 1 << bits) if signed else value
-
-
-def quotient(a: int, b: int) -> int:
-    """Divide integers as C does."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def rest(a: int, b: int) -> int:
-    """Return the remainder as C does."""
-    return a - quotient(a, b) * b
-
-
 def number(format: str, bits: int) -> float:
     """Return the number that 16 bits represent."""
     if format == "f16":

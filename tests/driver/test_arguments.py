@@ -9,6 +9,7 @@ import pytest
 
 from tests.driver import kernels
 from tests.driver.test_kernel import echoed
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -231,17 +232,20 @@ def test_an_exporter_that_launches_while_it_is_asked(device):
         assert got[:4] == b"\x4d\0\0\0"  # the outermost launch is the last one
 
 
+class Exporter:
+    """An exporter of memory; `alive` is the number of these objects."""
+
+    alive = 0
+
+    def __init__(self, memory):
+        Exporter.alive += 1
+        self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+    def __del__(self):
+        Exporter.alive -= 1
+
+
 def test_a_failure_half_way_keeps_nothing(device):
-    class Exporter:
-        alive = 0
-
-        def __init__(self, memory):
-            Exporter.alive += 1
-            self.__cuda_array_interface__ = memory.__cuda_array_interface__
-
-        def __del__(self):
-            Exporter.alive -= 1
-
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
         for _ in range(5):
@@ -256,16 +260,6 @@ def test_a_failure_half_way_keeps_nothing(device):
 
 
 def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch):
-    class Exporter:
-        alive = 0
-
-        def __init__(self, memory):
-            Exporter.alive += 1
-            self.__cuda_array_interface__ = memory.__cuda_array_interface__
-
-        def __del__(self):
-            Exporter.alive -= 1
-
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
         call = launch._call
@@ -285,35 +279,24 @@ def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch)
 
 
 def test_many_threads_over_one_launch_switching_all_the_time(device):
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    wrong = []
-    try:
-        with device.load(kernels.echo(".u32", ".u64", ".f32")) as loaded, device.stream() as stream:
-            launch = loaded["echo"].configure(grid=1, block=1, stream=stream)
+    with device.load(kernels.echo(".u32", ".u64", ".f32")) as loaded, device.stream() as stream:
+        launch = loaded["echo"].configure(grid=1, block=1, stream=stream)
 
-            def work(seed):
-                with device.allocate(48) as out:
-                    for number in range(25):
-                        value = seed * 1000 + number
-                        launch(out, value, value << 20, float(value))
-                        got = bytearray(48)
-                        out.copy_to(got, stream=stream)
-                        if (got[:4], got[16:24], got[32:36]) != (
-                            struct.pack("<I", value),
-                            struct.pack("<Q", value << 20),
-                            struct.pack("<f", value),
-                        ):
-                            wrong.append((seed, number, bytes(got)))
+        def work(seed):
+            with device.allocate(48) as out:
+                for number in range(25):
+                    value = seed * 1000 + number
+                    launch(out, value, value << 20, float(value))
+                    got = bytearray(48)
+                    out.copy_to(got, stream=stream)
+                    assert (got[:4], got[16:24], got[32:36]) == (
+                        struct.pack("<I", value),
+                        struct.pack("<Q", value << 20),
+                        struct.pack("<f", value),
+                    ), (seed, number, bytes(got))
 
-            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert not wrong and 1 <= len(launch._pool) <= 8
-    finally:
-        sys.setswitchinterval(interval)
+        run_threads(work)
+        assert 1 <= len(launch._pool) <= 8
 
 
 # -- configurations

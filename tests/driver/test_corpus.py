@@ -15,7 +15,8 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.driver.corpus import Build, builds, built, rng, under_its_own_name, wrap  # noqa: E402
+from tests.driver.corpus import Build, builds, built, rng, under_its_own_name  # noqa: E402
+from tests.shared import wrap  # noqa: E402
 
 pytestmark = under_its_own_name
 

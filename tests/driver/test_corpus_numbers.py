@@ -21,16 +21,14 @@ from tests.driver.corpus import (  # noqa: E402
     builds,
     built,
     number,
-    quotient,
-    rest,
     rng,
     root,
     rounded,
     same,
     under_its_own_name,
     within,
-    wrap,
 )
+from tests.shared import quotient, rest, wrap  # noqa: E402
 
 pytestmark = under_its_own_name
 

@@ -12,7 +12,7 @@ import weakref
 
 import pytest
 
-from tests.null.producers import Shows
+from tests.null.producers import Shows, interface
 from tests.null.test_dlpack_export import fields
 from tests.subject import module, rawcuda
 
@@ -215,19 +215,6 @@ def test_1_11_managed_memory_of_a_second_device(device):
 
 
 # -- the CUDA array interface, read
-
-
-def interface(v, **changes):
-    return Shows(
-        cuda={
-            "shape": v.shape,
-            "typestr": v.dtype.typestr,
-            "data": (v.ptr, False),
-            "strides": None,
-            "version": 3,
-            **changes,
-        }
-    )
 
 
 def test_5_5_the_device_is_the_drivers_to_say(device):

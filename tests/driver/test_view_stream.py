@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from tests.null.producers import Exporter, Shows, Tensor
+from tests.null.producers import Exporter, Tensor, interface
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -234,19 +234,6 @@ def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
 
 
 # -- the CUDA array interface
-
-
-def interface(v, **changes):
-    return Shows(
-        cuda={
-            "shape": v.shape,
-            "typestr": v.dtype.typestr,
-            "data": (v.ptr, False),
-            "strides": None,
-            "version": 3,
-            **changes,
-        }
-    )
 
 
 def test_5_9_5_10_using_waits_for_exporting(device, two):

@@ -16,30 +16,13 @@ from typing import Any, Callable
 
 from tests.interop.systems import LAYOUTS, Absent, ArrowArray, System
 from tests.null.producers import Exporter, Tensor
+from tests.shared import NUMBERS
 from tests.subject import module, rawcuda
 
 view = rawcuda.view
 ProtocolError = module("errors").ProtocolError
 
-DTYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-)
+DTYPES = (*NUMBERS, "bfloat16", "float8_e4m3fn", "float8_e5m2")
 PROTOCOLS = ("dlpack", "dlpack_c_exchange", "array_interface", "buffer", "cuda_array_interface")
 CASES = tuple(name for name in LAYOUTS if name != "row")
 Row = "dict[str, str]"

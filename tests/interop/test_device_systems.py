@@ -18,6 +18,7 @@ from tests.interop.exchanges import same_strides
 from tests.interop.late_writes import SPIN, N
 from tests.interop.systems import LAYOUTS, Absent, Nanobind
 from tests.null.producers import Shows
+from tests.shared import NUMBERS
 from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
@@ -110,22 +111,7 @@ def test_ours_goes_there(system, layout, way, device):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ],
+    NUMBERS,
 )
 def test_dtypes_both_ways(system, name, device):
     if name not in system.dtypes:

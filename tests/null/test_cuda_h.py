@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 
 import pytest
 
 from tests.null import header_reader
 from tests.null.header_reader import normal, parameters_of
+from tests.shared import run_threads
 from tests.subject import FOLDER, module
 
 cuda_h = module("headers.cuda_h")
@@ -522,18 +522,12 @@ def fresh():
 def test_many_threads_may_read_first():
     copy, start, found = fresh(), threading.Barrier(8), []
 
-    def read():
+    def read(number):
         start.wait()
         signatures = {name: [kind for _, kind in p.parameters] for name, p in copy.prototypes().items()}
         found.append((len(signatures), copy.CU_STREAM_LEGACY, signatures["cuLaunchKernel"][-1]))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        [thread.start() for thread in threads], [thread.join() for thread in threads]
-    finally:
-        sys.setswitchinterval(interval)
+    run_threads(read)
     assert found == [(len(cuda_h.prototypes()), 1, ctypes.POINTER(ctypes.c_void_p))] * 8
 
 

@@ -10,12 +10,12 @@ import operator
 import re
 import signal
 import sys
-import threading
 import traceback
 import weakref
 
 import pytest
 
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 callback_module, dlpack = module("interpreter.callback"), module("dlpack")
@@ -183,7 +183,6 @@ def test_0_1_2_4_numpy_drops_our_tensors_with_an_exception_pending():
 
 def test_threads_collections_and_exceptions_at_once():
     makers = Makers()
-    errors = []
     before = len(dlpack.outstanding)
 
     class Circle:
@@ -194,36 +193,20 @@ def test_threads_collections_and_exceptions_at_once():
             outcome(negation, makers.ours)
 
     def work(number):
-        try:
-            for i in range(300):
-                try:
-                    kept = makers.ours()
-                    raise KeyError(number, i)
-                except KeyError as error:
-                    assert error.args == (number, i) and error.__context__ is None, error.args
-                    del error, kept
-                assert "bad operand" in outcome(negation, makers.ours)
-                makers.ours()
-                if i % 50 == 0:
-                    Circle()
-        except BaseException:
-            errors.append(traceback.format_exc())
+        for i in range(300):
+            try:
+                kept = makers.ours()
+                raise KeyError(number, i)
+            except KeyError as error:
+                assert error.args == (number, i) and error.__context__ is None, error.args
+                del error, kept
+            assert "bad operand" in outcome(negation, makers.ours)
+            makers.ours()
+            if i % 50 == 0:
+                Circle()
 
-    interval = sys.getswitchinterval()
-    threshold = gc.get_threshold()
-    sys.setswitchinterval(1e-6)
-    gc.set_threshold(50, 5, 5)
-    try:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-        gc.set_threshold(*threshold)
+    run_threads(work, 50, 5, 5)
     gc.collect()
-    assert not errors, errors[0]
     assert len(dlpack.outstanding) == before
 
 
@@ -389,19 +372,6 @@ def test_nothing_grows():
 
 
 # -- interpreters for which no callback is known
-
-
-@pytest.fixture
-def swept(monkeypatch):
-    """Make exports work as on an interpreter without a safe callback."""
-    monkeypatch.setattr(dlpack, "available", lambda: False)
-    monkeypatch.setattr(dlpack, "_exports", None)
-    monkeypatch.setattr(dlpack, "outstanding", {})
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
-    import atexit
-
-    yield
-    atexit.unregister(dlpack._exports.end)
 
 
 def test_swept_exports_are_freed_at_the_next_export(swept):

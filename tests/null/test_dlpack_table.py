@@ -6,17 +6,20 @@ import array
 import ctypes
 import gc
 import sys
-import threading
 import traceback
 
 import pytest
 
 from tests.null.producers import Tensor, _api, name_of
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 callback, dlpack, errors = module("interpreter.callback"), module("dlpack"), module("errors")
 view = rawcuda.view
-pytestmark = pytest.mark.skipif(not callback.available(), reason="no callback that may raise for this interpreter")
+pytestmark = [
+    pytest.mark.usefixtures("exports_are_freed"),
+    pytest.mark.skipif(not callback.available(), reason="no callback that may raise for this interpreter"),
+]
 
 _get = _api["PyCapsule_GetPointer"]
 _get.restype, _get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -37,15 +40,6 @@ def table():
     return dlpack.DLPackExchangeAPI.from_address(
         _get(rawcuda.StridedView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     )
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_out():
-    gc.collect()
-    before = len(dlpack.outstanding)
-    yield
-    gc.collect()
-    assert len(dlpack.outstanding) == before
 
 
 def tensor_of(table, thing):
@@ -140,36 +134,21 @@ def test_1_9_what_cannot_be_described_is_a_buffer_error(table):
 
 def test_0_4_the_error_path_under_threads_and_collections(table):
     """A function returns -1 and sets the exception, which the caller always gets; none is exchanged, lost or kept."""
-    call, mine, failures = FROM(table.managed_tensor_from_py_object_no_sync), view(array.array("f", range(6))), []
+    call, mine = FROM(table.managed_tensor_from_py_object_no_sync), view(array.array("f", range(6)))
 
     def work(number):
         out = ctypes.c_uint64()
-        try:
-            for i in range(300):
-                name = type(f"T{number}_{i % 7}", (), {})
-                try:
-                    call(name(), ctypes.addressof(out))
-                    raise AssertionError("no exception")
-                except BufferError as error:
-                    assert name.__name__ in str(error) and error.__context__ is None, error
-                assert call(mine, ctypes.addressof(out)) == 0
-                DELETE(dlpack.DLManagedTensorVersioned.from_address(out.value).deleter)(out.value)
-        except BaseException:
-            failures.append(traceback.format_exc())
+        for i in range(300):
+            name = type(f"T{number}_{i % 7}", (), {})
+            try:
+                call(name(), ctypes.addressof(out))
+                raise AssertionError("no exception")
+            except BufferError as error:
+                assert name.__name__ in str(error) and error.__context__ is None, error
+            assert call(mine, ctypes.addressof(out)) == 0
+            DELETE(dlpack.DLManagedTensorVersioned.from_address(out.value).deleter)(out.value)
 
-    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(1e-6)
-    gc.set_threshold(20, 3, 3)
-    try:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-        gc.set_threshold(*threshold)
-    assert not failures, failures[0]
+    run_threads(work, 20, 3, 3)
 
 
 def test_0_4_errors_leave_nothing(table):

@@ -13,26 +13,11 @@ import sys
 import numpy
 import pytest
 
+from tests.shared import NUMBERS
 from tests.subject import module
 
 npy = module("elements.npy")
 
-DTYPES = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
 SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (2, 3), (3, 1, 4), (1,) * 12, (2,) * 8]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and links")
 
@@ -71,7 +56,7 @@ def put(tmp_path):
 # -- reading what NumPy wrote
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("order", "CF")
 def test_reads_what_numpy_saved(tmp_path, dtype, order):
     for shape in SHAPES:
@@ -211,7 +196,7 @@ def test_refuses_what_has_no_size():
 # -- writing
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMBERS)
 def test_numpy_reads_what_was_written(tmp_path, dtype):
     for shape, fortran_order in itertools.product(SHAPES, (False, True)):
         wanted = sample(dtype, shape)

@@ -7,13 +7,14 @@ import gc
 import json
 import random
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from tests.shared import browser_command
 from tests.subject import module, rawcuda
 
 pictures, svg, tracing = module("tools.pictures"), module("tools.pictures.svg"), module("tracing")
@@ -339,7 +340,6 @@ def test_an_empty_trace_says_so():
 
 # -- a browser
 
-CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 LOOK = """<script>
 addEventListener("load", () => {
   const wrong = [];
@@ -361,25 +361,12 @@ addEventListener("load", () => {
 
 def browser(tmp_path, page, *options):
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        *options,
-        (tmp_path / "page.html").as_uri(),
-    ]
+    command = browser_command(tmp_path / "profile", *options, (tmp_path / "page.html").as_uri())
     return subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: apt install chromium)")
+@pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
 @pytest.mark.parametrize("background", ["#ffffff", "#111111"])
 def test_a_browser_shows_every_picture_whole(tmp_path, background):
     view = rawcuda.view(bytearray(16))

@@ -12,6 +12,7 @@ from typing import Any, Callable
 import pytest
 
 from tests.null.ptx_client import DATA, Fault, Machine
+from tests.shared import quotient, rest, wrap
 
 MACHINES: dict[str, Machine] = {}
 
@@ -34,22 +35,6 @@ def single(value: float) -> float:
         return struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def wrap(value: int, bits: int, signed: bool) -> int:
-    """Truncate an integer to a C type."""
-    value &= (1 << bits) - 1
-    return value - (value >> bits - 1 << bits) if signed else value
-
-
-def quotient(a: int, b: int) -> int:
-    """Divide integers as C does."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def rest(a: int, b: int) -> int:
-    """Return the remainder as C does."""
-    return a - quotient(a, b) * b
 
 
 # name -> (bits, signed, f(x, y, z))

@@ -194,19 +194,6 @@ def test_writable_is_decided_in_one_place():
 # -- interpreters without a safe callback, where exports are swept
 
 
-@pytest.fixture
-def swept(monkeypatch):
-    monkeypatch.setattr(dlpack, "available", lambda: False)
-    monkeypatch.setattr(dlpack, "_exports", None)
-    monkeypatch.setattr(dlpack, "outstanding", {})
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
-    monkeypatch.setattr(dlpack, "_forms", {})
-    import atexit
-
-    yield
-    atexit.unregister(dlpack._exports.end)
-
-
 @pytest.mark.parametrize("when", ["name_of", "getrefcount"])
 def test_a_capsule_that_is_consumed_while_it_is_swept(swept, monkeypatch, when):
     """A consumer may take the capsule between any two steps of the sweep."""
