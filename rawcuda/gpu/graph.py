@@ -75,7 +75,8 @@ class Graph(Owned):
             primary.inside.cuStreamBeginCapture_v2(stream._argument or stream._prepare(), mode)
             self._number = capture_number(primary, stream.handle) or 0
             self._state = "recording"
-            capturing[self._number] = self._kept
+            if self._number:
+                capturing[self._number] = self._kept
         except CudaError:
             raise
         except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture

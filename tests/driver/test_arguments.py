@@ -231,6 +231,19 @@ def test_an_exporter_that_launches_while_it_is_asked(device):
         assert got[:4] == b"\x4d\0\0\0"  # the outermost launch came last
 
 
+def test_in_that_contains_itself(device):
+    itself, first, second = rawcuda.In(None), rawcuda.In(None), rawcuda.In(None)
+    itself.exporter, first.exporter, second.exporter = itself, second, first
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for wrong in (itself, first):
+            with pytest.raises(ValueError, match=r"kernel add: parameter 'a'.*contains itself.*write In\(array\)"):
+                launch(wrong, memory, memory, 0)
+            assert repr(wrong) == "In(In(...))"
+        launch(rawcuda.In(rawcuda.In(memory)), memory, memory, 0)
+        device.synchronize()
+
+
 def test_a_failure_half_way_keeps_nothing(device):
     class Exporter:
         alive = 0

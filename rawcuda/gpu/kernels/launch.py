@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
     from ...protocols.description import Place
+    from ..context import PrimaryContext
     from ..device import Device
     from .configuration import Extents
     from .kernel import Kernel
@@ -95,8 +96,9 @@ class Packing:
         self.token: Any = ()  # the token of the Launch that was last checked
         self.types: list[type[Launch] | None] = [None, None]
         # A buffer: the packed arguments, a cell for the current context, and a pointer to each argument.
-        self.offsets = [slot.parameter.offset for slot in self.slots]
-        self.pointers_at = (packing.size + 7) // 8 * 8 + 8
+        sizes = [struct.calcsize(slot.format) for slot in self.slots]
+        self.offsets = [sum(sizes[:number]) for number in range(len(sizes))]
+        self.pointers_at = packing.size + 8
         self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
         self.frame_type: Any = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
         self.function = as_argument(kernel.handle)
@@ -203,6 +205,7 @@ class Launch:
         "_ask",
         "_slots",
         "_here",
+        "_primary",
         "_pool",
         "_packing",
         "_module",
@@ -227,6 +230,7 @@ class Launch:
         _ask: Callable[..., int]
         _slots: tuple[Slot, ...]
         _here: Place
+        _primary: PrimaryContext
         _pool: list[Buffer]
         _packing: Packing
         _module: Module
@@ -245,8 +249,7 @@ class Launch:
         except IndexError:  # other threads use them all
             buffer = self._new_buffer()
         storage, given, kept, *ask = buffer
-        values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
-        self._packing.pack_into(storage, 0, *values)
+        self._pack_again(storage, kept, *arguments)
         try:
             if self._context is None or not self._ask(*ask[0]) and ask[1][0] == self._context:
                 code = call(*given)
@@ -287,6 +290,16 @@ class Launch:
         if self.stream is None:  # also valid for the next Launch that Kernel.launch prepares
             packing.token = token
         return self._call
+
+    def _pack_again(self, storage: Any, kept: Kept, *arguments: Any) -> None:
+        """Pack arguments by the tables alone, which refuse what cannot be packed."""
+        kept.clear()
+        try:
+            values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
+        except BaseException as error:
+            error.__suppress_context__ = True  # an error of struct, which tells less
+            raise
+        self._packing.pack_into(storage, 0, *values)
 
     def _new_buffer(self) -> Buffer:
         return self._packing.new_buffer(self._config, self._handle)
@@ -395,6 +408,7 @@ def prepare(
     launch.grid, launch.block, launch.shared_bytes, launch.stream = grid, block, shared_bytes, None
     launch._packing, launch._module, launch._pool = packing, module, []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
+    launch._primary = packing.device._primary
     launch._token, launch._context = packing.token, None
     if handle <= _PER_THREAD:
         launch._token = ()
