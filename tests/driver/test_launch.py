@@ -42,7 +42,7 @@ def test_a_launch_is_written_out_and_computes_the_same(device, add, monkeypatch)
     results = []
     for enabled in (True, False):
         monkeypatch.setattr(source, "enabled", enabled)
-        kernel._packing = None
+        kernel._known.packing = None
         launch = kernel.configure(grid=1, block=32, stream=stream)
         assert isinstance(launch, rawcuda.Launch) and (type(launch) is not rawcuda.Launch) == enabled
         for _ in range(3):
@@ -593,13 +593,13 @@ def test_parameters_and_kernels_of_any_name(device, name):
 # -- configurations that are kept
 
 
-def test_a_configuration_is_found_again_however_it_is_written(device, add):
+def test_a_launch_is_used_again_however_its_configuration_is_written(device, add):
     kernel, stream = add
     for grid, block in ((1, 32), ((1,), [32]), ([1, 1], (32, 1, 1)), (Color(1), range(32, 33))):
         for shared in (0, False + 0, Color(0)):
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream)
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream.handle)
-    assert len(kernel._launches) == 1
+    assert [len(idle) for idle in kernel._idle.values()] == [1]
     for wrong in (
         dict(grid=1.0),
         dict(grid=True),
@@ -611,7 +611,10 @@ def test_a_configuration_is_found_again_however_it_is_written(device, add):
             kernel.launch(None, None, None, 0, **{"grid": 1, "block": 32, "stream": stream, **wrong})
     for number in range(1, 700):
         kernel.launch(None, None, None, 0, grid=number, block=1, stream=stream)
-    assert len(kernel._launches) <= 256
+    assert [len(idle) for idle in kernel._idle.values()] == [1]
+    for number in range(1, 700):
+        kernel.launch(None, None, None, 0, grid=2, cluster=2, block=1, stream=rawcuda.Stream.from_handle(stream.handle))
+    assert len(kernel._idle) <= 256
     stream.synchronize()
 
 

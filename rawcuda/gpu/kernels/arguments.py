@@ -109,7 +109,7 @@ class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
     form      "address" (8 bytes that take a number or an array), "integer", "real" or "bytes"
-    format    the struct format of its cell: a launch packs each argument into a cell of its own, of a multiple of 8 bytes
+    format    the struct format of its cell: a launch packs each argument into a cell of its own, of 8 bytes or more
     type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
     reads     whether the kernel only reads the memory behind an address
