@@ -19,6 +19,7 @@ import time
 from _weakref import ref
 
 from ... import names, tracing
+from ...arrays.strided import StridedView
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed
 from ...headers import cuda_h
@@ -365,11 +366,12 @@ class Launch:
 
         The streams that their exporters named wait for it, too. This may be called twice for one launch.
         """
-        device = self._packing.device
-        sweep()
-        retain(device, self._handle, tuple(kept))
-        hold_back(kept, self._handle, device)
+        retain(self._primary, self._handle, tuple(kept))
+        for made in kept:
+            if type(made) is not StridedView:  # (only other classes know a stream of the exporter)
+                hold_back((made,), self._handle, self._primary)
         kept.clear()
+        sweep()
 
     def _refuse_count(self, given: int) -> NoReturn:
         packing = self._packing
