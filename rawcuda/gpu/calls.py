@@ -110,8 +110,8 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
         codes.extend(starmap(invoke, steps))
         return codes
     push, pop = context.pushing
-    inside: Any = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
-    if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
+    inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
+    if any(map(_call, (context.push, inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
     return codes
 
@@ -164,6 +164,9 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
         if type(inside) is ctypes.c_char:  # made by as_argument(): its address is the value
             address = ctypes.addressof(inside)
             values.append(kind(address) if issubclass(kind, cuda_h.Handle) else address)
+        elif isinstance(inside, ctypes.c_void_p):  # a Lifetime: the handle, or a pointer to it
+            value = inside.value or 0
+            values.append(kind(value) if inside is argument else ctypes.byref(ctypes.c_uint64(value)))
         elif isinstance(inside, _Words):
             values.append(ctypes.byref(ctypes.c_uint64(inside.handle)))
         else:

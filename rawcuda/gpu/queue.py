@@ -52,14 +52,14 @@ class InContext(Owned):
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
-    def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
+    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> None:
         primary = getattr(device, "_held", None)
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
             if primary is None:
                 raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
-        make(self, kind, primary, *arguments)
+        make(self, kind, primary, arguments)
 
     def _prepare(self) -> Any:
         """Return the handle as an argument of prepared calls, and store that; raises Closed."""

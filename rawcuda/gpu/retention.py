@@ -84,7 +84,7 @@ def take_event(primary: PrimaryContext) -> _Event:
         event: Any = primary.pool.popitem()[1]
     except KeyError:
         event = _Event()
-        make(event, EVENT, primary)
+        make(event, EVENT, primary, EVENT.numbers)
         event.argument = as_argument(event.handle)
     return event  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
-from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
+from .handles import EVENT, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
 from .retention import give_back, retain, retained, sweep, take_event
 
@@ -61,9 +61,9 @@ class Stream(StreamHandle):
     def __init__(self, device: names.Device, *, priority: int = 0) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
         if type(priority) is int and priority == 0:
-            self._create(device, STREAM)
+            self._create(device, STREAM, STREAM.numbers)
         else:
-            self._create(device, PRIORITIZED_STREAM, _NON_BLOCKING, _priority(priority))
+            self._create(device, STREAM, (_NON_BLOCKING, _priority(priority)))
 
     @classmethod
     def from_handle(cls, handle: names.Any) -> Stream:
@@ -206,7 +206,8 @@ class Event(InContext):
 
     def __init__(self, device: names.Device, *, timing: bool = False) -> None:
         self.timing = timing
-        self._create(device, TIMED_EVENT if timing else EVENT)
+        kind = TIMED_EVENT if timing else EVENT
+        self._create(device, kind, kind.numbers)
 
     def record(self, stream: names.Any = None) -> Event:
         """Record the current point of a stream, and return the event.
