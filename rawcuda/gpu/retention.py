@@ -39,43 +39,50 @@ _skipped: list[None] = []  # an entry per skipped sweep
 
 
 class _Event(Owned):
-    """An event from a context's pool."""
+    """An event from a context's pool.
 
-    __slots__ = ("argument",)
+    argument  the handle as an argument
+    queries   the steps that query it without breaking a capture; one who queries takes them, and puts them back
+    """
+
+    __slots__ = ("argument", "queries")
 
     argument: Any
+    queries: list[tuple[Any, ...]]
+
+    def is_reached(self, primary: PrimaryContext) -> bool:
+        """Tell whether the recorded point is reached, or never will be because the context is lost."""
+        try:
+            steps = self.queries.pop()
+        except IndexError:  # another thread has them, or was interrupted
+            steps = unnoticed(primary, ((primary.function("cuEventQuery"), self.argument),))
+        try:
+            code = run(steps)[1]
+        except (CudaError, ForkedAfterInit):
+            return True
+        self.queries.append(steps)
+        return code != _NOT_READY
 
 
 class _Batch:
     """The objects retained for one stream, and the event after the work that uses them.
 
-    point    the event and the stream, the arguments of `record`
-    queries  the steps that query the event without breaking a capture; whoever queries takes them, and puts them back
+    point  the event and the stream, as the arguments of `record`
     """
 
-    __slots__ = ("primary", "event", "things", "is_open", "point", "record", "queries")
+    __slots__ = ("primary", "event", "things", "is_open", "point", "record")
 
     def __init__(self, primary: PrimaryContext, stream: int) -> None:
         self.primary, self.event = primary, take_event(primary)
         self.things: list[Any] = []
         self.is_open = True  # set to False before the event is queried: later objects need another batch
         self.point = self.event.argument, as_argument(stream)
-        self.record = (primary.inside if stream <= _PER_THREAD else primary.direct).cuEventRecord
-        self.queries = [unnoticed(primary, ((primary.function("cuEventQuery"), self.event.argument),))]
+        self.record = primary.direct.cuEventRecord  # (the event tells the context of a default stream)
 
     def is_done(self) -> bool:
         """Tell whether the stream has completed all work that used these objects, without breaking a capture."""
         self.is_open = False
-        try:
-            steps = self.queries.pop()
-        except IndexError:  # another thread is asking, or was interrupted
-            steps = unnoticed(self.primary, ((self.primary.function("cuEventQuery"), self.event.argument),))
-        try:
-            code = run(steps)[1]
-        except (CudaError, ForkedAfterInit):  # the context is lost: nothing runs in it any more
-            return True
-        self.queries.append(steps)
-        return code != _NOT_READY
+        return self.event.is_reached(self.primary)
 
 
 def take_event(primary: PrimaryContext) -> _Event:
@@ -85,7 +92,7 @@ def take_event(primary: PrimaryContext) -> _Event:
     except KeyError:
         event = _Event()
         make(event, EVENT, primary, EVENT.numbers)
-        event.argument = as_argument(event.handle)
+        event.argument, event.queries = as_argument(event.handle), []
     return event  # type: ignore[no-any-return]
 
 

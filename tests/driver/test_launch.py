@@ -612,7 +612,7 @@ def test_a_launch_is_used_again_however_its_configuration_is_written(device, add
     for number in range(1, 700):
         kernel.launch(None, None, None, 0, grid=number, block=1, stream=stream)
     assert [len(idle) for idle in kernel._idle.values()] == [1]
-    for number in range(1, 700):
+    for _ in range(1, 700):
         kernel.launch(None, None, None, 0, grid=2, cluster=2, block=1, stream=rawcuda.Stream.from_handle(stream.handle))
     assert len(kernel._idle) <= 256
     stream.synchronize()
