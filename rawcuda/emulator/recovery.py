@@ -195,7 +195,7 @@ def covered(function: FunctionType) -> FunctionType:
     """Return a version of a function whose first try statement also covers the beginning of the function.
 
     From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
-    its own can catch what they raise. ctypes would print "Exception ignored" and return whatever the stack held. Before
+    its own can catch what they raise. ctypes would print "Exception ignored" and return an undefined value. Before
     3.11, a function that begins with a try statement has no such gap.
     """
     table = getattr(function.__code__, "co_exceptiontable", b"")

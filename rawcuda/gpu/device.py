@@ -15,12 +15,12 @@ from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
-from ..owned import Owned, drain, invalidate
+from ..owned import Owned, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, peers, reaches
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
-from .retention import sweep
+from .retention import retained, sweep
 from .stream import Event, Stream
 
 TYPE_CHECKING = False
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .context import PrimaryContext
 
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
+
+
+_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
 
 
 class Device(Owned):
@@ -84,29 +87,35 @@ class Device(Owned):
         if self._held is None:
             self.context
         self._primary.inside.cuCtxSynchronize()
-        sweep(now=True)
-        drain()
+        if retained:
+            sweep(now=True)
+        if dropped:
+            drain()
 
     # -- facts
 
     @property
     def name(self) -> str:
         """Return the device's name."""
-        known = self._primary.attributes.get(None)
+        known = self._primary.attributes.get(_NAME)
         if known is None or self._handle is None:
             text = ctypes.create_string_buffer(256)
             self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-            known = self._primary.attributes[None] = text.value.decode("utf-8", "replace")
+            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
         return known
 
     @property
     def uuid(self) -> str:
         """Return the device's UUID, as nvidia-smi writes it."""
-        raw = cuda_h.CUuuid()
-        name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-        digits = bytes(raw).hex()
-        return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        known = self._primary.attributes.get(_UUID)
+        if known is None or self._handle is None:
+            raw = cuda_h.CUuuid()
+            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
+            digits = bytes(raw).hex()
+            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+            self._primary.attributes[_UUID] = known
+        return known
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -286,4 +295,5 @@ def synchronize() -> None:
     calls   cuCtxSynchronize
     """
     synchronize_contexts()
-    drain()
+    if dropped:
+        drain()

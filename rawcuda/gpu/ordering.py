@@ -18,7 +18,7 @@ from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
 from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of
-from .retention import sweep
+from .retention import retained, sweep
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -65,7 +65,8 @@ def synchronize_contexts() -> None:
             primary.inside.cuCtxSynchronize()
         finally:
             primary.let_go(user)
-    sweep(now=True)
+    if retained:
+        sweep(now=True)
 
 
 def pending_handle(view: Description) -> int | None:

@@ -32,6 +32,7 @@ __all__ = [
     "Ordering",
     "PER_THREAD",
     "StreamHandle",
+    "argument_of",
     "calls_on",
     "handle_of",
     "work_handle",
@@ -73,15 +74,14 @@ class InContext(Owned):
 
 
 class _BorrowedCalls:
-    """The prepared calls for borrowed streams; the driver is loaded at the first call."""
-
-    __slots__ = ("_for_default",)
+    """The prepared calls for borrowed streams, each bound on first use; the driver is loaded at the first call."""
 
     def __init__(self, for_default: bool) -> None:
         self._for_default = for_default
 
     def __getattr__(self, symbol: str) -> Any:
-        return getattr(any_calls(self._for_default), symbol)
+        prepared = self.__dict__[symbol] = getattr(any_calls(self._for_default), symbol)
+        return prepared
 
 
 _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
@@ -154,25 +154,41 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 
     stream  as for handle_of, except NO_SYNC. The default streams belong to the current context
     """
-    if isinstance(stream, StreamHandle) and stream._primary is primary:
-        return primary.direct, stream._argument or stream._prepare()
+    if isinstance(stream, StreamHandle):
+        argument = stream._argument or stream._prepare()
+        return (primary.inside if stream._calls is _BORROWED[True] else primary.direct), argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
-    handle = work_handle(stream)
-    return (primary.inside if handle <= PER_THREAD else primary.direct), as_argument(handle)
+    argument = _arguments.get(stream) if type(stream) is int else None
+    handle = stream if argument is not None else work_handle(stream)
+    return (primary.inside if handle <= PER_THREAD else primary.direct), argument or argument_of(handle)
+
+
+_arguments: dict[int, Any] = {}  # handles as arguments of prepared calls; preparing one takes 150 ns
+_MOST_ARGUMENTS = 1000
+
+
+def argument_of(handle: int) -> Any:
+    """Return the handle of a stream, from work_handle(), as an argument of prepared calls."""
+    argument = _arguments.get(handle)
+    if argument is None:
+        if len(_arguments) >= _MOST_ARGUMENTS:
+            _arguments.clear()
+        argument = _arguments[handle] = as_argument(handle)
+    return argument
 
 
 class Ordering:
-    """The stream that memory was allocated on, for its release."""
+    """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
-    __slots__ = ("given", "_handle")
+    __slots__ = ("given", "handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive
-        self._handle = work_handle(given)
+        self.handle = work_handle(given)
 
     def queue(self) -> Any:
         """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
-        if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
+        if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
-        return as_argument(self._handle)
+        return argument_of(self.handle)

@@ -98,7 +98,7 @@ def take_event(primary: PrimaryContext) -> _Event:
 
 def give_back(event: _Event, primary: PrimaryContext) -> None:
     """Put an event into the pool of its context."""
-    primary.pool[event.handle] = event
+    primary.pool[id(event)] = event
 
 
 def capture_number(primary: PrimaryContext, stream: int) -> int | None:

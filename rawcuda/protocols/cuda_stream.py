@@ -15,7 +15,7 @@ from ..errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 __all__ = ["handle_from"]
 
@@ -31,10 +31,7 @@ def handle_from(stream: object) -> int:
     raises  TypeError      not a stream, or a `__cuda_stream__` that does not return (int, int)
             ProtocolError  a version other than 0, or an impossible handle
     """
-    try:
-        offered: Any = stream.__cuda_stream__  # type: ignore[attr-defined]
-    except AttributeError:
-        offered = None
+    offered = getattr(stream, "__cuda_stream__", None)
     if offered is None:
         handle = _older_handle(stream)
         if handle is None:
@@ -45,9 +42,8 @@ def handle_from(stream: object) -> int:
         version = 0
     else:
         pair = offered() if callable(offered) else offered
-        if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not int or type(pair[1]) is not int:
-            pair = _checked_pair(pair)
-        version, handle = pair
+        plain = type(pair) is tuple and len(pair) == 2 and type(pair[0]) is int and type(pair[1]) is int
+        version, handle = pair if plain else _checked_pair(pair)
         if tracing.listeners:
             tracing.emit(
                 tracing.Step(

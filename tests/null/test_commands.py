@@ -103,7 +103,7 @@ WRONG = {
     "no grid": (("run", KERNELS, "saxpy", "1", "--block", "1"), "--grid is missing"),
     "no block": (("run", KERNELS, "saxpy", "1", "--grid", "1"), "--block is missing"),
     "grid of text": (("run", KERNELS, "saxpy", "--grid", "many", "--block", "1"), "--grid: 'many'"),
-    "grid of 0": (("run", KERNELS, "saxpy", "--grid", "0", "--block", "1"), "--grid: '0' holds a number below 1"),
+    "grid of 0": (("run", KERNELS, "saxpy", "--grid", "0", "--block", "1"), "--grid: '0' contains a number below 1"),
     "negative block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "-1"), "--block: '-1'"),
     "4-D block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "1x1x1x1"), "--block: '1x1x1x1'"),
     "open grid": (("run", KERNELS, "saxpy", "--grid", "4,", "--block", "1"), "--grid: '4,'"),
@@ -118,19 +118,19 @@ WRONG = {
         "argument 'three' is not FILE.npy, number, zeros:SHAPE:DTYPE",
     ),
     "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is not FILE.npy"),
-    "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is no element type"),
-    "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is no element type"),
-    "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is no element type"),
+    "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is not an element type"),
+    "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is not an element type"),
+    "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is not an element type"),
     "zeros of long double": (
         ("run", KERNELS, "saxpy", "zeros:3:float128", *ARGUMENTS),
-        "'float128' is no element type",
+        "'float128' is not an element type",
     ),
-    "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is no element type"),
+    "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is not an element"),
     "zeros of nothing": (("run", KERNELS, "saxpy", "zeros::f4", *ARGUMENTS), "the shape in 'zeros::f4'"),
     "negative shape": (("run", KERNELS, "saxpy", "zeros:-3:f4", *ARGUMENTS), "the shape in 'zeros:-3:f4'"),
     "too large a shape": (("run", KERNELS, "saxpy", f"zeros:{2**40}x{2**40}:f4", *ARGUMENTS), "2**63"),
     "65-D shape": (("run", KERNELS, "saxpy", f"zeros:{'x'.join('1' * 65)}:f4", *ARGUMENTS), "the shape in"),
-    "number of no type": (("run", KERNELS, "saxpy", "3:", *ARGUMENTS), "'' is no element type"),
+    "number of no type": (("run", KERNELS, "saxpy", "3:", *ARGUMENTS), "'' is not an element type"),
     "number too large": (("run", KERNELS, "saxpy", "300:uint8", *ARGUMENTS), "'300:uint8' does not fit uint8"),
     "float in an int": (("run", KERNELS, "saxpy", "2.5:int32", *ARGUMENTS), "'2.5:int32' does not fit int32"),
     "float too large": (("run", KERNELS, "saxpy", "1e39:float32", *ARGUMENTS), "'1e39:float32' does not fit float32"),
@@ -175,7 +175,7 @@ BAD = {
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
     "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (it has a NUL"),
     "truncated cubin": (("run", "cut.cubin", "saxpy", *ARGUMENTS), "cut.cubin: a truncated cubin"),
-    "no kernel to list": (("run", "bare.ptx"), "bare.ptx: there is no .entry in this PTX"),
+    "no kernel to list": (("run", "bare.ptx"), "bare.ptx: this PTX contains no .entry"),
     "fatbin to list": (("run", "fat.fatbin"), "fat.fatbin: a fatbin is compressed"),
     "missing array": (("run", KERNELS, "saxpy", "missing.npy", *ARGUMENTS), "missing.npy"),
     "pickle": (("run", KERNELS, "saxpy", "objects.npy", *ARGUMENTS), "objects.npy: holds pickled Python objects"),
@@ -309,7 +309,7 @@ def test_run_never_takes_the_emulator_by_itself(python, files):
         result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ")
         and result.stderr.count("\n") == 2
     )
-    assert "add --driver emulator" in result.stderr and "doctor tells what was tried" in result.stderr
+    assert "add --driver emulator" in result.stderr and "doctor shows what was tried" in result.stderr
     assert not (files / "r.npy").exists()
 
 

@@ -295,8 +295,8 @@ def test_constants_have_the_compilers_values(header, tmp_path):
         ("cuMemAlloc_v2(", "cuMemAlloc_v3("),
         ("cuCtxGetLimit(", "cuCtxGetLimits("),
         ("cuCtxSynchronize(void)", "cuCtxSynchronize(CUcontext ctx)"),
-        ("// 11.2  usable in", "// 11.3  usable in"),
-        ("// 11.3  look a", "// 99.0  look a"),
+        ("// 11.2  allocate memory that work", "// 11.3  allocate memory that work"),
+        ("// 11.3  get the address of a f", "// 99.0  get the address of a f"),
     ],
 )
 def test_a_wrong_prototype_is_seen(header, right, wrong):

@@ -121,7 +121,7 @@ def test_random_layouts_are_drawn():
         ("negative", "not at the lowest address"),
         ("broadcast", "one element in memory has many indices"),
         ("sliding", "elements overlap"),
-        ("odd", "which DLPack cannot say"),
+        ("odd", "which DLPack cannot express"),
         ("ones", "one element"),
         ("bytes", "one axis, a step of 1 bytes"),
         ("structs", "12288 bytes of elements in a range of 14096: 1808 are gaps"),
@@ -234,12 +234,12 @@ def test_the_life_of_a_capsule_that_we_consume():
         "3",
     ]  # a dot and a line of words each
     assert [
-        text for text in said if text.startswith(("a new capsule", "we take the tensor", "the consumer is done"))
+        text for text in said if text.startswith(("a new capsule", "we take the tensor", "the consumer calls"))
     ] == [
         'a new capsule, "dltensor_versioned", leads to a new struct, which keeps the memory alive',
         'we take the tensor: the capsule is renamed "used_dltensor_versioned", '
-        "so that its destructor leaves the tensor alone",
-        "the consumer is done, and calls the struct's deleter, once: struct and memory are the producer's again",
+        "so that its destructor does not free the tensor",
+        "the consumer calls the struct's deleter, once: the producer owns the struct and the memory again",
     ]
     assert 'fill="url(#p' in trace._repr_svg_() and "1 capsule" not in said
     assert "events</summary><pre>" in trace._repr_html_()
@@ -256,8 +256,8 @@ def test_the_life_of_a_capsule_that_another_consumes():
     assert steps == ["export", "capsule dropped", "deleter"] and len({step.tensor for step in trace.events}) == 1
     said = "\n".join(texts(parsed(trace._repr_svg_())))
     assert (
-        'the capsule goes, and is named "used_dltensor' in said
-        and "the consumer is done, and calls the struct's deleter" in said
+        'the capsule is deleted; its name is "used_dltensor' in said
+        and "the consumer calls the struct's deleter" in said
     )
 
 
@@ -269,8 +269,8 @@ def test_lives_that_end_otherwise():
         kept = view.__dlpack__()
     said = "\n".join(texts(parsed(trace._repr_svg_())))
     assert (
-        "the capsule goes, unused: its destructor calls the deleter" in said
-        and "… and lives on where the trace ends" in said
+        "the capsule is deleted unused: its destructor calls the deleter" in said
+        and "… still alive at the end of the trace" in said
     )
     assert said.count("\nproducer\n") == 2 and kept
 
@@ -281,7 +281,7 @@ def test_an_address_may_serve_again():
         for what in ("export", "capsule freed", "export", "consume", "deleter(0x5000)", "deleter(0x5000)")
     ]
     said = texts(parsed(pictures.trace_picture(steps)))
-    assert said.count("producer") == 2 and sum(text.startswith("the consumer is done") for text in said) == 1
+    assert said.count("producer") == 2 and sum(text.startswith("the consumer calls") for text in said) == 1
 
 
 def call(name, **arguments):

@@ -209,7 +209,7 @@ def test_a_pointer_to_no_function() -> None:
         "P: .callprototype (.param .b32 _) _ (.param .b32 _);\n .param .b32 a; .param .b32 b;\n"
         " st.param.b32 [a], 1;\n call (b), %out, (a), P;"
     )
-    fails(body, 718, "call of address 0x[0-9a-f]+, at which there is no function")
+    fails(body, 718, "call of address 0x[0-9a-f]+, which is not the address of a function")
 
 
 def test_a_trap() -> None:
