@@ -245,6 +245,19 @@ class Exporter:
         Exporter.alive -= 1
 
 
+def test_in_that_contains_itself(device):
+    itself, first, second = rawcuda.In(None), rawcuda.In(None), rawcuda.In(None)
+    itself.exporter, first.exporter, second.exporter = itself, second, first
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for wrong in (itself, first):
+            with pytest.raises(ValueError, match=r"kernel add: parameter 'a'.*contains itself.*write In\(array\)"):
+                launch(wrong, memory, memory, 0)
+            assert repr(wrong) == "In(In(...))"
+        launch(rawcuda.In(rawcuda.In(memory)), memory, memory, 0)
+        device.synchronize()
+
+
 def test_a_failure_half_way_keeps_nothing(device):
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
