@@ -22,7 +22,7 @@ from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between
 from .ordering import settle as settle_host
 from .queue import NO_SYNC, handle_of
-from .spans import copy_span, fill_span
+from .spans import copy_run, fill_run
 from .stream import Stream
 
 TYPE_CHECKING = False
@@ -34,12 +34,13 @@ __all__ = [
     "Device",
     "Stream",
     "copies",
-    "copy_span",
+    "copy_run",
     "empty_like",
     "empty_on",
-    "fill_span",
+    "fill_run",
     "check_label",
     "device_around",
+    "device_of",
     "handle_of",
     "locate",
     "make_wait",

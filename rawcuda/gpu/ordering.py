@@ -17,8 +17,9 @@ from ..errors import refusal
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
-from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of
-from .retention import sweep
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of, work_handle
+from .retention import retain, sweep
+from ..protocols.description import place
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -32,6 +33,8 @@ __all__ = [
     "device_of",
     "forget_closed",
     "hold_back",
+    "keep_foreign",
+    "make_ready",
     "make_wait",
     "pending_handle",
     "settle",
@@ -77,11 +80,44 @@ def pending_handle(view: Description) -> int | None:
     return None if handle == NO_SYNC else handle
 
 
-def forget_closed(view: Description) -> None:
+def forget_closed(view: Any) -> None:
     """If the stream that a view was made for is closed, wait for all work, and mark the view as ready."""
     if isinstance(view.stream, StreamHandle) and view.stream.closed:
         synchronize_contexts()
         view.stream = None
+
+
+def make_ready(primary: PrimaryContext, stream: Any, *things: Any) -> None:
+    """Make a stream wait until views and Memories are ready in the order of their streams.
+
+    stream  as for queue.work_handle
+    """
+    handle = work_handle(stream)
+    for thing in things:
+        theirs = thing.stream
+        if theirs is None or theirs is stream or getattr(thing, "_place", _OURS).is_host:
+            continue
+        if isinstance(theirs, StreamHandle) and theirs._handle is None:
+            synchronize_contexts()
+            if not isinstance(thing, Memory):  # (its stream is that of its allocation)
+                thing.stream = None
+        elif handle_of(theirs) not in (handle, NO_SYNC):
+            record_and_wait(primary, theirs, stream)
+
+
+_OURS = place(None, False, "memory")  # of a Memory
+
+
+def keep_foreign(primary: PrimaryContext, stream: Any, *things: Any) -> None:
+    """Keep foreign memory until a stream has completed its work, and make its exporters' streams wait for that.
+
+    Closing our own memory waits for pending work, so that it need not be kept.
+    """
+    handle = work_handle(stream)
+    hold_back(things, handle, primary)
+    foreign = [thing._owner for thing in things if not isinstance(thing, Memory) and not isinstance(thing._owner, Memory)]
+    if foreign:
+        retain(primary, handle, foreign)
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:

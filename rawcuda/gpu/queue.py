@@ -122,6 +122,8 @@ def handle_of(stream: Any) -> int:
         return LEGACY
     if isinstance(stream, StreamHandle):
         return stream.handle
+    if type(stream) is int and 0 < stream < 2**64:
+        return stream
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
     if hasattr(type(stream), "__index__"):
@@ -154,8 +156,11 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 
     stream  as for handle_of, except NO_SYNC. The default streams belong to the current context
     """
-    if isinstance(stream, StreamHandle) and stream._primary is primary:
-        return primary.direct, stream._argument or stream._prepare()
+    if isinstance(stream, StreamHandle):
+        argument, handle = stream._argument or stream._prepare(), stream._handle
+        if stream._primary is not None or handle is not None and handle > PER_THREAD:
+            return primary.direct, argument
+        return primary.inside, argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
     handle = work_handle(stream)
