@@ -252,7 +252,11 @@ def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     _check_target(to, dst, of)
     if stream is not None:
         (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    walk = _walk_of_bytes(dst, src, to, of) if to.form.dtype is None or of.form.dtype is None else _walk_of_elements(dst, src)
+    walk = (
+        _walk_of_bytes(dst, src, to, of)
+        if to.form.dtype is None or of.form.dtype is None
+        else _walk_of_elements(dst, src)
+    )
     if walk.is_empty():
         return
     if to.kind == of.kind == "host":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
+from ..protocols.description import place
 from .copying import copy
 from .strided import StridedView, _MemoryView, view
 
@@ -27,18 +28,14 @@ __all__ = ["copy", "empty", "over_memory", "upload"]
 _PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
-def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
-    """Return a view of a Memory in C order."""
+def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
+    """Return a view of a Memory."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
-    return _MemoryView._over(
-        memory,
-        memory.ptr,
-        shape,
-        layout.c_strides(shape, dtype.itemsize),
-        dtype,
-        (_PLACES[memory.kind], ordinal),
-        stream=memory.stream,
-    )
+    made = _MemoryView()
+    made.start, made.shape, made.strides, made.dtype = memory.ptr, shape, strides, dtype
+    made._place = place((_PLACES[memory.kind], ordinal), False, "memory")
+    made._owner, made.stream = memory, memory.stream
+    return made
 
 
 def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
@@ -52,7 +49,7 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
             'another dtype, or take a part of view("uint8")'
         )
-    return _over(memory, (memory.nbytes // element.itemsize,), element)
+    return _over(memory, (memory.nbytes // element.itemsize,), (element.itemsize,), element)
 
 
 def _element(dtype: Any) -> DType:
@@ -69,9 +66,9 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
     raises  ValueError    a negative extent, or a size too large for any memory
             OutOfMemory   not enough memory is free
     """
-    extents, element = layout.as_shape(shape), _element(dtype)
-    nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
-    return _over(device.allocate(nbytes, kind=kind), extents, element)
+    element = _element(dtype)
+    extents, strides, nbytes = layout.c_layout(shape, element.itemsize)
+    return _over(device.allocate(nbytes, kind=kind), extents, strides, element)
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:

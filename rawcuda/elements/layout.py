@@ -27,6 +27,7 @@ __all__ = [
     "as_shape",
     "broadcast",
     "broadcast_shape",
+    "c_layout",
     "c_strides",
     "checked_size",
     "coalesce",
@@ -58,11 +59,12 @@ def size(shape: Iterable[int]) -> int:
 
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
-    if hasattr(type(shape), "__index__"):
-        return (int(_index(shape)),)  # type: ignore[arg-type]
-    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
-        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
+    if type(shape) is not tuple:
+        if hasattr(type(shape), "__index__"):
+            return (int(_index(shape)),)  # type: ignore[arg-type]
+        if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+            raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
+    out: Ints = tuple(map(int, map(_index, shape)))  # (before Python 3.10, the index of True is True itself)
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out
@@ -71,7 +73,7 @@ def as_extents(shape: object) -> Ints:
 def as_shape(shape: object) -> Ints:
     """Return a shape as as_extents does, and check that no extent is negative; raises ValueError, TypeError."""
     out = as_extents(shape)
-    if any(n < 0 for n in out):
+    if out and min(out) < 0:
         raise ValueError(f"negative dimensions are not allowed: {out}")
     return out
 
@@ -88,6 +90,18 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
             shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
             raise ValueError(f"a shape of {shown} with {itemsize} bytes per element is larger than 2**63 - 1 bytes")
     return size(shape)
+
+
+def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
+    """Return the shape, the strides and the number of bytes of a new row-major array; raises ValueError, TypeError."""
+    extents, out, step = as_shape(shape), [], itemsize
+    for n in extents[::-1]:
+        out.append(step)
+        step *= n or 1
+    out.reverse()
+    if step > LIMIT or not itemsize:
+        checked_size(extents, itemsize)
+    return extents, tuple(out), 0 if 0 in extents else step
 
 
 def c_strides(shape: Sequence[int], itemsize: int) -> Ints:

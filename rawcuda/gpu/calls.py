@@ -96,8 +96,8 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
         codes.extend(starmap(invoke, steps))
         return codes
     push, pop = context.pushing
-    inside: Any = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
-    if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
+    inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
+    if any(map(_call, (context.push, inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
     return codes
 
@@ -150,6 +150,9 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
         if inside is None and argument is not None:  # made by as_argument(), or another type's from_param()
             number = _number_in(repr(argument))
             values.append(kind(number) if issubclass(kind, cuda_h.Handle) else number)
+        elif isinstance(inside, ctypes.c_void_p):  # a Lifetime: the handle, or a pointer to it
+            value = inside.value or 0
+            values.append(kind(value) if inside is argument else ctypes.byref(ctypes.c_uint64(value)))
         elif isinstance(inside, _Words):
             values.append(ctypes.byref(ctypes.c_uint64(inside.handle)))
         else:

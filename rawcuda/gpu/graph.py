@@ -93,7 +93,7 @@ class Graph(Owned):
                 try:
                     stream = self.stream
                     self._primary.inside.cuStreamEndCapture(stream._argument or stream._prepare(), ctypes.byref(graph))
-                    make(self, EXECUTABLE, self._primary, graph)
+                    make(self, EXECUTABLE, self._primary, (graph, *EXECUTABLE.numbers))
                     self._state = "recorded"
                 finally:
                     if graph:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from .. import driver
 from ..driver import as_argument
 from ..errors import refusal
+from ..protocols.description import place
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
 from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of, work_handle
-from .retention import retain, sweep
-from ..protocols.description import place
+from .retention import retain, retained, sweep
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -68,7 +68,8 @@ def synchronize_contexts() -> None:
             primary.inside.cuCtxSynchronize()
         finally:
             primary.let_go(user)
-    sweep(now=True)
+    if retained:
+        sweep(now=True)
 
 
 def pending_handle(view: Description) -> int | None:
@@ -115,7 +116,9 @@ def keep_foreign(primary: PrimaryContext, stream: Any, *things: Any) -> None:
     """
     handle = work_handle(stream)
     hold_back(things, handle, primary)
-    foreign = [thing._owner for thing in things if not isinstance(thing, Memory) and not isinstance(thing._owner, Memory)]
+    foreign = [
+        thing._owner for thing in things if not isinstance(thing, Memory) and not isinstance(thing._owner, Memory)
+    ]
     if foreign:
         retain(primary, handle, foreign)
 

@@ -52,14 +52,14 @@ class InContext(Owned):
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
-    def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
+    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> None:
         primary = getattr(device, "_held", None)
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
             if primary is None:
                 raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
-        make(self, kind, primary, *arguments)
+        make(self, kind, primary, arguments)
 
     def _prepare(self) -> Any:
         """Return the handle as an argument of prepared calls, and store that; raises Closed."""
@@ -73,15 +73,14 @@ class InContext(Owned):
 
 
 class _BorrowedCalls:
-    """The prepared calls for borrowed streams; the driver is loaded at the first call."""
-
-    __slots__ = ("_for_default",)
+    """The prepared calls for borrowed streams, each bound on first use; the driver is loaded at the first call."""
 
     def __init__(self, for_default: bool) -> None:
         self._for_default = for_default
 
     def __getattr__(self, symbol: str) -> Any:
-        return getattr(any_calls(self._for_default), symbol)
+        prepared = self.__dict__[symbol] = getattr(any_calls(self._for_default), symbol)
+        return prepared
 
 
 _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
@@ -157,10 +156,8 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
     stream  as for handle_of, except NO_SYNC. The default streams belong to the current context
     """
     if isinstance(stream, StreamHandle):
-        argument, handle = stream._argument or stream._prepare(), stream._handle
-        if stream._primary is not None or handle is not None and handle > PER_THREAD:
-            return primary.direct, argument
-        return primary.inside, argument
+        argument = stream._argument or stream._prepare()
+        return (primary.inside if stream._calls is _BORROWED[True] else primary.direct), argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
     handle = work_handle(stream)

@@ -75,14 +75,14 @@ def take_event(primary: PrimaryContext) -> _Event:
         event: Any = primary.pool.popitem()[1]
     except KeyError:
         event = _Event()
-        make(event, EVENT, primary)
+        make(event, EVENT, primary, EVENT.numbers)
         event.argument = as_argument(event.handle)
     return event  # type: ignore[no-any-return]
 
 
 def give_back(event: _Event, primary: PrimaryContext) -> None:
     """Put an event into the pool of its context."""
-    primary.pool[event.handle] = event
+    primary.pool[id(event)] = event
 
 
 def capture_number(primary: PrimaryContext, stream: int) -> int | None:

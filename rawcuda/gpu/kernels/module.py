@@ -184,7 +184,7 @@ def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> st
     values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
     arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
     try:
-        make(module, MODULE, primary, *arguments)
+        make(module, MODULE, primary, arguments)
     except CudaError as error:
         log = errors.value.decode("utf-8", "replace").strip("\n")
         if error.code not in _JIT_CODES or not log:
