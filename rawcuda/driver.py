@@ -36,8 +36,8 @@ WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is cur
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
 
 
-# as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes passes
-# fastest; nothing is read.
+# as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes
+# passes fastest.
 as_argument: Any = ctypes.c_void_p.from_param
 
 

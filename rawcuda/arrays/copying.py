@@ -17,11 +17,12 @@ import struct
 from sys import byteorder
 
 from .. import doors, names
+from ..doors import in_use
 from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.choosing import describe
+from ..protocols.choosing import reader_of
 from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
 from .host_copy import Walk, walk_of
@@ -40,12 +41,21 @@ __all__ = ["Form", "Side", "copy", "download", "duplicate", "empty_host", "exami
 from_bytes = int.from_bytes
 _argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
+_copy_run: Any = None  # its copy_run
+_copies: Any = None  # gpu/copies/device_copy.py, set on first use
 
 
 def _enter_gpu() -> Any:
-    global _gpu
+    global _gpu, _copy_run
     _gpu = doors.gpu()
+    _copy_run = _gpu.copy_run
     return _gpu
+
+
+def _enter_copies() -> Any:
+    global _copies
+    _copies = _enter_gpu().copies()
+    return _copies
 
 
 # -- what is known of each side
@@ -61,9 +71,10 @@ class Form:
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
+    is_safe     whether no two elements share bytes; None: not known yet
     """
 
-    __slots__ = ("dtype", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows")
+    __slots__ = ("dtype", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows", "is_safe")
 
     def __init__(self, shape: Ints, strides: Ints, dtype: DType | None) -> None:
         itemsize = dtype.itemsize if dtype is not None else 1
@@ -72,6 +83,7 @@ class Form:
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
+        self.is_safe: bool | None = dense or None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
 
@@ -140,30 +152,32 @@ def examine(thing: Any) -> Side:
             ProtocolError  the driver in use says that the memory is on another device
     """
     made = Side()
-    made.address = address = thing.ptr
-    made.argument = _argument(address)
-    if isinstance(thing, Bytes):
-        # It keeps no reference to the Memory, which would never be released without the garbage collector.
-        made.owner, made.primary, made.ours = _Lasting, thing._primary, True
-        made.readonly, made.kind = False, thing.kind
-        shape, strides, dtype, lasting = (thing.nbytes,), (1,), None, thing._keeps is None
-    else:
+    if isinstance(thing, Description):
         where, owner = thing._place, thing._owner
-        made.readonly, made.kind = where.readonly, _KINDS[where.device[0]] if where.device else "device"
         shape, strides, dtype = thing.shape, thing.strides, thing.dtype
+        made.readonly, made.kind = where.readonly, _KINDS[where.device[0]] if where.device else "device"
         made.ours = isinstance(owner, Bytes)
         if made.ours:
             made.owner, made.primary, lasting = owner, owner._primary, owner._keeps is None
+            address = thing.start
+            if owner._handle is None or not lasting:
+                owner.ptr  # raises Closed
         else:
-            made.owner, made.primary, lasting = _Lasting, None, bool(doors.in_use)
-            if lasting and where.protocol != "memory":
+            address = thing.ptr
+            made.owner, made.primary, lasting = _Lasting, None, in_use
+            if in_use and where.protocol != "memory":
                 (_gpu or _enter_gpu()).check_label(thing)
             if made.kind in ("device", "managed"):
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
+    else:
+        # It keeps no reference to the Memory, which would never be released without the garbage collector.
+        made.owner, made.primary, made.ours = _Lasting, thing._primary, True
+        made.readonly, made.kind, address = False, thing.kind, thing.ptr
+        shape, strides, dtype, lasting = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
-    made.end = address + form.nbytes
+    made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
     made.run = form if form.size is not None else None
-    made.target = form if form.size is not None and not made.readonly else False
+    made.target = False if made.readonly else made.run or False
     if lasting:
         thing._side = made
     return made
@@ -186,7 +200,7 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
         return thing, getattr(thing, "_side", None) or examine(thing)
     if isinstance(thing, Description):
         return thing, getattr(thing, "_side", None) or examine(thing)
-    made = describe(thing, _Viewed, stream)
+    made = reader_of(thing, None)(thing, _Viewed, stream)
     return made, examine(made)
 
 
@@ -213,18 +227,18 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
         return
-    if to.owner._handle is None or of.owner._handle is None or to.readonly:
+    if to.owner._handle is None or of.owner._handle is None:
         _check_target(to, dst, of)
-    if to.primary is of.primary is None or not (_gpu or _enter_gpu()).copy_run(dst, src, to, of, stream):
+    if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
         _copy_walk(dst, src, to, of, stream)
 
 
 def _are_bytes(to: Side, of: Side) -> bool:
-    """Tell whether a Memory takes part, and the bytes of both sides are in the same order."""
+    """Tell whether a Memory takes part, and the bytes of both sides are one run of the same order and size."""
     some, other = to.form, of.form
-    return (some.dtype is None or other.dtype is None) and (
-        some.in_c_order and other.in_c_order and some.nbytes == other.nbytes
-    )
+    if some.dtype is not None and other.dtype is not None or to.readonly:
+        return False
+    return some.in_c_order and other.in_c_order and some.nbytes == other.nbytes
 
 
 def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
@@ -240,7 +254,10 @@ def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
             "the memory must not be written to; copy into another array, or "
             "use view(obj, writable=True) if only the protocol cannot express that it is writable",
         )
-    if to.form.size is None and layout.repeats(dst.shape, dst.strides, dst.dtype.itemsize):
+    form = to.form
+    if form.is_safe is None:
+        form.is_safe = not layout.repeats(dst.shape, dst.strides, dst.dtype.itemsize)
+    if not form.is_safe:
         raise ValueError(
             f"with strides {dst.strides}, elements of shape {dst.shape} share bytes, so the result of a copy "
             "is undefined: copy into an array without overlapping elements"
@@ -262,7 +279,7 @@ def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     if to.kind == of.kind == "host":
         host_copy.copy(walk)
     else:
-        (_gpu or _enter_gpu()).copies().copy_on_device(dst, src, to, of, walk, stream)
+        (_copies or _enter_copies()).copy_on_device(dst, src, to, of, walk, stream)
 
 
 def _walk_of_elements(dst: Any, src: Any) -> Walk:
@@ -316,6 +333,9 @@ _PACK = {
         ("float64", "d"),
     )
 }
+_pack_floats, _pack_doubles = struct.Struct("=ff").pack, struct.Struct("=dd").pack
+_PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
+_PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
 _WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
 
@@ -329,18 +349,27 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         target.handle  # raises Closed
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
-    try:
-        pattern = _PACK[dtype.name](value) if not isinstance(value, complex) else encode(dtype, value)
-    except (KeyError, struct.error, OverflowError):
-        pattern = encode(dtype, value)
+    pattern = _pattern(dtype, value)
     if not form.nbytes:
         return
-    if to.kind == "host":
+    if to.kind == "host" or to.kind == "pinned":
+        if to.kind == "pinned":
+            (_gpu or _enter_gpu()).wait_for(target, to, stream)
         host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
     word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
     if not (_gpu or _enter_gpu()).fill_run(target, to, from_bytes(word, byteorder), len(word), stream):
-        _gpu.copies().fill_on_device(target, to, pattern, stream)
+        (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
+
+
+def _pattern(dtype: DType, value: Any) -> bytes:
+    kind = type(value)
+    try:
+        if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
+            return _PACK[dtype.name](value)  # type: ignore[no-any-return]
+    except (KeyError, struct.error, OverflowError):
+        pass
+    return encode(dtype, value)
 
 
 def _shortest(pattern: bytes) -> bytes:

@@ -7,7 +7,6 @@ Read next    copying.py
 
 from __future__ import annotations
 
-from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place

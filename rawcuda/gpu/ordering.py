@@ -18,7 +18,7 @@ from ..protocols.description import place
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
-from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of, work_handle
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, work_handle
 from .retention import retain, retained, sweep
 from .stream import record_and_wait
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ..arrays.copying import Side
     from ..protocols.description import Description
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "settle",
     "synchronize_contexts",
     "wait_between",
+    "wait_for",
 ]
 
 _LEGACY = 1
@@ -109,18 +111,24 @@ def make_ready(primary: PrimaryContext, stream: Any, *things: Any) -> None:
 _OURS = place(None, False, "memory")  # of a Memory
 
 
-def keep_foreign(primary: PrimaryContext, stream: Any, *things: Any) -> None:
-    """Keep foreign memory until a stream has completed its work, and make its exporters' streams wait for that.
-
-    Closing our own memory waits for pending work, so that it need not be kept.
-    """
+def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
+    """Keep foreign memory until a stream has completed its work, and make its exporter's stream wait for that."""
     handle = work_handle(stream)
-    hold_back(things, handle, primary)
-    foreign = [
-        thing._owner for thing in things if not isinstance(thing, Memory) and not isinstance(thing._owner, Memory)
-    ]
-    if foreign:
-        retain(primary, handle, foreign)
+    if type(view) is view._streamed:
+        hold_back((view,), handle, primary)
+    retain(primary, handle, view._owner)
+
+
+def wait_for(thing: Any, side: Side, stream: Any) -> None:
+    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done."""
+    primary = side.primary
+    if primary is None:  # it is not ours
+        settle(thing)
+        return
+    if thing.stream is not None and thing.stream is not stream:
+        make_ready(primary, stream, thing)
+    calls, queue = calls_on(stream, primary)
+    calls.cuStreamSynchronize(queue)
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:

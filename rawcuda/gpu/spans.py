@@ -10,8 +10,7 @@ Read next    ordering.py, copies/device_copy.py
 
 from __future__ import annotations
 
-import ctypes
-
+from ..driver import as_argument
 from ..owned import drain, dropped
 from .ordering import keep_foreign, make_ready
 from .queue import calls_on
@@ -21,12 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..arrays.copying import Form, Side
-    from .context import PrimaryContext
+    from ..arrays.copying import Side
 
 __all__ = ["copy_run", "fill_run"]
 
-_argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of a number
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
@@ -46,19 +43,23 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             return False
     if to.address < of.end and of.address < to.end:
         return False
-    ours = to.ours and of.ours
-    if not ours:
+    if primary._handle is None:
         primary.open()
     before, theirs = dst.stream, src.stream
-    if before is not None and before is not stream or theirs is not None and theirs is not stream:
-        make_ready(primary, stream, dst, src)
+    if before is not None and before is not stream:
+        make_ready(primary, stream, dst)
+    if theirs is not None and theirs is not stream:
+        make_ready(primary, stream, src)
     calls, queue = calls_on(stream, primary)
     calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
-    if not ours:
+    if not to.ours or not of.ours:
         if to.kind == "host" or of.kind == "host":
             calls.cuStreamSynchronize(queue)  # nothing keeps that memory alive, and its owner may use it immediately
             return True
-        keep_foreign(primary, stream, dst, src)
+        if not to.ours:
+            keep_foreign(primary, stream, dst)
+        if not of.ours:
+            keep_foreign(primary, stream, src)
     if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
         dst.stream = stream  # its elements will be ready in this stream's order
     if retained:
@@ -78,26 +79,26 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     order   returns at once; done when the stream reaches it
     """
     form, primary = to.form, to.primary
-    if not width or to.kind == "pinned" or to.address % width:  # the CPU fills pinned memory
+    if not width:
         return False
-    rows = form.rows if form.size is None else None
-    if rows is not None:
-        row, pitch, count = rows
-        if not row <= pitch <= _LARGEST_PITCH or (to.address + form.offset) % width or pitch % width:
+    if form.size is None:
+        first = to.address + form.offset
+        row, pitch, rows = form.rows or (1, 0, 0)
+        if not row <= pitch <= _LARGEST_PITCH or first % width or pitch % width:
             return False
-    elif form.size is None:
+    elif to.address % width:
         return False
-    if not to.ours:
+    if primary._handle is None:
         primary.open()
     if target.stream is not None and target.stream is not stream:
         make_ready(primary, stream, target)
     calls, queue = calls_on(stream, primary)
-    if rows is None:
-        filling = _FILLS[width][0]
-        getattr(calls, filling)(to.argument, _argument(value), _argument(form.nbytes // width), queue)
+    if form.size is not None:
+        fill = calls.cuMemsetD32Async if width == 4 else calls.cuMemsetD16Async if width == 2 else calls.cuMemsetD8Async
+        fill(to.argument, as_argument(value), as_argument(form.nbytes // width), queue)
     else:
-        numbers = to.address + form.offset, pitch, value, row // width, count
-        getattr(calls, _FILLS[width][1])(*map(_argument, numbers), queue)
+        fill = getattr(calls, _FILLS_OF_ROWS[width])
+        fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
     if not to.ours:
         keep_foreign(primary, stream, target)
     if form.dtype is not None:
@@ -109,8 +110,4 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     return True
 
 
-_FILLS = {
-    1: ("cuMemsetD8Async", "cuMemsetD2D8Async"),
-    2: ("cuMemsetD16Async", "cuMemsetD2D16Async"),
-    4: ("cuMemsetD32Async", "cuMemsetD2D32Async"),
-}
+_FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}

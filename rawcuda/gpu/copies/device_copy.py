@@ -63,7 +63,9 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     else:
         _copy_walk(walk, kinds, device, handle)
     if "host" not in kinds:
-        keep_foreign(device, stream, target, source)
+        for thing, side in ((target, to), (source, of)):
+            if not side.ours:
+                keep_foreign(device, stream, thing)
         if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
             target.stream = stream  # its elements will be ready in this stream's order
 
@@ -242,24 +244,17 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     """Set every element of a view of device-accessible memory to these bytes, by copying one element to all."""
     form, device = to.form, to.primary
     address = to.address + form.offset
-    if device is None:  # pinned memory that is not ours
-        settle(target)
-        host_copy.fill(address, form.shape, form.strides, pattern)
-        return
     device.open()
     handle = work_handle(stream)
     make_ready(device, stream, target)
-    if to.kind == "pinned":
-        _wait(device, handle)
-        host_copy.fill(address, form.shape, form.strides, pattern)
-        return
     _fill_by_copy(
         Walk(len(pattern), form.shape or (1,), address, form.strides or (0,), 0, (0,) * (len(form.shape) or 1)),
         pattern,
         device,
         handle,
     )
-    keep_foreign(device, stream, target)
+    if not to.ours:
+        keep_foreign(device, stream, target)
     if to.form.dtype is not None:
         target.stream = stream
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ...driver import as_argument
 from ...headers import cuda_h
 from ...owned import drain
 from ..queue import calls_on
@@ -27,7 +28,6 @@ __all__ = ["copy_bytes", "copy_2d", "copy_3d"]
 
 # kinds of memory: "host" is pageable; "pinned" is accessible to both; "device" and "managed" have device addresses
 _HOST_KINDS = ("host", "pinned")
-_argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 
 
@@ -58,7 +58,7 @@ def copy_bytes(
     if nbytes == 0:
         return
     calls, queue = _calls_on(device, stream)
-    calls.cuMemcpyAsync(_argument(target), _argument(source), _argument(nbytes), queue)
+    calls.cuMemcpyAsync(as_argument(target), as_argument(source), as_argument(nbytes), queue)
     _finish((target_kind, source_kind), calls, queue)
 
 
