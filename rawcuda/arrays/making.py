@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
+from ..protocols.description import place
 from . import copying
 from .copying import copy_views
 from .strided import StridedView, _MemoryView, view
@@ -49,21 +50,19 @@ def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
     copying.copy_raw(dst, src, stream, view)
 
 
-_PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
+_KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
 def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory in C order."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
-    return _MemoryView._over(
-        memory,
-        memory.ptr,
-        shape,
-        layout.c_strides(shape, dtype.itemsize),
-        dtype,
-        (_PLACES[memory.kind], ordinal),
-        stream=memory.stream,
-    )
+    itemsize = dtype.itemsize
+    view = _MemoryView()
+    view.start, view.shape, view.dtype = memory.ptr, shape, dtype
+    view.strides = (itemsize,) if len(shape) == 1 else layout.c_strides(shape, itemsize)
+    view._place = place((_KINDS[memory.kind], ordinal), False, "memory")
+    view._owner, view.stream = memory, memory.stream
+    return view
 
 
 def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
@@ -71,13 +70,16 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
 
     raises  ValueError  its size is not a multiple of the element size
     """
-    element = _element(dtype)
+    element = _BYTE if type(dtype) is str and dtype == "uint8" else _element(dtype)
     if not element.itemsize or memory.nbytes % element.itemsize:
         raise ValueError(
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
             'another dtype, or take a part of view("uint8")'
         )
     return _over(memory, (memory.nbytes // element.itemsize,), element)
+
+
+_BYTE = of("uint8")
 
 
 def _element(dtype: Any) -> DType:

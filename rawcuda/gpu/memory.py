@@ -147,9 +147,7 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  nbytes is not a multiple of the element size
         """
-        from ..arrays.making import over_memory
-
-        return over_memory(self, dtype)
+        return (_over_memory or _begin_viewing())(self, dtype)
 
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
         """Copy from an exporter with the same number of bytes, and return self.
@@ -212,6 +210,17 @@ class Memory(Owned, Bytes):
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
+
+
+_over_memory: Any = None  # making.py's, imported at the first view: asking the import system each time costs 600 ns
+
+
+def _begin_viewing() -> Any:
+    global _over_memory
+    from ..arrays.making import over_memory
+
+    _over_memory = over_memory
+    return over_memory
 
 
 def _copy_bytes(target: Any, source: Any, stream: Any) -> None:
