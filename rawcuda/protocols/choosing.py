@@ -211,9 +211,15 @@ def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Re
         return {name: _checked(_room(name).describe) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
         return {"buffer": _room("buffer").describe}  # its __array_interface__ would make another array
-    if protocol is not None or not _is_fixed(kind):
-        return {name: _room(name).describe for name in names}
-    tried = {name: _room(name).describe for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")}
+    is_fixed = protocol is None and _is_fixed(kind)
+    tried: dict[str, Reader] = {}
+    for name in names:
+        if name == "dlpack" and hasattr(kind, "__dlpack__"):
+            tried[name] = _room(name).describe_for(kind)
+        elif not is_fixed or hasattr(kind, PROTOCOLS[name] or "__class__"):
+            tried[name] = _room(name).describe
+    if not is_fixed:
+        return tried
     if "array_interface" in tried:
         # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
         tried["buffer"] = _not_last(tried["buffer"])

@@ -16,15 +16,18 @@ Read next     tensor.py
 
 from __future__ import annotations
 
+from _weakref import ref
+from functools import partial
 from operator import index
 from sys import getrefcount, modules
 
 from .. import tracing
-from ..dlpack import VERSION, Capsule, consume, identify, is_capsule, names, pointers, taking
+from ..dlpack import VERSION, Capsule, consume, identify, immortal_names, is_capsule, names, pointers, taking
 from ..doors import gpu
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
 from ..interpreter.cpython import has_plain_attributes, unpacker, window
+from ..tracing import listeners
 from .description import Description, place
 from .tensor import BY_CAPSULE, LEGACY, describe_tensor, read_versioned
 
@@ -32,11 +35,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["NAME", "describe", "describe_capsule", "is_capsule", "reader_in_c"]
+__all__ = ["NAME", "describe", "describe_capsule", "describe_for", "is_capsule", "reader_in_c"]
 
 NAME = "dlpack"
 _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 2, 3, 11, 13
-_ON_HOST, _INTS = (1, 0), [int, int]
+_ON_HOST = 1, 0
 _HOST = (1, _CUDA_HOST, _ROCM_HOST)
 _WITH_STREAM = (_CUDA, _CUDA_MANAGED)
 
@@ -91,7 +94,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
             return None
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
-    name, has_dict, listeners = names[hash(trial)], type_.__dictoffset__ != 0, tracing.listeners
+    name, has_dict = names[hash(trial)], type_.__dictoffset__ != 0
+    immortal_names[name] = True  # it stands in the library of a C function, which is never unloaded
     can_change = has_dict or type_.__flags__ & _HEAP != 0
     plain: Any = type_.__getattribute__
     by_ndim = _numpy_readers(ask)
@@ -182,11 +186,26 @@ _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made, and can ch
 # -- every other exporter
 
 
-def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
+def describe_for(type_: type) -> Any:
+    """Return describe(), prepared for a type: if its `__dlpack__` is a function that cannot take max_version, say so."""
+    function = getattr(type_, "__dlpack__", None)
+    code = getattr(function, "__code__", None)
+    if type(function) is not type(describe_for) or code.co_flags & _ANY_KEYWORD or "max_version" in code.co_varnames:
+        return describe
+    return partial(describe, without_version=ref(function))
+
+
+_ANY_KEYWORD = 8  # inspect.CO_VARKEYWORDS
+
+
+def describe(
+    exporter: Any, kind: type[Description] = Description, stream: Any = None, without_version: Any = None
+) -> Description | None:
     """Describe the tensor from `__dlpack__`, or return None if the exporter does not offer it.
 
     kind      the class to make, with Description's attributes
     stream    the stream that will use CUDA memory, as the user gave it; exporters of host memory get none
+    without_version  a reference to the function that is asked without a version, which it would refuse: 800 ns less
     raises    ProtocolError   a tensor that describe_tensor refuses, or that contradicts `__dlpack_device__`
               BufferError and any other   raised by the exporter, unchanged
     """
@@ -195,35 +214,44 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         return None
     say = getattr(exporter, "__dlpack_device__", None)
     said: Any = None if say is None else say()
-    if said is not None and (type(said) is not tuple or [*map(type, said)] != _INTS):
-        said = _two_ints(said)
+    if said is not None:
+        if type(said) is not tuple or len(said) != 2 or type(said[0]) is not int or type(said[1]) is not int:
+            said = _two_ints(said)
     if said is not None and said[0] in _WITH_STREAM:
         capsule = _ask_on_stream(ask, said, stream)
+    elif without_version is not None and getattr(ask, "__func__", None) is without_version():
+        capsule = ask()
     else:
         try:
             capsule = ask(max_version=VERSION)
         except (TypeError, BufferError) as first:
             capsule = _ask_again(ask, first, {})
-    if getrefcount(capsule) <= _ALONE:  # nothing else can consume it
-        return _describe_fetched(exporter, capsule, said, kind)
-    with taking:  # two threads may have got the same capsule
-        made = _describe_fetched(exporter, capsule, said, kind)
-        made._owner = consume(capsule)
+    shared = getrefcount(capsule) > _ALONE  # something else could consume it
+    if shared:
+        taking.acquire()  # two threads may have got the same capsule
+    try:
+        address, versioned = identify(capsule)
+        made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
+        if said != _ON_HOST or not versioned or not made._place.is_host or listeners:
+            _check_fetched(exporter, made, address, versioned, said)
+        if shared:
+            made._owner = consume(capsule)
+    finally:
+        if shared:
+            taking.release()
     return made
 
 
-def _describe_fetched(
-    exporter: Any, capsule: Any, said: tuple[int, int] | None, kind: type[Description]
-) -> Description:
-    address, versioned = identify(capsule)
-    made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
-    if tracing.listeners:
+def _check_fetched(
+    exporter: Any, made: Description, address: int, versioned: bool, said: tuple[int, int] | None
+) -> None:
+    """Report a tensor to the listeners, compare its device with `__dlpack_device__`, and ask whether it is writable."""
+    if listeners:
         tell(exporter, made, address, versioned)
     if said is not None and (said != _ON_HOST or not made._place.is_host):
         _compare_devices(said, made)
     if not versioned and _own_word_is_writable(exporter, made):
         made._place = place(made._place.device, False, NAME)
-    return made
 
 
 def tell(exporter: Any, made: Description, address: int, versioned: bool = True) -> None:
