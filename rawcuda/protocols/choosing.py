@@ -179,6 +179,8 @@ def _reader_for(
     if issubclass(kind, _of_module("torch", "Tensor")):
         if "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
             read = _room("dlpack_c_exchange").reader_for_torch(kind, otherwise)
+        elif first == "dlpack":
+            read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
     elif first == "dlpack":
         read = _room(first).reader_in_c(kind, exporter, otherwise, after)
     elif first in ("cuda_array_interface", "array_interface"):

@@ -29,7 +29,8 @@ from ..errors import ProtocolError, refusal
 from ..interpreter.cpython import has_plain_attributes, unpacker, window
 from ..tracing import listeners
 from .description import Description, place
-from .tensor import BY_CAPSULE, LEGACY, describe_tensor, read_versioned
+from .array_interface import reader_for as array_interface_reader
+from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,48 +96,57 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
     name, has_dict = names[hash(trial)], type_.__dictoffset__ != 0
-    immortal_names[name] = True  # it stands in the library of a C function, which is never unloaded
     can_change = has_dict or type_.__flags__ & _HEAP != 0
     plain: Any = type_.__getattribute__
     by_ndim = _numpy_readers(ask)
+    if by_ndim:
+        immortal_names[name] = True  # it stands in NumPy's library, which is never unloaded
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
+    dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
+    unfit: dict[type, Any] = {}  # classes of dtypes that only the array interface can describe; NumPy has two of its own
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        if listeners or (
-            can_change
-            and (
-                type(array).__dlpack__ is not ask
-                or type(array).__dlpack_device__ is not say
-                or type(array).__getattribute__ is not plain
+        if can_change:
+            its: Any = type(array)
+            if (
+                its.__dlpack__ is not ask
+                or its.__dlpack_device__ is not say
+                or its.__getattribute__ is not plain
                 or has_dict
-                and ("__dlpack__" in (own := array.__dict__) or "__dlpack_device__" in own)
-            )
-        ):
+                and (own := array.__dict__)
+                and ("__dlpack__" in own or "__dlpack_device__" in own)
+            ):
+                return otherwise(array, kind, stream)  # type: ignore[no-any-return]
+        if listeners:
             return otherwise(array, kind, stream)  # type: ignore[no-any-return]
-        key = None
         try:
             capsule = ask(array, max_version=VERSION)
             if by_ndim:
-                flags, data, what, seen = by_ndim[ndim_of(array)](window, pointers[hash(capsule)])
+                unpack = by_ndim[ndim_of(array)] or _numpy_reader(by_ndim, ndim_of(array))
+                flags, data, what, seen = unpack(window, pointers[hash(capsule)])
                 key = what, flags, seen
                 try:
                     extents, steps, dtype, where = _numpy_layouts[key]
-                    made: Any = kind()
-                    made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
-                    made._place, made._owner, made.stream = where, capsule, None
-                    return made  # type: ignore[no-any-return]
                 except KeyError:
-                    pass
-            elif type(capsule) is not Capsule or names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:
+                    extents, steps, dtype, where = _meet_numpys(key)
+                made: Any = kind()
+                made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
+                made._place, made._owner, made.stream = where, capsule, None
+                return made  # type: ignore[no-any-return]
+            if type(capsule) is not Capsule or names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:
                 return otherwise(array, kind, stream)  # type: ignore[no-any-return]
             made = describe_tensor(kind, BY_CAPSULE, capsule, pointers[hash(capsule)])
             if made._place.is_host:
-                if key:
-                    _meet_numpys(key, made)
                 return made  # type: ignore[no-any-return]
         except BufferError:
             try:
-                return rest(array, kind, stream)  # type: ignore[no-any-return]
+                of_dtype = by_ndim and type(dtype_of(array))
+                if of_dtype in unfit:  # the buffer protocol has no datetimes either, and takes 1,000 ns to say so
+                    return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
+                made = rest(array, kind, stream)
+                if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:
+                    unfit[of_dtype] = array_interface_reader(type_, otherwise, rest, False)
+                return made  # type: ignore[no-any-return]
             except (BufferError, TypeError):  # this error would hide the reason of DLPack
                 pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
@@ -151,7 +161,7 @@ _numpy_layouts: dict[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
 
 
 def _numpy_readers(ask: Any) -> list[Any]:
-    """Return what reads flags, address, `what`, and shape with strides, by the number of dimensions.
+    """Return what reads flags, address, `what`, and shape with strides, by the number of dimensions; None: not yet made.
 
     There is nothing in the list if `ask` is not NumPy's own function, or if it puts shape and strides elsewhere.
     """
@@ -159,24 +169,31 @@ def _numpy_readers(ask: Any) -> list[Any]:
     if numpy is None or numpy.ndarray.__dlpack__ is not ask:
         return []
     whole = numpy.zeros((2, 3, 4))
-    for sample in (whole, whole.T, whole[:, ::-1, ::2], whole[0], whole[0, 0], whole[0, 0, :0], whole[0, 0, 0:1]):
+    for sample in whole, whole[0, 0, :0]:
         capsule, behind = ask(sample, max_version=VERSION), 8 * sample.ndim
         address = pointers[hash(capsule)]
         major, _, _, _, shape, strides, offset = read_versioned(window, address)
         if (major, shape, strides, offset) != (1, address + _SIZE, address + _SIZE + behind, 0):
             return []
-    readers: list[Any] = [unpacker(f"24xQQ16s24x{16 * ndim}s") for ndim in range(MAX_NDIM + 1)]
-    return readers
+    return [None] * (MAX_NDIM + 1)
+
+
+def _numpy_reader(by_ndim: list[Any], ndim: int) -> Any:
+    made = by_ndim[ndim] = unpacker(f"24xQQ16s24x{16 * ndim}s")
+    return made
 
 
 _SIZE = 80  # of a DLManagedTensorVersioned
 
 
-def _meet_numpys(key: tuple[bytes, int, bytes], made: Description) -> None:
-    """Enter a layout that describe_tensor() has checked."""
-    if len(_numpy_layouts) >= 1000:  # what comes from outside must not grow without limit
+def _meet_numpys(key: tuple[bytes, int, bytes]) -> tuple[Any, Any, Any, Any]:
+    """Check a layout as describe_tensor() does, and store its meaning."""
+    what, flags, seen = key
+    _, _, _, work_out, _ = BY_CAPSULE.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
+    if len(_numpy_layouts) >= MOST_LAYOUTS:  # what comes from outside must not grow without limit
         _numpy_layouts.clear()
-    _numpy_layouts[key] = made.shape, made.strides, made.dtype, made._place
+    made = _numpy_layouts[key] = work_out((seen,))[:4]
+    return made
 
 
 _METHOD: Any = type(str.upper)  # of a C function that is a method
