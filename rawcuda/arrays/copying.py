@@ -83,7 +83,7 @@ class Form:
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
-        self.is_safe: bool | None = dense or None
+        self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
 
@@ -151,7 +151,7 @@ def examine(thing: Any) -> Side:
     raises  Closed         the memory is closed
             ProtocolError  the driver in use says that the memory is on another device
     """
-    made = Side()
+    made, lasting = Side(), True
     if isinstance(thing, Description):
         where, owner = thing._place, thing._owner
         shape, strides, dtype = thing.shape, thing.strides, thing.dtype
@@ -159,13 +159,13 @@ def examine(thing: Any) -> Side:
         made.ours = isinstance(owner, Bytes)
         if made.ours:
             made.owner, made.primary, lasting = owner, owner._primary, owner._keeps is None
-            address = thing.start
+            address = thing.start  # type: ignore[attr-defined]
             if owner._handle is None or not lasting:
                 owner.ptr  # raises Closed
         else:
             address = thing.ptr
-            made.owner, made.primary, lasting = _Lasting, None, in_use
-            if in_use and where.protocol != "memory":
+            made.owner, made.primary, lasting = _Lasting, None, bool(in_use)
+            if lasting and where.protocol != "memory":
                 (_gpu or _enter_gpu()).check_label(thing)
             if made.kind in ("device", "managed"):
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
@@ -317,7 +317,7 @@ def _walk_of_bytes(dst: Any, src: Any, to: Side, of: Side) -> Walk:
 
 # By a dtype's name, the function that packs a number into an element's bytes; it refuses what encode() refuses, which
 # explains it. encode() takes 500 ns more.
-_PACK = {
+_PACK: dict[str, Any] = {
     name: struct.Struct("=" + letter).pack
     for name, letter in (
         ("int8", "b"),
@@ -366,7 +366,8 @@ def _pattern(dtype: DType, value: Any) -> bytes:
     kind = type(value)
     try:
         if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
-            return _PACK[dtype.name](value)  # type: ignore[no-any-return]
+            packed: bytes = _PACK[dtype.name](value)
+            return packed
     except (KeyError, struct.error, OverflowError):
         pass
     return encode(dtype, value)
