@@ -106,9 +106,7 @@ class PrimaryContext:
         self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
-        self.attributes: dict[
-            Any, Any
-        ] = {}  # constant facts about the device; see Device.attribute; None is the key of its name
+        self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
     def hold(self, user: object) -> int:
@@ -165,7 +163,7 @@ class PrimaryContext:
                 self.forget()
             if not self.users and self.closing and self._handle is not None:
                 self._handle = None
-                peers.difference_update([pair for pair in peers if self.ordinal in pair])
+                _forget_peers(self.ordinal)
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
     def forget(self) -> None:
@@ -320,6 +318,10 @@ def context_of(ordinal: int) -> PrimaryContext:
 def held_contexts() -> list[PrimaryContext]:
     """List the contexts that are retained now."""
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
+
+
+def _forget_peers(ordinal: int) -> None:
+    peers.difference_update([pair for pair in peers if ordinal in pair])
 
 
 def reaches(ordinal: int, other: int) -> bool:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
 
+_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
+
+
 class Device(Owned):
     """A GPU, given by its ordinal among the devices that CUDA_VISIBLE_DEVICES allows.
 
@@ -94,21 +97,25 @@ class Device(Owned):
     @property
     def name(self) -> str:
         """Return the device's name."""
-        known = self._primary.attributes.get(None)
+        known = self._primary.attributes.get(_NAME)
         if known is None or self._handle is None:
             text = ctypes.create_string_buffer(256)
             self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-            known = self._primary.attributes[None] = text.value.decode("utf-8", "replace")
+            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
         return known
 
     @property
     def uuid(self) -> str:
         """Return the device's UUID, as nvidia-smi writes it."""
-        raw = cuda_h.CUuuid()
-        name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-        digits = bytes(raw).hex()
-        return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        known = self._primary.attributes.get(_UUID)
+        if known is None or self._handle is None:
+            raw = cuda_h.CUuuid()
+            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
+            digits = bytes(raw).hex()
+            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+            self._primary.attributes[_UUID] = known
+        return known
 
     @property
     def compute_capability(self) -> tuple[int, int]:

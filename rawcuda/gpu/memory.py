@@ -245,8 +245,9 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     elif stream is None:
         make(memory, row, primary, (ctypes.c_uint64(nbytes), *row.numbers))
     else:
-        calls, queue = calls_on(stream, primary)
-        ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
+        is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
+        ordering = stream if is_ours else Ordering(stream)
+        calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
         make(memory, ORDERED, primary, (ctypes.c_uint64(nbytes), queue), calls, ordering)
     return memory
 

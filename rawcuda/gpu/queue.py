@@ -165,16 +165,16 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 
 
 class Ordering:
-    """The stream that memory was allocated on, for its release."""
+    """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
-    __slots__ = ("given", "_handle")
+    __slots__ = ("given", "handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive
-        self._handle = work_handle(given)
+        self.handle = work_handle(given)
 
     def queue(self) -> Any:
         """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
-        if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
+        if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
-        return as_argument(self._handle)
+        return argument_of(self.handle)

@@ -37,7 +37,7 @@ def test_stream_ordered(device):
         assert target == b"x" * 64
         memory.close()
         kept = device.allocate(64, stream=stream)
-    kept.close()  # its stream is gone: freed all the same
+    kept.close()  # its stream is closed, but the memory is freed
     dropped_stream = device.stream()
     device.allocate(64, stream=dropped_stream)  # dropped at once
     gc.collect()
@@ -121,7 +121,7 @@ def test_pinned_and_device_memory_copy_while_recorded(device):
         stream.synchronize()
         got = bytearray(8)
         memory.copy_to(got)
-        assert got == b"abcdefgh"  # the graph reads what is there when it runs
+        assert got == b"abcdefgh"  # the graph reads the memory when it runs
         graph.close()
 
 
@@ -259,7 +259,7 @@ def test_leased_memory_is_freed_when_the_last_lease_goes(device, library, kind):
         gc.collect()
         assert live() == before
         memory = device.allocate(64)
-        memory.lease()  # gone at once
+        memory.lease()  # released at once
         memory.close()
         assert live() == before
 
@@ -274,7 +274,7 @@ def test_memory_dropped_while_it_is_leased(device, library):
 
 def test_memory_copies_bytes_and_views_have_elements(device):
     with device.allocate(24) as memory, device.allocate(24, kind="pinned") as pinned:
-        rawcuda.copy(memory, array.array("f", range(6)))  # no dtype of its own: bytes
+        rawcuda.copy(memory, array.array("f", range(6)))  # without a dtype: bytes
         assert memory.view("float32").tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
         rawcuda.copy(pinned, memory)
         rawcuda.synchronize()
