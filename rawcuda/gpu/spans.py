@@ -42,7 +42,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             primary = of.primary
         elif of.primary is not None:
             return False
-    if to.address < of.end and of.address < to.end:
+    if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
     if primary._handle is None:
         primary.open()

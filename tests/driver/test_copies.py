@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from tests.null.producers import Exporter, Tensor
 from tests.subject import module, rawcuda
 
 errors, copying = module("errors"), module("arrays.copying")
-PRIVATE_STREAM = ("own", "legacy", "per-thread", "none", "1", "2", "handle", "from_handle", "object")
+STREAMS = ("own", "legacy", "per-thread", "none", "1", "2", "handle", "from_handle", "object")
 
 
 class StreamObject:
@@ -23,6 +22,16 @@ class StreamObject:
 
     def __cuda_stream__(self):
         return 0, self.handle
+
+
+class Foreign:
+    """An exporter of memory on a device, as another library's array is."""
+
+    def __init__(self, array, stream=None):
+        self.array = array
+        self.__cuda_array_interface__ = dict(
+            shape=array.shape, typestr="|u1", data=(array.ptr, False), strides=None, version=3, stream=stream
+        )
 
 
 def given(stream, name):
@@ -45,17 +54,19 @@ def things(device, kind, data):
     if kind == "bytearray":
         return bytearray(data)
     if kind == "foreign":
-        owner = device.upload(data)
-        return rawcuda.view(Exporter(Tensor(owner.ptr, (len(data),), None, (1, 8, 1), device=(2, 0)), owner), stream=-1)
+        return rawcuda.view(Foreign(device.upload(data)), stream=-1)
+    if kind == "foreign, with a stream":
+        return rawcuda.view(Foreign(device.upload(data), 2))
     memory = device.allocate(len(data), kind=kind.split()[0])
     memory.copy_from(bytes(data))
     return memory if kind.endswith("Memory") else memory.view()
 
 
-KINDS = ("bytearray", "device", "pinned", "managed", "device Memory", "pinned Memory")
+OURS = ("device", "pinned", "managed", "device Memory", "pinned Memory")
+KINDS = ("bytearray", "foreign", "foreign, with a stream", *OURS)
 
 
-@pytest.mark.parametrize("name", PRIVATE_STREAM)
+@pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
 def test_every_kind_of_target_source_and_stream(device, name, target, source):
@@ -73,7 +84,7 @@ def test_every_kind_of_target_source_and_stream(device, name, target, source):
                 assert bytes(rawcuda.view(to).download().memoryview()) == b"\7" * 64
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", OURS)
 def test_closed_memory_is_refused_also_after_it_was_examined(device, kind):
     to, other = things(device, kind, bytes(64)), things(device, kind, bytes(64))
     rawcuda.copy(to, other)
@@ -203,6 +214,16 @@ def test_the_same_copy_again_after_the_table_of_forms_was_emptied(device):
     a.copy_from(device.empty((2, 3), "float32").fill(1))
     assert a.tolist() == [[1.0] * 3] * 2
     assert a.copy_from(b).tolist() == b.tolist()
+
+
+def test_a_copy_onto_itself_changes_nothing(device):
+    memory = device.allocate(8).copy_from(bytes(range(8)))
+    view, owner = memory.view(), memory.view()
+    foreign = rawcuda.view(Foreign(owner), stream=-1)
+    for to, of in ((view, view), (memory, memory), (view, foreign), (foreign, view), (foreign, foreign)):
+        rawcuda.copy(to, of)
+        rawcuda.synchronize()
+        assert view.tolist() == list(range(8))
 
 
 def test_bytes_of_a_memory_are_in_the_c_order_of_the_other_side(device):
