@@ -121,4 +121,5 @@ def test_a_view_has_no_dict():
         "_place",
         "_owner",
         "stream",
+        "_side",
     )
