@@ -118,6 +118,8 @@ def handle_of(stream: Any) -> int:
             ValueError  0, below -1, above 2**64-1
             Closed      a closed Stream
     """
+    if type(stream) is int and 0 < stream < 1 << 64:
+        return stream  # (50 ns instead of 300)
     if stream is None:
         return LEGACY
     if isinstance(stream, StreamHandle):

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from .arguments import Slot
 
-__all__ = ["call_for", "enabled", "packing_format", "safe_names"]
+__all__ = ["UNPACKABLE", "call_for", "enabled", "packing_format", "safe_names"]
 
+UNPACKABLE = struct.error, OverflowError  # what struct raises for a number that does not fit
 enabled = True  # False: launches use the loop of Launch.__call__ (for tests)
 
 _TEXT = """\
@@ -47,7 +48,7 @@ def {name}(self{parameters}, /, *surplus):
             0,
 {values}        )
     except Unpackable:  # a number that does not fit, or a closed Memory
-        self._pack_again(storage, kept{parameters})
+        self._pack_by_tables(storage, kept{parameters})
     try:
 {calling}\
         if code:
@@ -181,7 +182,7 @@ def _write(
     text = text_for(kernel, names, slots, on_default)
     scope: dict[str, Any] = {f"table_{number}": table_for(slot) for number, slot in enumerate(slots)}
     scope.update({f"plain_{number}": table_for(slot).plain for number, slot in enumerate(slots)})
-    scope.update(pack_into=struct.Struct(packing).pack_into, Unpackable=(struct.error, OverflowError))
+    scope.update(pack_into=struct.Struct(packing).pack_into, Unpackable=UNPACKABLE)
     scope.update(Memory=Memory, MemoryView=_MemoryView, __name__=__name__)
     file = f"<launch {len(linecache.cache)}>"
     while file in linecache.cache:
