@@ -315,7 +315,7 @@ class Launch:
         kept.clear()
         try:
             values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
-        except BaseException as error:
+        except Exception as error:
             if isinstance(error.__context__, source.UNPACKABLE):
                 error.__suppress_context__ = True  # the error of struct tells less
             raise
