@@ -7,12 +7,10 @@ Read next    copying.py
 
 from __future__ import annotations
 
-from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place
-from . import copying
-from .copying import copy_views
+from .copying import copy
 from .strided import StridedView, _MemoryView, view
 
 TYPE_CHECKING = False
@@ -23,31 +21,7 @@ if TYPE_CHECKING:
     from ..gpu.device import Device
     from ..gpu.memory import Memory
 
-__all__ = ["copy", "copy_raw", "empty", "over_memory", "upload"]
-
-
-def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
-    """Copy elements between any two exporters, of any layout, in host or device memory.
-
-    A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
-
-    shape   src is broadcast to dst's shape, as in an assignment of NumPy
-    stream  the stream on which device memory is copied; None is the legacy default stream
-    order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it.
-            If dst and src overlap, the result is as if src had been copied to a temporary buffer first
-    raises  TypeError       different dtypes: nothing is converted
-            ValueError      shapes that do not broadcast, or different sizes in bytes
-            ProtocolError   dst is read-only
-    """
-    _copy(dst, src, stream, view)
-
-
-_copy = copying.copy
-
-
-def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
-    copying.copy_raw(dst, src, stream, view)
+__all__ = ["copy", "empty", "over_memory", "upload"]
 
 
 _PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
@@ -100,5 +74,5 @@ def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
     """Copy an exporter's array into new memory on a device, in C order."""
     source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
     target = empty(device, source.shape, source.dtype)
-    copy_views(target, source, stream)
+    copy(target, source, stream=stream)
     return target

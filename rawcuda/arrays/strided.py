@@ -127,7 +127,7 @@ class StridedView(Description):
             where = place(where.device, True, where.protocol)
         made = type(self)()
         made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream = where, self._owner, self.stream
+        made._place, made._owner, made.stream, made._side = where, self._owner, self.stream, None
         return made
 
     def _viewed_again(self, kind: object, stream: Any) -> StridedView:
@@ -343,12 +343,12 @@ class StridedView(Description):
 
         See copy().
         """
-        (_copying or _begin_copying()).copy(self, source, stream, view)
+        (_copying or _begin_copying()).copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
         """Copy the elements into a writable exporter, and return that; see copy()."""
-        (_copying or _begin_copying()).copy(target, self, stream, view)
+        (_copying or _begin_copying()).copy(target, self, stream=stream)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
@@ -383,7 +383,9 @@ class StridedView(Description):
         return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else self[key].copy_from(value)
+        part = self[key]
+        part.fill(value) if isinstance(value, (bool, int, float, complex)) else part.copy_from(value)
+        self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying
 

@@ -1,4 +1,4 @@
-"""Launch objects: every sort of argument on every sort of stream, errors, generated text, threads and interrupts."""
+"""Launch objects: every kind of argument on every kind of stream, errors, generated text, threads and interrupts."""
 
 import array
 import ctypes
@@ -172,7 +172,7 @@ def test_the_function_outlives_its_launch_and_sees_what_is_closed(device):
             for _ in range(2):
                 with pytest.raises(errors.Closed):
                     launch(a, b, x, 4)
-            other = device.stream()  # what closes here is no business of the launch's
+            other = device.stream()  # what is closed here does not concern the launch
             other.close()
             with pytest.raises(errors.Closed):
                 launch(a, b, x, 4)
@@ -250,7 +250,7 @@ def test_in_of_host_memory_is_told_to_upload(device, add):
             kernel.launch(rawcuda.In(host), None, None, 0, grid=1, block=1)
 
 
-# -- every sort of argument on every sort of stream
+# -- every kind of argument on every kind of stream
 
 
 class Color(int):
@@ -262,7 +262,7 @@ class Pair(ctypes.Structure):
 
 
 class Foreign:
-    """An array of another library: the CUDA Array Interface over memory of ours."""
+    """An array of another library: the CUDA Array Interface over our memory."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -273,7 +273,7 @@ class Foreign:
 
 
 class Capsules:
-    """An array of another library, by DLPack."""
+    """An array of another library that offers DLPack."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -290,7 +290,7 @@ FORMATS = ["B", "H", "I", "i", "Q", "f", "d", "Q", "8s", "12s"]
 
 
 def rounds(memory, made):
-    """Give lists of arguments for TYPES, each of other types, with what the kernel must store."""
+    """Yield lists of arguments of different types for TYPES, with the values that the kernel must store."""
     pointer, eight, twelve = memory.ptr, b"abcdefgh", b"abcdefghijkl"
     yield (1, 2, 3, -4, 5, 1.5, 2.5, memory, eight, twelve), (1, 2, 3, -4, 5, 1.5, 2.5, pointer, eight, twelve)
     yield (True, False, True, True, None, True, 3, None, None, twelve), (1, 0, 1, 1, 0, 1, 3, 0, bytes(8), twelve)
@@ -372,7 +372,7 @@ def rounds(memory, made):
 
 
 def streams(device, own):
-    """Give every sort of stream."""
+    """Yield every kind of stream."""
 
     class Theirs:
         def __cuda_stream__(self):
@@ -407,11 +407,11 @@ def test_every_argument_on_every_stream(device, written, monkeypatch):
                             assert slot == value + b"\xee" * (16 - len(value)), (form, arguments)
 
 
-# -- objects that pretend
+# -- objects that claim to be ours
 
 
 class Liar:
-    """An object that claims to be an array of ours."""
+    """An object that claims to be one of our arrays."""
 
     def __init__(self, array):
         self.array = array
@@ -480,14 +480,14 @@ def test_the_tables_have_a_bound(device, add):
     stream.synchronize()
 
 
-# -- what is written
+# -- the generated source
 
 
 def test_the_written_text_shows_in_tracebacks(device, add):
     kernel, stream = add
     launch = kernel.configure(grid=1, block=32, stream=stream)
     if type(launch) is rawcuda.Launch:
-        pytest.skip("launches are not written out in this run")
+        pytest.skip("no source is generated for launches in this run")
     try:
         launch(None, None, None, 2**40)
     except ValueError as error:
@@ -499,7 +499,7 @@ def test_the_written_text_shows_in_tracebacks(device, add):
 
 
 def test_the_text_of_signatures_that_are_gone_is_forgotten(device):
-    """Kernels' names come from outside, so nothing of them may stay for ever."""
+    """The names of kernels come from outside, so the package must not keep them for ever."""
     start = {file for file in linecache.cache if str(file).startswith("<launch")}
     with device.load(kernels.echo(".u32")) as loaded:
         slots = loaded["echo"].configure(grid=1, block=1)._slots
@@ -646,7 +646,7 @@ class Exporter(Foreign):
 
 
 def interrupted_at(number, function):
-    """Call a function and raise KeyboardInterrupt at a line, counted in all it calls; tell whether it came so far."""
+    """Call a function and raise KeyboardInterrupt at the nth line that runs; tell whether that line was reached."""
     left = [number]
     here = re.compile(r"<launch|[/\\]gpu[/\\]kernels[/\\]")
 
@@ -680,7 +680,7 @@ def test_an_interrupt_at_each_line_of_a_launch(device, on_default):
 
         def counted(*arguments):
             code = call(*arguments)
-            if not code:  # (a driver may refuse at first, where another context is current)
+            if not code:  # (a driver may refuse the first try if another context is current)
                 calls.append(1)
             return code
 
@@ -717,7 +717,7 @@ def test_an_interrupt_by_a_timer(device):
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         launch = loaded["add"].configure(grid=1, block=32, stream=stream)
         a, b, c = arrays(device, 1.0, 2.0)
-        call, launch._call = launch._call, nothing  # (an interrupt inside the emulator is the emulator's)
+        call, launch._call = launch._call, nothing  # (the emulator handles an interrupt inside it)
         before = signal.signal(signal.SIGALRM, interrupt)
         interrupts = 0
         try:
