@@ -22,7 +22,6 @@ from ..owned import Owned
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext
 from .handles import EVENT, capturing, make, unnoticed
-from .queue import argument_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class _Batch:
         self.primary, self.event = primary, take_event(primary)
         self.things: list[Any] = []
         self.is_open = True  # set to False before the event is queried: later objects need another batch
-        self.point = self.event.argument, argument_of(stream)
+        self.point = self.event.argument, as_argument(stream)
         self.record = primary.direct.cuEventRecord  # (the event tells the context of a default stream)
 
     def is_done(self) -> bool:
