@@ -195,13 +195,6 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         raise
 
 
-def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
-    """Pack a view of a Memory; while that is open, the address is used without further checks."""
-    if argument._place in slot.places and argument.owner._handle is not None:
-        return argument.start  # type: ignore[no-any-return]
-    return _pack_view(slot, argument, kept)
-
-
 def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     place = argument._place
     if place not in slot.places:
@@ -438,7 +431,7 @@ _ADDRESS: dict[str, Packer] = {
     **_INTEGER,
     "none": _pack_null,
     "memory": _pack_memory,
-    "own view": _pack_own_view,
+    "own view": _pack_view,
     "view": _pack_view,
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,
