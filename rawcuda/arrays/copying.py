@@ -22,7 +22,7 @@ from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.choosing import lasting, reader_of
+from ..protocols.choosing import reader_of, readers
 from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
 from .host_copy import Walk, walk_of
@@ -182,7 +182,7 @@ def examine(thing: Any) -> Side:
     return made
 
 
-_lasting_reader = lasting.get
+_reader = readers[None].get
 
 
 class _Viewed(Description):
@@ -202,7 +202,7 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
         return thing, getattr(thing, "_side", None) or examine(thing)
     if isinstance(thing, Description):
         return thing, getattr(thing, "_side", None) or examine(thing)
-    made: Any = (_lasting_reader(type(thing)) or reader_of(thing, None))(thing, _Viewed, stream)
+    made: Any = (_reader(id(type(thing))) or reader_of(thing, None))(thing, _Viewed, stream)
     return made, examine(made)
 
 
@@ -352,7 +352,14 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         target.handle  # raises Closed
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
-    pattern = _pattern(dtype, value)
+    kind = type(value)
+    try:
+        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+            pattern = _PACK[dtype.name](value)
+        else:
+            pattern = encode(dtype, value)
+    except (KeyError, struct.error, OverflowError):
+        pattern = encode(dtype, value)
     if not form.nbytes:
         return
     if to.kind == "host" or to.kind == "pinned":
@@ -363,17 +370,6 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
     if not (_gpu or _enter_gpu()).fill_run(target, to, _from_bytes(word, byteorder), len(word), stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
-
-
-def _pattern(dtype: DType, value: Any) -> bytes:
-    kind = type(value)
-    try:
-        if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
-            packed: bytes = _PACK[dtype.name](value)
-            return packed
-    except (KeyError, struct.error, OverflowError):
-        pass
-    return encode(dtype, value)
 
 
 def _shortest(pattern: bytes) -> bytes:
