@@ -124,7 +124,7 @@ class StridedView(Description):
         """Make another view of the same memory."""
         made = type(self)()
         made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream = self._place, self._owner, self.stream
+        made._place, made._owner, made.stream, made._side = self._place, self._owner, self.stream, None
         if readonly:
             made._place = self._place.frozen
         return made
