@@ -53,6 +53,7 @@ __all__ = [
     "Template",
     "export",
     "identify",
+    "immortal_names",
     "is_capsule",
     "lend",
     "names",
@@ -225,6 +226,9 @@ def identify(capsule: Any) -> tuple[int, bool]:
         )
     here = hash(capsule)
     name = names[here]
+    known = immortal_names.get(name)
+    if known is not None:
+        return pointers[here], known
     # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes after a shorter name are
     # read, too, and so the name must not lie at the end of a page.
     text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
@@ -273,6 +277,10 @@ class _Called:
 
 _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addressof(_LEGACY)
 pointers, names = _open_windows()
+immortal_names = {
+    _versioned_address: True,
+    _legacy_address: False,
+}  # the names that cannot change, and whether versioned
 
 
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["copy", "empty", "over_memory", "upload"]
 
 
-_PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
+_KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
@@ -32,7 +32,7 @@ def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtyp
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     made = _MemoryView()
     made.start, made.shape, made.strides, made.dtype = memory.ptr, shape, strides, dtype
-    made._place = place((_PLACES[memory.kind], ordinal), False, "memory")
+    made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
     made._owner, made.stream = memory, memory.stream
     return made
 
@@ -42,13 +42,16 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
 
     raises  ValueError  its size is not a multiple of the element size
     """
-    element = _element(dtype)
+    element = _BYTE if type(dtype) is str and dtype == "uint8" else _element(dtype)
     if not element.itemsize or memory.nbytes % element.itemsize:
         raise ValueError(
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
             'another dtype, or take a part of view("uint8")'
         )
     return _over(memory, (memory.nbytes // element.itemsize,), (element.itemsize,), element)
+
+
+_BYTE = of("uint8")
 
 
 def _element(dtype: Any) -> DType:

@@ -13,8 +13,8 @@ from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
-from ..protocols.choosing import lasting, reader_of, readers
-from ..protocols.description import Description, describe_as, place
+from ..protocols.choosing import reader_of, readers
+from ..protocols.description import Description, Place, describe_as, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,12 +122,11 @@ class StridedView(Description):
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
     ) -> StridedView:
         """Make another view of the same memory."""
-        where = self._place
-        if readonly and (not where.readonly or where.unsaid):
-            where = place(where.device, True, where.protocol)
         made = type(self)()
         made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream, made._side = where, self._owner, self.stream, None
+        made._place, made._owner, made.stream = self._place, self._owner, self.stream
+        if readonly:
+            made._place = self._place.frozen
         return made
 
     def _viewed_again(self, kind: object, stream: Any) -> StridedView:
@@ -501,7 +500,7 @@ StridedView._streamed = _StreamedView
 
 # -- view()
 
-_lasting_reader, _reader = lasting.get, readers[None].get
+_reader = readers[None].get
 
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
@@ -524,26 +523,24 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)
     ):
         (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    read: Any = None if protocol is not None else _lasting_reader(type(obj)) or _reader(id(type(obj)))
+    read: Any = None if protocol is not None else _reader(id(type(obj)))
     if read is None:
         read = reader_of(obj, protocol)
     made = read(obj, StridedView, stream)
     if writable is not None:
-        _set_writable(made, writable)
+        made._place = made._place.frozen if not writable else _writable(made._place)
     return made  # type: ignore[no-any-return]
 
 
-def _set_writable(made: Description, writable: bool) -> None:
-    """Apply view(writable=...); only this function may make a view writable after it was described."""
-    where = made._place
-    if not writable:
-        made._place = place(where.device, True, where.protocol)
-    elif where.unsaid:  # read-only because the protocol cannot express writability
-        made._place = place(where.device, False, where.protocol)
-    elif where.readonly:
+def _writable(where: Place) -> Place:
+    """Apply view(writable=True); only this function may make a view writable after it was described."""
+    if where.unsaid:  # read-only because the protocol cannot express writability
+        return place(where.device, False, where.protocol)
+    if where.readonly:
         raise refusal(
             where.protocol,
             "readonly",
             True,
             "the exporter declares it read-only, and writable=True cannot change that; copy the array",
         )
+    return where

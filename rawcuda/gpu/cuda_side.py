@@ -192,15 +192,16 @@ def _wait(made: Any, pending: int, using: int) -> None:
         return
     if pending != UNORDERED:
         made.exporting_stream = pending
+        if pending == using:
+            return
     try:
         driver.current()
     except DriverNotFound:  # without a driver there is no CUDA work
         return
-    device = Device((made._place.device or ("cuda", 0))[1] or 0)
-    if pending == UNORDERED:
-        device.synchronize()  # before version 3 the exporter does not name its stream
+    if pending == UNORDERED:  # before version 3 the exporter does not name its stream
+        Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        wait_between(using, pending, device)
+        wait_between(using, pending, device_of(made) or Device(0))
 
 
 _UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked

@@ -177,4 +177,4 @@ class Ordering:
         """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
         if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
-        return argument_of(self.handle)
+        return as_argument(self.handle)

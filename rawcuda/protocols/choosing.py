@@ -7,9 +7,10 @@ The order    torch's exchange table, DLPack, CUDA Array Interface, array interfa
 Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
              kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the
              type are tried. All other objects are tested for each protocol in turn, so that attributes added later to
-             a class or an object are honoured. Types that live as long as their modules have another table, by the
-             type itself, where view() looks first: that saves 60 ns of 800 against the tables by id, which keep no
-             type alive.
+             a class or an object are honoured. The tables are by the id of a type, and keep no type alive.
+One reader   If a type offers a protocol, the module of that protocol may have a reader for objects of this type
+             (`reader_for`), which looks up what it learned of the first object. It hands everything unusual to the
+             general readers, which try one protocol after the other.
 Read next    arrays/strided.py
 """
 
@@ -22,7 +23,7 @@ from functools import partial
 from ..doors import gpu
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes
-from .description import Description
+from .description import Bytes, Description
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
 
-__all__ = ["PROTOCOLS", "describe", "forget", "lasting", "learn", "reader_of", "readers"]
+__all__ = ["PROTOCOLS", "describe", "forget", "learn", "reader_of", "readers"]
 
 # protocol -> the attribute by which it is offered
 PROTOCOLS = {
@@ -46,7 +47,6 @@ _UNASKED = tuple(PROTOCOLS)[1:]  # the default; the exchange table is for torch'
 # when one is freed, `_types` removes its entries before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
-lasting: dict[type, Reader] = {}  # the readers if no protocol is named, of types that live as long as their modules
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
 _side: Any = None  # gpu/cuda_side.py, imported on first use
 
@@ -137,7 +137,6 @@ def forget() -> None:
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
-    lasting.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -152,29 +151,47 @@ def learn(exporter: Any, protocol: Any) -> Any:
     read = _in_turn(tuple(tried.items()), protocol)
     if protocol is None and issubclass(kind, Description):
         read = kind._viewed_again  # type: ignore[attr-defined]
-    elif "dlpack" in tried and not issubclass(kind, _of_module("torch", "Tensor")):
-        rest = tuple([(name, by) for name, by in tried.items() if name != "dlpack"])
-        read = _room("dlpack").reader_in_c(kind, exporter, read, _in_turn(rest, protocol) if rest else read) or read
-    elif "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
-        read = _room("dlpack_c_exchange").reader_for_torch(kind, read) or read
+    elif protocol is None and issubclass(kind, Bytes):
+        read = _view_memory
+    else:
+        read = _reader_for(kind, exporter, tried, protocol, read) or read
     if len(_types) >= _MOST:
         forget()
     number = id(kind)
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
     readers[protocol][number] = read
-    if protocol is None and _lasts(kind):
-        lasting[kind] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
         readers[protocol].pop(number, None)
     return read
 
 
-def _lasts(kind: type) -> bool:
-    """Tell whether a type is one of C's, or stands in its module, so that a reference to it changes nothing."""
-    if not kind.__flags__ & _HEAP:
-        return True
-    return getattr(sys.modules.get(kind.__module__), "__dict__", {}).get(kind.__qualname__) is kind
+def _reader_for(
+    kind: type, exporter: Any, tried: dict[str, Reader], protocol: str | None, otherwise: Reader
+) -> Reader | None:
+    """Return the reader that the module of the first protocol that a type offers has for it, or None."""
+    own = getattr(exporter, "__dict__", {})
+    names = [name for name in tried if hasattr(kind, PROTOCOLS[name]) or PROTOCOLS[name] in own]
+    first = names[0] if names else ""
+    rest = tuple([(name, by) for name, by in tried.items() if name != first])
+    after = _in_turn(rest, protocol) if rest else otherwise
+    read: Reader | None = None
+    if issubclass(kind, _of_module("torch", "Tensor")):
+        if "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
+            read = _room("dlpack_c_exchange").reader_for_torch(kind, otherwise)
+        elif first == "dlpack":
+            read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
+    elif first == "dlpack":
+        read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+    elif first in ("cuda_array_interface", "array_interface"):
+        read = _room(first).reader_for(kind, otherwise, after, "dlpack" in tried)
+    return read
+
+
+def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
+    """Read a Memory of ours, which makes a view of itself."""
+    made = memory.view()
+    return made if stream is None else made._viewed_again(kind, stream)
 
 
 def _forget_type(number: int, _: object) -> None:
@@ -196,9 +213,15 @@ def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Re
         return {name: _checked(_room(name).describe) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
         return {"buffer": _room("buffer").describe}  # its __array_interface__ would make another array
-    if protocol is not None or not _is_fixed(kind):
-        return {name: _room(name).describe for name in names}
-    tried = {name: _room(name).describe for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")}
+    is_fixed = protocol is None and _is_fixed(kind)
+    tried: dict[str, Reader] = {}
+    for name in names:
+        if name == "dlpack" and hasattr(kind, "__dlpack__"):
+            tried[name] = _room(name).describe_for(kind)
+        elif not is_fixed or hasattr(kind, PROTOCOLS[name] or "__class__"):
+            tried[name] = _room(name).describe
+    if not is_fixed:
+        return tried
     if "array_interface" in tried:
         # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
         tried["buffer"] = _not_last(tried["buffer"])

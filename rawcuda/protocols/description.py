@@ -49,13 +49,15 @@ class Place:
     protocol  the protocol that the memory was described by
     unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
     is_host   pageable host memory, which needs nothing of a driver
+    frozen    the same Place, but read-only because somebody said so
     """
 
-    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host")
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "frozen")
 
     def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
         self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
         self.is_host = device == HOST
+        self.frozen = self if readonly and not unsaid else place(device, True, protocol)
 
 
 _places: dict[tuple[Where, bool, str, bool], Place] = {}
