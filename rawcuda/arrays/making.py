@@ -57,12 +57,12 @@ def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory in C order."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     itemsize = dtype.itemsize
-    view = _MemoryView()
-    view.start, view.shape, view.dtype = memory.ptr, shape, dtype
-    view.strides = (itemsize,) if len(shape) == 1 else layout.c_strides(shape, itemsize)
-    view._place = place((_KINDS[memory.kind], ordinal), False, "memory")
-    view._owner, view.stream = memory, memory.stream
-    return view
+    made: StridedView = _MemoryView()
+    made._ptr, made._shape, made._dtype = memory.ptr, shape, dtype
+    made._strides = (itemsize,) if len(shape) == 1 else layout.c_strides(shape, itemsize)
+    made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
+    made._owner, made.stream = memory, memory.stream
+    return made
 
 
 def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:

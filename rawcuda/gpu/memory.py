@@ -147,7 +147,7 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  nbytes is not a multiple of the element size
         """
-        return (_over_memory or _begin_viewing())(self, dtype)
+        return (_over_memory or _begin_viewing())(self, dtype)  # type: ignore[no-any-return]
 
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
         """Copy from an exporter with the same number of bytes, and return self.

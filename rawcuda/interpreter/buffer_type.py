@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from functools import partial
 
-from .cpython import bind, immortal
+from .cpython import bind, immortal, partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
