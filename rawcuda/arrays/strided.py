@@ -487,7 +487,7 @@ StridedView._streamed = _StreamedView
 
 # -- view()
 
-_reader = readers[None].get
+_readers = readers[None]
 
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
@@ -510,8 +510,9 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)
     ):
         (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    read: Any = None if protocol is not None else _reader(id(type(obj)))
-    if read is None:
+    try:
+        read: Any = _readers[id(type(obj))] if protocol is None else reader_of(obj, protocol)
+    except KeyError:
         read = reader_of(obj, protocol)
     made = read(obj, _PlainView, stream)
     if writable is not None:

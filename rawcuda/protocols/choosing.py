@@ -90,10 +90,10 @@ class _Step:
 
 
 def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
-    """Return a reader that tries protocols until one works."""
+    """Return a reader that tries protocols until one works; `refused` is the answer of one that was tried before."""
 
-    def read(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-        refusals: Any = None
+    def read(exporter: Any, kind: Kind, stream: Any, refused: Any = None) -> Description | None:
+        refusals = refused and [refused]
         try:
             for step in steps:
                 try:
@@ -102,11 +102,13 @@ def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
                         if not made._place.is_host:
                             (_side or _cuda_side()).settle(made, stream)
                         return made
-                except BufferError as refused:
-                    refusals = [*(refusals or ()), (step.name, refused)]
+                except BufferError as refusal:
+                    refusals = [*(refusals or ()), (step.name, refusal)]
             raise _none_fits(exporter, protocol, refusals or [])
         finally:
-            refusals = None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
+            refusals = refused = (
+                None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
+            )
 
     return read
 

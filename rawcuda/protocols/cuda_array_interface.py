@@ -59,8 +59,6 @@ def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
 
 def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
     """Describe the memory by the value of a `__cuda_array_interface__`; see describe()."""
-    if not isinstance(interface, dict):
-        interface = check_interface(exporter, interface, NAME)
     meaning = meaning_of(interface, NAME, _stream)
     shape, strides, dtype, low, high, pending = meaning
     data = interface["data"] if "data" in interface else None
