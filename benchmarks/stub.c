@@ -160,6 +160,8 @@ ENTRY cuStreamGetPriority(H s, int *p) { *p = 0; return 0; }
 ENTRY cuStreamIsCapturing(H s, int *state) { *state = *recording(s); return 0; }
 ENTRY cuStreamGetCaptureInfo_v2(H s, int *state, uint64_t *id, H *g, void *d, size_t *n) {
   *state = *recording(s); if (id) *id = *state; if (g) *g = NULL; if (n) *n = 0; return 0; }
+ENTRY cuStreamGetCaptureInfo(H s, int *state, uint64_t *id) {
+  return cuStreamGetCaptureInfo_v2(s, state, id, NULL, NULL, NULL); }
 ENTRY cuStreamGetCaptureInfo_v3(H s, int *state, uint64_t *id, H *g, void *d, void *e, size_t *n) {
   return cuStreamGetCaptureInfo_v2(s, state, id, g, d, n); }
 ENTRY cuEventCreate(H *e, unsigned f) { *e = malloc(16); return 0; }

@@ -25,7 +25,7 @@ def delete(address):  # called when a consumer has finished
     exported.pop(address, None)
 
 
-def destroy(capsule):  # called when a capsule is freed; if its name is unchanged, nobody has taken the tensor
+def destroy(capsule):  # called when a capsule is freed; if its name is unchanged, it was not consumed
     for name in NAMES.values():
         if is_valid(capsule, name):
             exported.pop(pointer_of(capsule, name), None)

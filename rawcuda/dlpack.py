@@ -366,7 +366,7 @@ def _deleted(address: Any, what: str = "", how: str = "called by the consumer") 
     out = outstanding.pop(address, None)
     if out is not None:
         block = out[0]
-        if len(block.spare) < 8:
+        if len(block.spare) < 32:
             block.spare.append(block)
         if tracing.listeners:
             tracing.emit(tracing.Step("dlpack", what or f"deleter({address:#x})", how, address))

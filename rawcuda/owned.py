@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Protocol, TypeVar
 
     class Release(Protocol):
-        """A callable that releases a handle; see Owned."""
+        """The release of one handle; see Owned."""
 
-        def __call__(self, handle: int, late: bool) -> object:
+        def release(self, late: bool) -> object:
             """Release the handle, unless it was released already."""
 
         def give_away(self) -> bool:
             """Release nothing from now on; tell whether that was the first use of this."""
 
-    Entry = tuple[Release, int]  # a pending release, and its handle
     _Self = TypeVar("_Self", bound="Owned")
 
 __all__ = ["Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
@@ -73,7 +72,7 @@ def invalidate() -> None:
 
 # -- releasing
 
-dropped: deque[Entry] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
+dropped: deque[Release] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
 forked: list[
     bool
 ] = []  # not empty in a child of fork(): the handles belong to the parent, and the driver does not work here
@@ -88,21 +87,16 @@ def _watch_forks() -> None:
 
 def drain() -> None:
     """Do the pending releases; called where our own calls create or release a handle."""
-    due: list[Entry] = []
-    try:
-        while dropped:  # a release may drop another object
-            try:
-                due.extend(iter(dropped.popleft, None))
-            except IndexError:  # empty: all entries are now in `due`, which only this thread uses
-                pass
-            while due:
-                release, handle = due[-1]
-                if not forked:
-                    release(handle, True)
-                due.pop()
-    except BaseException:  # an interrupt: the next drain() does the rest
-        dropped.extend(due)
-        raise
+    # An entry is removed after its release, so that an interrupt leaves it to the next drain(). If several threads are
+    # here, or an interrupt comes before the removal, an entry is released again, which does nothing.
+    while dropped:
+        try:
+            first = dropped[0]
+            if not forked:
+                first.release(True)
+            dropped.remove(first)
+        except (IndexError, ValueError):  # another thread removed it
+            pass
 
 
 class Once:
@@ -110,12 +104,13 @@ class Once:
 
     __slots__ = ("_functions",)
 
-    def __init__(self, function: Callable[[int, bool], object]) -> None:
+    def __init__(self, function: Callable[[bool], object]) -> None:
         self._functions = iter((function,))  # yields the function to one caller only
 
-    def __call__(self, handle: int, late: bool) -> None:
+    def release(self, late: bool) -> None:
+        """Call the function, unless it was called already."""
         for function in self._functions:
-            function(handle, late)
+            function(late)
 
     def give_away(self) -> bool:
         """Release nothing from now on; tell whether that was the first use of this."""
@@ -125,9 +120,9 @@ class Once:
 class Owned:
     """A handle that is released exactly once, in any thread.
 
-    A release is a function of the handle and of a bool: whether it runs late, from `drain`, where it must not disturb a
-    stream capture. Several threads may call it, several times; it releases once, and raises nothing but interrupts. It
-    must not refer to the owned object, which otherwise would never be collected.
+    Its release is an object whose method release() takes a bool: whether it runs late, from `drain`, where it must not
+    disturb a stream capture. Several threads may call it, several times; it releases once, and raises nothing but
+    interrupts. It must not refer to the owned object, which otherwise would never be collected.
     """
 
     # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
@@ -139,13 +134,13 @@ class Owned:
         _release: Release | None  # None where the handle is borrowed
         __del__: Any
 
-    def _own(self, handle: int, release: Release | None) -> None:
-        """Take ownership of a handle; without a release the handle is borrowed."""
+    def _own(self, handle: int | None, release: Release | None) -> None:
+        """Take ownership of a handle, or of what release() will find; without a release the handle is borrowed."""
         self._release = release
         if release is not None:
             if not _watched:
                 _watch_forks()
-            self.__del__ = partial(dropped.append, (release, handle))
+            self.__del__ = partial(dropped.append, release)
         self._handle = handle
 
     @property
@@ -168,18 +163,18 @@ class Owned:
 
     def close(self) -> None:
         """Release the handle now; a second close() does nothing, and close() never raises."""
-        handle, release = self._handle, self._release
-        if handle is None:
+        if self._handle is None:
             return
+        release = self._release
         try:
             self._handle = None
             if not self._closing() and release is not None:
                 if not forked:
-                    release(handle, False)
+                    release.release(False)
                 self.__del__ = _nothing
         except BaseException:  # an interrupt: the next drain() releases the handle
             if not self._closing() and release is not None:
-                dropped.append((release, handle))
+                dropped.append(release)
             raise
         if dropped:
             drain()

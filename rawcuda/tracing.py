@@ -68,10 +68,14 @@ def emit(event: Event) -> None:
         return
     _telling.now = True
     try:
-        for listener in tuple(listeners):
-            try:
-                listener(event)
-            except Exception:
-                sys.excepthook(*sys.exc_info())
+        _tell_all(event)
     finally:
         del _telling.now
+
+
+def _tell_all(event: Event) -> None:
+    for listener in tuple(listeners):
+        try:
+            listener(event)
+        except Exception:
+            sys.excepthook(*sys.exc_info())

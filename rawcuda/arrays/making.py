@@ -7,12 +7,10 @@ Read next    copying.py
 
 from __future__ import annotations
 
-from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place
-from . import copying
-from .copying import copy_views
+from .copying import copy
 from .strided import StridedView, _MemoryView, view
 
 TYPE_CHECKING = False
@@ -23,43 +21,17 @@ if TYPE_CHECKING:
     from ..gpu.device import Device
     from ..gpu.memory import Memory
 
-__all__ = ["copy", "copy_raw", "empty", "over_memory", "upload"]
-
-
-def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
-    """Copy elements between any two exporters, of any layout, in host or device memory.
-
-    A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
-
-    shape   src is broadcast to dst's shape, as in an assignment of NumPy
-    stream  the stream on which device memory is copied; None is the legacy default stream
-    order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it.
-            If dst and src overlap, the result is as if src had been copied to a temporary buffer first
-    raises  TypeError       different dtypes: nothing is converted
-            ValueError      shapes that do not broadcast, or different sizes in bytes
-            ProtocolError   dst is read-only
-    """
-    _copy(dst, src, stream, view)
-
-
-_copy = copying.copy
-
-
-def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
-    copying.copy_raw(dst, src, stream, view)
+__all__ = ["copy", "empty", "over_memory", "upload"]
 
 
 _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
-def _over(memory: Memory, shape: tuple[int, ...], dtype: DType) -> StridedView:
-    """Return a view of a Memory in C order."""
+def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
+    """Return a view of a Memory."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
-    itemsize = dtype.itemsize
     made: StridedView = _MemoryView()
-    made._ptr, made._shape, made._dtype = memory.ptr, shape, dtype
-    made._strides = (itemsize,) if len(shape) == 1 else layout.c_strides(shape, itemsize)
+    made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
     made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
     made._owner, made.stream = memory, memory.stream
     return made
@@ -76,7 +48,7 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
             'another dtype, or take a part of view("uint8")'
         )
-    return _over(memory, (memory.nbytes // element.itemsize,), element)
+    return _over(memory, (memory.nbytes // element.itemsize,), (element.itemsize,), element)
 
 
 _BYTE = of("uint8")
@@ -96,14 +68,14 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
     raises  ValueError    a negative extent, or a size too large for any memory
             OutOfMemory   not enough memory is free
     """
-    extents, element = layout.as_shape(shape), _element(dtype)
-    nbytes = layout.checked_size(extents, element.itemsize) * element.itemsize
-    return _over(device.allocate(nbytes, kind=kind), extents, element)
+    element = _element(dtype)
+    extents, strides, nbytes = layout.c_layout(shape, element.itemsize)
+    return _over(device.allocate(nbytes, kind=kind), extents, strides, element)
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
     """Copy an exporter's array into new memory on a device, in C order."""
     source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
     target = empty(device, source.shape, source.dtype)
-    copy_views(target, source, stream)
+    copy(target, source, stream=stream)
     return target

@@ -326,12 +326,12 @@ class StridedView(Description):
 
         See copy().
         """
-        (_copying or _begin_copying()).copy(self, source, stream, view)
+        (_copying or _begin_copying()).copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
         """Copy the elements into a writable exporter, and return that; see copy()."""
-        (_copying or _begin_copying()).copy(target, self, stream, view)
+        (_copying or _begin_copying()).copy(target, self, stream=stream)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
@@ -366,7 +366,9 @@ class StridedView(Description):
         return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else self[key].copy_from(value)
+        part = self[key]
+        part.fill(value) if isinstance(value, (bool, int, float, complex)) else part.copy_from(value)
+        self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying
 

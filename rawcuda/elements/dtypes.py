@@ -222,12 +222,24 @@ def of(spec: object) -> DType:
         raise TypeError(
             f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'"
         )
+    known = _known.get(id(spec))
+    if known is not None and known[0] is spec:
+        return known[1]
     if isinstance(spec, type) and spec in _PYTHON:
         return _BY_NAME[_PYTHON[spec]]
     named = _from_attributes(spec)
     if named is None:
         raise TypeError(f"{spec!r} does not name an element type: give a name such as 'float32'")
+    if named.name in _BY_NAME:  # (a dtype with fields can be changed: it is read each time)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[id(spec)] = spec, named
     return named
+
+
+# The dtypes of other libraries that were read already, by identity: reading one takes 2 us.
+_known: dict[int, tuple[object, DType]] = {}
+_MOST_KNOWN = 64
 
 
 def _from_attributes(spec: object) -> DType | None:

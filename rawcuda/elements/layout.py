@@ -27,6 +27,7 @@ __all__ = [
     "as_shape",
     "broadcast",
     "broadcast_shape",
+    "c_layout",
     "c_strides",
     "checked_size",
     "coalesce",
@@ -94,6 +95,18 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
             shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
             raise ValueError(f"a shape of {shown} with {itemsize} bytes per element is larger than 2**63 - 1 bytes")
     return count
+
+
+def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
+    """Return the shape, the strides and the number of bytes of a new row-major array; raises ValueError, TypeError."""
+    extents, out, step = as_shape(shape), [], itemsize
+    for n in extents[::-1]:
+        out.append(step)
+        step *= n or 1
+    out.reverse()
+    if step > LIMIT or not itemsize:
+        checked_size(extents, itemsize)
+    return extents, tuple(out), 0 if 0 in extents else step
 
 
 def c_strides(shape: Sequence[int], itemsize: int) -> Ints:

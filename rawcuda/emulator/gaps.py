@@ -27,7 +27,10 @@ GAPS: tuple[tuple[str, str], ...] = (
         "registers are estimated, and heap, stack and launch queue are unlimited: a launch that exceeds the limits "
         "of a GPU runs",
     ),
-    ("speed", "about 10 million thread-instructions a second; the times of events and kernels say nothing about a GPU"),
+    (
+        "speed",
+        "about 10 million thread-instructions a second; times of events and kernels do not predict those of a GPU",
+    ),
     (
         "machine code",
         "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4. "
@@ -48,7 +51,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
-        "not needed so far; device attributes 122 and 123 say so",
+        "no program has needed them; device attributes 122 and 123 say that they are not supported",
     ),
     ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "not needed so far"),
     ("linking (cuLink*)", "a module must be complete in one PTX text"),

@@ -192,22 +192,31 @@ _SECONDS = 0.05  # long after the call has returned
 
 
 def covered(function: FunctionType) -> FunctionType:
-    """Return a version of a function whose first try statement also covers the beginning of the function.
+    """Return a version of a function whose first try statement also covers the beginning and the end of the function.
 
     From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
-    its own can catch what they raise. ctypes would print "Exception ignored" and return whatever the stack held. Before
+    its own can catch what they raise. ctypes would print "Exception ignored" and return an undefined value. Before
     3.11, a function that begins with a try statement has no such gap.
+    Python 3.9 runs them between any two instructions, so also between the end of the try statement and the return.
+    There, the function returns without ending the statement.
     """
-    table = getattr(function.__code__, "co_exceptiontable", b"")
-    if not table:
-        return function
-    start, at = _number(table, 0)
-    length, after = _number(table, at)
-    wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
-    code: CodeType = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
+    code: CodeType
+    if sys.version_info < (3, 10):
+        code = function.__code__.replace(co_code=function.__code__.co_code.replace(_END_AND_RETURN, _RETURN))
+    else:
+        table = getattr(function.__code__, "co_exceptiontable", b"")
+        if not table:
+            return function
+        start, at = _number(table, 0)
+        length, after = _number(table, at)
+        wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
+        code = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
     made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
+
+
+_END_AND_RETURN, _RETURN = b"W\0S\0", b"\t\0S\0"  # in 3.9: POP_BLOCK, RETURN_VALUE; NOP, RETURN_VALUE
 
 
 def _number(table: bytes, at: int) -> tuple[int, int]:

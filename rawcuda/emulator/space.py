@@ -5,9 +5,9 @@ What it is   Allocation and Space. A device address is never a host address: dev
              and a kernel that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same
              address on the host.
 How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart,
-             so a stray pointer hits nothing and a freed one is recognized. A base has the requested alignment and no
-             more, so code that relies on page alignment fails. New device memory is filled with POISON, an unlikely
-             number in every type, so a missing initialization shows.
+             so an access outside an allocation is noticed, and a freed address is recognized. A base has the requested
+             alignment and no more, so code that relies on page alignment fails. New device memory is filled with
+             POISON, an unlikely number in every type, so a missing initialization is noticed.
 What not     a memory model: threads run one after another, and each store is visible at once.
 Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for
              it
@@ -243,7 +243,7 @@ class Space:
         """Return the live allocation that contains address, or None.
 
         Kernels look addresses up without the lock, while other threads allocate and free. An allocation that contains
-        the address is the right one, whatever changed meanwhile. Any other result is checked again with the lock held.
+        the address is the right one, even if the list has changed. Other results are checked again with the lock held.
         """
         bases = self._bases
         try:
@@ -278,7 +278,7 @@ class Space:
     def live(self) -> list[Allocation]:
         """Return all allocations, sorted by address."""
         with self.lock:
-            return [self._live[base] for base in self._ordered()]
+            return list(map(self._live.__getitem__, self._ordered()))
 
     def explain(self, address: int, nbytes: int) -> str:
         """Describe the place of an address for an error report."""

@@ -3,8 +3,8 @@
 What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several
              calls as one step; and `Scratch`, the C memory that they read and write.
 How          A checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
-             argument already is a ctypes object, or an int where PLAIN allows it. The call is still traced, refused in
-             a forked child, and answered with the driver's error.
+             argument already is a ctypes object. The call is still traced, refused in a forked child, and answered with
+             the driver's error.
              Python runs signal handlers only between bytecodes. `run` passes all calls to C functions (starmap,
              list.extend), so that KeyboardInterrupt is raised before the first call or after the last: no context stays
              pushed, and no capture mode stays changed.
@@ -39,20 +39,6 @@ __all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "te
 _NOT_READY = 600
 _UNTRIED = -1
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
-_ADDRESS = ctypes.c_void_p  # of the types that accept an int, ctypes converts this one fastest; it also fits sizes
-
-# The functions whose first arguments are non-negative Python ints, and the number of these.
-PLAIN = {
-    "cuMemcpyHtoDAsync_v2": 3,
-    "cuMemcpyDtoHAsync_v2": 3,
-    "cuMemcpyDtoDAsync_v2": 3,
-    "cuMemsetD8Async": 3,
-    "cuMemsetD16Async": 3,
-    "cuMemsetD32Async": 3,
-    "cuMemsetD2D8Async": 5,
-    "cuMemsetD2D16Async": 5,
-    "cuMemsetD2D32Async": 5,
-}
 
 invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # invoke(function, *arguments) is function(*arguments)
 _call: Any = partial.__call__
@@ -110,8 +96,8 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
         codes.extend(starmap(invoke, steps))
         return codes
     push, pop = context.pushing
-    inside: Any = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
-    if any(map(_call, (partial(*push), inside))):  # any() ends at the first code that is not 0
+    inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
+    if any(map(_call, (context.push, inside))):  # any() ends at the first code that is not 0
         _raise(push, context)
     return codes
 
@@ -161,14 +147,23 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
     values = []
     for (_, kind), argument in zip(parameters, step[1:]):
         inside = getattr(argument, "_obj", argument)
-        if type(inside) is ctypes.c_char:  # made by as_argument(): its address is the value
-            address = ctypes.addressof(inside)
-            values.append(kind(address) if issubclass(kind, cuda_h.Handle) else address)
+        if inside is None and argument is not None:  # made by as_argument(), or another type's from_param()
+            number = _number_in(repr(argument))
+            values.append(kind(number) if issubclass(kind, cuda_h.Handle) else number)
+        elif isinstance(inside, ctypes.c_void_p):  # a Lifetime: the handle, or a pointer to it
+            value = inside.value or 0
+            values.append(kind(value) if inside is argument else ctypes.byref(ctypes.c_uint64(value)))
         elif isinstance(inside, _Words):
             values.append(ctypes.byref(ctypes.c_uint64(inside.handle)))
         else:
             values.append(inside)
     return [name for name, _ in parameters], tuple(values)
+
+
+def _number_in(text: str) -> int:
+    """Return the number in <cparam 'P' (0x7f00)> or <cparam 'I' (5)>: ctypes shows it in no other way."""
+    digits = text.rpartition("' (")[2].rstrip(")>")
+    return 0 if "nil" in digits else int(digits, 0)
 
 
 class Calls:
@@ -186,8 +181,7 @@ class Calls:
     def __getattr__(self, symbol: str) -> Callable[..., int]:
         if not symbol.startswith("cu"):
             raise AttributeError(symbol)
-        kinds = (_ADDRESS,) * PLAIN.get(symbol, 0)
-        prepared = self._prepare(self._driver.raw(symbol, *kinds), symbol in _QUERIES)
+        prepared = self._prepare(self._driver.raw(symbol), symbol in _QUERIES)
         self.__dict__[symbol] = prepared
         return prepared
 

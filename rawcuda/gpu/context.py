@@ -47,17 +47,29 @@ __all__ = [
 _call: Any = partial.__call__
 
 
+class _Functions(dict):  # type: ignore[type-arg]
+    """The driver's functions that take prepared arguments, by symbol; each is bound on first use."""
+
+    def __init__(self, loaded: driver.Driver) -> None:
+        self._driver = loaded
+
+    def __missing__(self, symbol: str) -> Any:
+        function = self[symbol] = self._driver.raw(symbol)
+        return function
+
+
 class PrimaryContext:
     """The primary context of a device, shared by all our objects in it; there is exactly one instance per device.
 
     Each Device that used it and each stream, event, memory, module and graph holds it. This only decides when we
     release our own retain: other libraries have theirs.
 
-    users    the objects that hold it, each with the step that releases it: whoever removes the step makes the call
+    users    the objects that hold it; adding and discarding are atomic
     closing  whether a Device of it was closed since the context was last needed
     direct   prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
     inside   prepared calls that need this context to be current
-    pushing  the two steps that push and pop it, for calls.run()
+    pushing  the two steps that push and pop it, for calls.run(); push makes the first
+    function returns a driver function that takes prepared arguments, for the steps of calls.run()
     kept     our own modules, each loaded once; pool: unused events. They hold this context, and are closed with it
     """
 
@@ -67,10 +79,13 @@ class PrimaryContext:
         "direct",
         "inside",
         "pushing",
+        "push",
         "kept",
         "pool",
         "attributes",
-        "_functions",
+        "function",
+        "current_context",
+        "_forks",
         "_handle",
         "users",
         "closing",
@@ -82,16 +97,16 @@ class PrimaryContext:
         self.ordinal, self.driver = ordinal, loaded
         self.direct, self.inside = Calls(loaded, self._to_push), Calls(loaded, self._to_push, self)
         self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
-        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # set when the context is retained
-        self._functions: dict[str, Any] = {}
+        self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # this and push are set when the context is retained
+        self.push: Any = None
+        self.function, self.current_context = _Functions(loaded).__getitem__, loaded.current_context
+        self._forks = loaded.forks
         self._handle: int | None = None
-        self.users: dict[object, Any] = {}  # each with the step that releases it; setting and popping are atomic
+        self.users: set[object] = set()
         self.closing = False
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
-        self.attributes: dict[
-            Any, Any
-        ] = {}  # constant facts about the device; see Device.attribute; None is the key of its name
+        self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
     def hold(self, user: object) -> int:
@@ -101,16 +116,16 @@ class PrimaryContext:
         """
         # The user is added first and `closing` is tested afterwards, while let_go() sets `closing` first and counts the
         # users afterwards: at least one of the two notices the other.
-        self.users.setdefault(user)
+        self.users.add(user)
         handle = self._handle
-        if handle is not None and not self.closing and not self.driver.forks:
+        if handle is not None and not self.closing and not self._forks:
             return handle
-        self.users.pop(user, None)
+        self.users.discard(user)
         if self.driver.forked:  # a thread of the parent may have held the lock at the fork
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
         with self._lock:
             self._open()
-            self.users.setdefault(user)
+            self.users.add(user)
             assert self._handle is not None
             return self._handle
 
@@ -128,7 +143,8 @@ class PrimaryContext:
             context = cuda_h.CUcontext()
             self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
             handle = context.value or 0
-            self.pushing = (self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)), self._pop
+            function, argument = self.driver.raw("cuCtxPushCurrent_v2"), driver.as_argument(handle)
+            self.pushing, self.push = ((function, argument), self._pop), partial(function, argument)
             self._handle = handle
         self.closing = False
 
@@ -139,7 +155,7 @@ class PrimaryContext:
         """
         if closing:
             self.closing = True
-        self.users.pop(user, None)
+        self.users.discard(user)
         if not self.closing:
             return
         with self._lock:
@@ -147,7 +163,7 @@ class PrimaryContext:
                 self.forget()
             if not self.users and self.closing and self._handle is not None:
                 self._handle = None
-                peers.difference_update([pair for pair in peers if self.ordinal in pair])
+                _forget_peers(self.ordinal)
                 release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
 
     def forget(self) -> None:
@@ -163,13 +179,6 @@ class PrimaryContext:
         if handle is None:
             raise Closed(f"the context of device {self.ordinal} is closed")
         return handle
-
-    def function(self, symbol: str) -> Any:
-        """Return a driver function that takes prepared arguments, for the steps of calls.run()."""
-        function = self._functions.get(symbol)
-        if function is None:
-            function = self._functions[symbol] = self.driver.raw(symbol)
-        return function
 
     def current(self) -> Current:
         """Return a context manager that makes this context current in this thread."""
@@ -309,6 +318,10 @@ def context_of(ordinal: int) -> PrimaryContext:
 def held_contexts() -> list[PrimaryContext]:
     """List the contexts that are retained now."""
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
+
+
+def _forget_peers(ordinal: int) -> None:
+    peers.difference_update([pair for pair in peers if ordinal in pair])
 
 
 def reaches(ordinal: int, other: int) -> bool:

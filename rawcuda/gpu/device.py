@@ -12,14 +12,15 @@ import ctypes
 from operator import index
 
 from .. import driver, names
+from ..arrays import making
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
-from ..owned import Owned, drain, invalidate
+from ..owned import Owned, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, peers, reaches
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
-from .retention import sweep
+from .retention import retained, sweep
 from .stream import Event, Stream
 
 TYPE_CHECKING = False
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from .context import PrimaryContext
 
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
+
+
+_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
 
 
 class Device(Owned):
@@ -83,29 +87,35 @@ class Device(Owned):
         if self._held is None:
             self.context
         self._primary.inside.cuCtxSynchronize()
-        sweep(now=True)
-        drain()
+        if retained:
+            sweep(now=True)
+        if dropped:
+            drain()
 
     # -- facts
 
     @property
     def name(self) -> str:
         """Return the device's name."""
-        known = self._primary.attributes.get(None)
+        known = self._primary.attributes.get(_NAME)
         if known is None or self._handle is None:
             text = ctypes.create_string_buffer(256)
             self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-            known = self._primary.attributes[None] = text.value.decode("utf-8", "replace")
+            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
         return known
 
     @property
     def uuid(self) -> str:
         """Return the device's UUID, as nvidia-smi writes it."""
-        raw = cuda_h.CUuuid()
-        name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-        getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-        digits = bytes(raw).hex()
-        return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        known = self._primary.attributes.get(_UUID)
+        if known is None or self._handle is None:
+            raw = cuda_h.CUuuid()
+            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
+            digits = bytes(raw).hex()
+            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+            self._primary.attributes[_UUID] = known
+        return known
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -184,11 +194,11 @@ class Device(Owned):
 
     def stream(self, priority: int = 0) -> Stream:
         """Make a non-blocking stream: it and the legacy default stream do not wait for each other."""
-        return Stream(self, priority=priority)
+        return Stream(self, priority=priority) if priority else Stream(self)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event; with timing, its elapsed_ms() can be used."""
-        return Event(self, timing=timing)
+        return Event(self, timing=timing) if timing else Event(self)
 
     def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
         """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
@@ -196,15 +206,11 @@ class Device(Owned):
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""
-        from ..arrays.making import empty
-
-        return empty(self, shape, dtype)
+        return making.empty(self, shape, dtype)
 
     def upload(self, exporter: names.Any, *, stream: names.Any = None) -> names.StridedView:
         """Copy an exporter's array into new memory on this device, in C order."""
-        from ..arrays.making import upload
-
-        return upload(self, exporter, stream=stream)
+        return making.upload(self, exporter, stream=stream)
 
     def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
@@ -234,12 +240,13 @@ class _Use:
     def __init__(self, primary: PrimaryContext) -> None:
         self.primary = primary
 
-    def __call__(self, handle: int, late: bool) -> None:
+    def release(self, late: bool) -> None:
+        """Let go of the context; after close() it may be released."""
         self.primary.let_go(self, closing=not late)
 
     def give_away(self) -> bool:
         """Release the context; a CUdevice itself needs no release."""
-        self(0, False)
+        self.release(False)
         return True
 
 
@@ -288,4 +295,5 @@ def synchronize() -> None:
     calls   cuCtxSynchronize
     """
     synchronize_contexts()
-    drain()
+    if dropped:
+        drain()

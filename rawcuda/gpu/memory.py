@@ -14,13 +14,13 @@ from _weakref import ref
 from operator import index
 
 from .. import names
+from ..arrays import copying, making
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, primary_of
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
-from .spans import copy_span, fill_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_lifetime")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
 
     nbytes: int
     kind: str
@@ -64,7 +64,6 @@ class Memory(Owned, Bytes):
         _primary: PrimaryContext
         _keeps: Any
         _leases: list[ref[Lease]]  # the first is the one that counts
-        _lifetime: Lifetime | None
 
     def __init__(self) -> None:
         raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has")
@@ -93,7 +92,7 @@ class Memory(Owned, Bytes):
     def _describe(self, device: Any, nbytes: int, kind: str, stream: Any) -> None:
         self.device, self.nbytes, self.kind, self.stream = device, nbytes, kind, stream
         self._primary = device._primary
-        self._keeps = self._lifetime = None
+        self._keeps = None
         self._leases = []
 
     def lease(self) -> Lease:
@@ -112,8 +111,8 @@ class Memory(Owned, Bytes):
             lease = first[0]() if first else None
             if lease is not None:
                 self.handle  # tested after the lease was added; close() looks for leases after it has closed
-                if self._lifetime is not None:
-                    self._lifetime.stream = None  # so the memory is freed like memory without a stream
+                if isinstance(self._release, Lifetime):
+                    self._release.stream = None  # so the memory is freed like memory without a stream
                 return lease
             leases[:] = [known for known in leases if known() is not None]
 
@@ -125,10 +124,8 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
-        try:
-            lease = self._leases[0]()
-        except IndexError:
-            return False
+        leases = self._leases
+        lease = leases[0]() if leases else None
         if lease is None or self._release is None:
             return False
         if self.__del__ is not _nothing:  # (an interrupt may have come just after it)
@@ -147,14 +144,14 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  nbytes is not a multiple of the element size
         """
-        return (_over_memory or _begin_viewing())(self, dtype)  # type: ignore[no-any-return]
+        return making.over_memory(self, dtype)
 
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> Memory:
         """Copy from an exporter with the same number of bytes, and return self.
 
         raises  ValueError  it has another number of bytes
         """
-        _copy_bytes(self, source, stream)
+        copying.copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: names.Any, *, stream: names.Any = None) -> names.Any:
@@ -162,19 +159,12 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  it has another number of bytes
         """
-        _copy_bytes(target, self, stream)
+        copying.copy(target, self, stream=stream)
         return target
 
     def fill(self, value: int, *, stream: names.Any = None) -> Memory:
         """Set every byte to a value from 0 to 255, and return self."""
-        if (
-            type(value) is int
-            and 0 <= value < 256
-            and (self.stream is None or self.stream is stream)
-            and fill_span(self, self.ptr, value, 1, self.nbytes, stream)
-        ):
-            return self
-        self.view().fill(value, stream=stream)
+        copying.fill(self, value, stream)
         return self
 
     def __dlpack__(
@@ -210,32 +200,6 @@ class Memory(Owned, Bytes):
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
-
-
-_over_memory: Any = None  # making.py's, imported at the first view: asking the import system each time costs 600 ns
-
-
-def _begin_viewing() -> Any:
-    global _over_memory
-    from ..arrays.making import over_memory
-
-    _over_memory = over_memory
-    return over_memory
-
-
-def _copy_bytes(target: Any, source: Any, stream: Any) -> None:
-    if (
-        isinstance(target, Memory)
-        and isinstance(source, Memory)
-        and target.nbytes == source.nbytes
-        and (target.stream is None or target.stream is stream)
-        and (source.stream is None or source.stream is stream)
-        and copy_span(target, target.ptr, source, source.ptr, target.nbytes, stream)
-    ):
-        return
-    from ..arrays.making import copy_raw
-
-    copy_raw(target, source, stream=stream)
 
 
 def _kind_of(kind: Any) -> Kind:
@@ -277,19 +241,19 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     if stream is not None and kind != "device":
         raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
     if nbytes == 0:
-        memory._lifetime = None
         memory._own(0, Once(_release_nothing))
     elif stream is None:
-        memory._lifetime = make(memory, row, primary, ctypes.c_uint64(nbytes))
+        make(memory, row, primary, (ctypes.c_uint64(nbytes), *row.numbers))
     else:
-        calls, queue = calls_on(stream, primary)
-        ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
-        memory._lifetime = make(memory, ORDERED, primary, ctypes.c_uint64(nbytes), queue, by=calls, stream=ordering)
+        is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
+        ordering = stream if is_ours else Ordering(stream)
+        calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
+        make(memory, ORDERED, primary, (ctypes.c_uint64(nbytes), queue), calls, ordering)
     return memory
 
 
 _new: Any = object.__new__
 
 
-def _release_nothing(handle: int, late: bool) -> None:
+def _release_nothing(late: bool) -> None:
     pass

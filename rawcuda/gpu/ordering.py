@@ -14,11 +14,12 @@ from __future__ import annotations
 from .. import driver
 from ..driver import as_argument
 from ..errors import refusal
+from ..protocols.description import place
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
-from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of
-from .retention import sweep
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, work_handle
+from .retention import retain, retained, sweep
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -26,17 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ..arrays.copying import Side
     from ..protocols.description import Description
 
 __all__ = [
     "device_of",
     "forget_closed",
     "hold_back",
+    "keep_foreign",
+    "make_ready",
     "make_wait",
     "pending_handle",
     "settle",
     "synchronize_contexts",
     "wait_between",
+    "wait_for",
 ]
 
 _LEGACY = 1
@@ -65,7 +70,8 @@ def synchronize_contexts() -> None:
             primary.inside.cuCtxSynchronize()
         finally:
             primary.let_go(user)
-    sweep(now=True)
+    if retained:
+        sweep(now=True)
 
 
 def pending_handle(view: Description) -> int | None:
@@ -77,11 +83,52 @@ def pending_handle(view: Description) -> int | None:
     return None if handle == NO_SYNC else handle
 
 
-def forget_closed(view: Description) -> None:
+def forget_closed(view: Any) -> None:
     """If the stream that a view was made for is closed, wait for all work, and mark the view as ready."""
     if isinstance(view.stream, StreamHandle) and view.stream.closed:
         synchronize_contexts()
         view.stream = None
+
+
+def make_ready(primary: PrimaryContext, stream: Any, *things: Any) -> None:
+    """Make a stream wait until views and Memories are ready in the order of their streams.
+
+    stream  as for queue.work_handle
+    """
+    handle = work_handle(stream)
+    for thing in things:
+        theirs = thing.stream
+        if theirs is None or theirs is stream or getattr(thing, "_place", _OURS).is_host:
+            continue
+        if isinstance(theirs, StreamHandle) and theirs._handle is None:
+            synchronize_contexts()
+            if not isinstance(thing, Memory):  # (its stream is that of its allocation)
+                thing.stream = None
+        elif handle_of(theirs) not in (handle, NO_SYNC):
+            record_and_wait(primary, theirs, stream)
+
+
+_OURS = place(None, False, "memory")  # of a Memory
+
+
+def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
+    """Keep foreign memory until a stream has completed its work, and make its exporter's stream wait for that."""
+    handle = work_handle(stream)
+    if type(view) is view._streamed:
+        hold_back((view,), handle, primary)
+    retain(primary, handle, view._owner)
+
+
+def wait_for(thing: Any, side: Side, stream: Any) -> None:
+    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done."""
+    primary = side.primary
+    if primary is None:  # it is not ours
+        settle(thing)
+        return
+    if thing.stream is not None and thing.stream is not stream:
+        make_ready(primary, stream, thing)
+    calls, queue = calls_on(stream, primary)
+    calls.cuStreamSynchronize(queue)
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:

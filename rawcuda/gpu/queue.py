@@ -52,14 +52,14 @@ class InContext(Owned):
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
-    def _create(self, device: Any, kind: Any, *arguments: Any) -> None:
+    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> None:
         primary = getattr(device, "_held", None)
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
             if primary is None:
                 raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
-        make(self, kind, primary, *arguments)
+        make(self, kind, primary, arguments)
 
     def _prepare(self) -> Any:
         """Return the handle as an argument of prepared calls, and store that; raises Closed."""
@@ -73,15 +73,14 @@ class InContext(Owned):
 
 
 class _BorrowedCalls:
-    """The prepared calls for borrowed streams; the driver is loaded at the first call."""
-
-    __slots__ = ("_for_default",)
+    """The prepared calls for borrowed streams, each bound on first use; the driver is loaded at the first call."""
 
     def __init__(self, for_default: bool) -> None:
         self._for_default = for_default
 
     def __getattr__(self, symbol: str) -> Any:
-        return getattr(any_calls(self._for_default), symbol)
+        prepared = self.__dict__[symbol] = getattr(any_calls(self._for_default), symbol)
+        return prepared
 
 
 _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
@@ -122,6 +121,8 @@ def handle_of(stream: Any) -> int:
         return LEGACY
     if isinstance(stream, StreamHandle):
         return stream.handle
+    if type(stream) is int and 0 < stream < 2**64:
+        return stream
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
     if hasattr(type(stream), "__index__"):
@@ -154,8 +155,9 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 
     stream  as for handle_of, except NO_SYNC. The default streams belong to the current context
     """
-    if isinstance(stream, StreamHandle) and stream._primary is primary:
-        return primary.direct, stream._argument or stream._prepare()
+    if isinstance(stream, StreamHandle):
+        argument = stream._argument or stream._prepare()
+        return (primary.inside if stream._calls is _BORROWED[True] else primary.direct), argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
     handle = work_handle(stream)
@@ -163,16 +165,16 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
 
 
 class Ordering:
-    """The stream that memory was allocated on, for its release."""
+    """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
-    __slots__ = ("given", "_handle")
+    __slots__ = ("given", "handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive
-        self._handle = work_handle(given)
+        self.handle = work_handle(given)
 
     def queue(self) -> Any:
         """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
-        if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
+        if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
-        return as_argument(self._handle)
+        return as_argument(self.handle)

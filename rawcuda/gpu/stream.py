@@ -14,7 +14,7 @@ from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
-from .handles import EVENT, PRIORITIZED_STREAM, STREAM, TIMED_EVENT, capturing
+from .handles import EVENT, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
 from .retention import give_back, retain, retained, sweep, take_event
 
@@ -61,9 +61,9 @@ class Stream(StreamHandle):
     def __init__(self, device: names.Device, *, priority: int = 0) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
         if type(priority) is int and priority == 0:
-            self._create(device, STREAM)
+            self._create(device, STREAM, STREAM.numbers)
         else:
-            self._create(device, PRIORITIZED_STREAM, _NON_BLOCKING, _priority(priority))
+            self._create(device, STREAM, (_NON_BLOCKING, _priority(priority)))
 
     @classmethod
     def from_handle(cls, handle: names.Any) -> Stream:
@@ -127,19 +127,18 @@ class Stream(StreamHandle):
         calls   cuStreamWaitEvent
         """
         if isinstance(other, Event):
-            if self._primary is None:  # a default stream belongs to the current context: use the event's context
-                calls, queue = calls_on(self, other._primary)
-            else:
-                calls, queue = self._calls, self._argument or self._prepare()
-            calls.cuStreamWaitEvent(queue, other._argument or other._prepare(), _NO_FLAGS)
+            # A default stream belongs to the current context: use the event's context.
+            calls, queue = calls_on(self, other._primary) if self._primary is None else (self._calls, self._argument)
+            calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
             return
-        source = work_handle(other)
+        is_ours = isinstance(other, StreamHandle)
+        source = other.handle if is_ours else work_handle(other)
         if source == self.handle:
             return  # work on one stream is ordered already
-        primary = self._primary or (other._primary if isinstance(other, Stream) else None)
+        primary = self._primary or (other._primary if is_ours else None)
         if primary is None:
             raise ValueError("both streams are borrowed, so their device is not known: record an event and wait for it")
-        record_and_wait(primary, source, self)
+        record_and_wait(primary, other if is_ours else source, self)
 
     def capture(self, mode: str = "thread_local") -> Graph:
         """Return a graph that records, in a with block, the work queued on this stream.
@@ -206,7 +205,8 @@ class Event(InContext):
 
     def __init__(self, device: names.Device, *, timing: bool = False) -> None:
         self.timing = timing
-        self._create(device, TIMED_EVENT if timing else EVENT)
+        kind = TIMED_EVENT if timing else EVENT
+        self._create(device, kind, kind.numbers)
 
     def record(self, stream: names.Any = None) -> Event:
         """Record the current point of a stream, and return the event.
@@ -239,23 +239,23 @@ class Event(InContext):
         raises  ValueError  an event without timing
                 InvalidUse  an event that was not recorded, or whose point is not reached yet
         """
-        for event in (self, since):
-            if not isinstance(event, Event):
-                raise TypeError(f"elapsed_ms() needs the Event to measure from, not {a_kind(event)}")
-            if not event.timing:
-                raise ValueError("an event measures time only if it was made with timing=True")
+        if not isinstance(since, Event):
+            raise TypeError(f"elapsed_ms() needs the Event to measure from, not {a_kind(since)}")
+        if not (self.timing and since.timing):
+            raise ValueError("an event measures time only if it was made with timing=True")
+        start, end = since._argument or since._prepare(), self._argument or self._prepare()
         elapsed = ctypes.c_float()
-        ends = since._argument or since._prepare(), self._argument or self._prepare()
-        self._calls.cuEventElapsedTime(ctypes.byref(elapsed), *ends)
+        self._calls.cuEventElapsedTime(ctypes.byref(elapsed), start, end)
         return elapsed.value
 
     def __repr__(self) -> str:
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-def record_and_wait(primary: PrimaryContext, working: int, waiting: Any) -> None:
+def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any) -> None:
     """Make a stream wait for the work that another stream has now, by an event in a context.
 
+    working, waiting  two different streams, in any form that calls_on takes
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
     event = take_event(primary)  # the driver notes the wait at once, so the event can be used again afterwards

@@ -7,17 +7,17 @@ What not     it loads no library and calls nothing: driver.py does, by these dec
 Source       cuda.h of CUDA 11.7 to 13.5, which agree wherever they declare the same symbol: the tests compare this file
              with every cuda.h that they find. The symbols that the drivers of CUDA 11.4, 12.2 and 12.4 export. CUDA
              Driver API, "Data types used by CUDA driver" and the chapters after it, for the text about each function.
-Read next    the first page of PROTOTYPES, below; then driver.py
+Read next    the first lines of PROTOTYPES, below; then driver.py
 
 How to read a line of PROTOTYPES:
 
-    CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  uninitialised, aligned to 256 bytes or more
+    CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  allocate uninitialized memory
 
-The symbol is the one that libcuda exports. When NVIDIA changes a function, libcuda exports a second one, `_v2`, keeps
+The symbol is the one that libcuda exports. If NVIDIA changes a function, libcuda exports a second one, `_v2`, keeps
 the first for programs that were built earlier, and cuda.h says `#define cuMemAlloc cuMemAlloc_v2`. So the suffix is
 part of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument.
-The CUDA version after // is that of the first driver with the symbol (drivers from 11.4 on are supported); then follows
-what the function does. Every function returns a CUresult, and returns its other results through pointers. Sizes and
+After // comes the CUDA version of the first driver with the symbol (drivers from 11.4 on are supported), and then
+what the function does. Every function returns a CUresult, and its other results through pointers. Sizes and
 pitches are in bytes. In ENUMS a version is that of the first header that has the constant, if it is later than 11.7.
 """
 
@@ -69,278 +69,314 @@ __all__ = [
 ]
 
 PROTOTYPES = r"""
-/* Errors, start, version */
-CUresult cuGetErrorName(CUresult error, const char **pStr);   // 6.0  the name, such as "CUDA_ERROR_INVALID_VALUE"
-CUresult cuGetErrorString(CUresult error, const char **pStr);   // 6.0  a sentence for people
-CUresult cuInit(unsigned int Flags);   // 2.0  must come before any other call; Flags is 0
-CUresult cuDriverGetVersion(int *driverVersion);   // 2.2  the newest CUDA that this driver supports: 12040 is 12.4
+/* Errors, initialization, version */
+CUresult cuGetErrorName(CUresult error, const char **pStr);
+        // 6.0  get the name of a status, such as "CUDA_ERROR_INVALID_VALUE"
+CUresult cuGetErrorString(CUresult error, const char **pStr);   // 6.0  get a sentence that describes a status
+CUresult cuInit(unsigned int Flags);
+        // 2.0  initialize the driver; must be called before any other function; Flags is 0
+CUresult cuDriverGetVersion(int *driverVersion);   // 2.2  get the newest CUDA that this driver supports: 12040 is 12.4
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
-        // 11.3  look a function up by its plain name and a version
+        // 11.3  get the address of a function by its plain name and a version
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-        CUdriverProcAddressQueryResult *symbolStatus);   // 12.0  the same, and why when there is none
+        CUdriverProcAddressQueryResult *symbolStatus);   // 12.0  the same, and the reason if there is none
 
 /* Devices */
-CUresult cuDeviceGet(CUdevice *device, int ordinal);   // 2.0  the ordinal's device
-CUresult cuDeviceGetCount(int *count);   // 2.0  how many devices CUDA_VISIBLE_DEVICES leaves
+CUresult cuDeviceGet(CUdevice *device, int ordinal);   // 2.0  get the device with this ordinal
+CUresult cuDeviceGetCount(int *count);   // 2.0  get the number of devices that CUDA_VISIBLE_DEVICES allows
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev);
-        // 2.0  such as "NVIDIA H200"; at most len bytes with the final zero
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);   // 9.2  16 bytes
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);   // 11.4  16 bytes; of the MIG instance where there is one
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);   // 3.2  in bytes
-CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);   // 2.0  see CUdevice_attribute
-CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);   // 4.1  the device at "0000:3b:00.0"
-CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);   // 4.1  where the device sits
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);   // 11.2  the pool that the device came with
-CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);   // 11.2  the pool that cuMemAllocAsync takes from
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);   // 11.2  make cuMemAllocAsync take from another pool
+        // 2.0  get the name, such as "NVIDIA H200", in at most len bytes with the final zero
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);   // 9.2  get the 16 bytes that identify a device
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);   // 11.4  the same; for a MIG instance, its own identifier
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);   // 3.2  get the size of the device's memory
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
+        // 2.0  get an attribute, see CUdevice_attribute
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);
+        // 4.1  get the device with this address on the PCI bus, such as "0000:3b:00.0"
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);   // 4.1  get the device's address on the PCI bus
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);
+        // 11.2  get the device's default memory pool
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);
+        // 11.2  get the pool that cuMemAllocAsync allocates from
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);
+        // 11.2  set the pool that cuMemAllocAsync allocates from
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
-        // 4.0  whether dev can read and write peerDev's memory
+        // 4.0  get whether dev can read and write the memory of peerDev
 
-/* Primary contexts: one a device, counted, shared with everybody in the process */
-CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);   // 7.0  count up; the first one creates it
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);   // 11.0  count down; the last one destroys it
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);   // 11.0  how threads wait, see CUctx_flags
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);   // 7.0  without creating it
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev);   // 11.0  destroy it under everybody's feet
+/* Primary contexts: one for each device, with a reference count, shared by the whole process */
+CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
+        // 7.0  increment its count; create it if the count was 0
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);   // 11.0  decrement its count; destroy it if the count reaches 0
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
+        // 11.0  set how threads wait, see CUctx_flags
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
+        // 7.0  get its flags, and whether it exists, without creating it
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev);   // 11.0  destroy it, even if its count is not 0
 
-/* Contexts, and each thread's stack of current ones */
-CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);   // 3.2  a context of one's own
-CUresult cuCtxDestroy_v2(CUcontext ctx);   // 4.0  end it, and all that it holds
-CUresult cuCtxPushCurrent_v2(CUcontext ctx);   // 4.0  make it this thread's current one
-CUresult cuCtxPopCurrent_v2(CUcontext *pctx);   // 4.0  the one before is current again
+/* Contexts. Each thread has a stack of contexts, whose top is the current one */
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
+        // 3.2  create a context, and make it current
+CUresult cuCtxDestroy_v2(CUcontext ctx);   // 4.0  destroy a context and everything in it
+CUresult cuCtxPushCurrent_v2(CUcontext ctx);   // 4.0  push a context onto the stack, which makes it current
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx);   // 4.0  remove the current context from the stack, and return it
 CUresult cuCtxSetCurrent(CUcontext ctx);   // 4.0  replace the top of the stack
-CUresult cuCtxGetCurrent(CUcontext *pctx);   // 4.0  NULL when there is none
-CUresult cuCtxGetDevice(CUdevice *device);   // 2.0  the current context's device
+CUresult cuCtxGetCurrent(CUcontext *pctx);   // 4.0  get the current context; NULL if there is none
+CUresult cuCtxGetDevice(CUdevice *device);   // 2.0  get the device of the current context
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
-        // 13.0  a given context's device: another function, not a newer one
-CUresult cuCtxGetFlags(unsigned int *flags);   // 7.0  the current context's flags
-CUresult cuCtxSetFlags(unsigned int flags);   // 12.1  change some of them
-CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId);   // 12.0  a number that is never used again
-CUresult cuCtxSynchronize(void);   // 2.0  wait until the current context has no work left
-CUresult cuCtxSynchronize_v2(CUcontext ctx);   // 13.0  wait until a given context has no work left
-CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  see CUlimit
-CUresult cuCtxSetLimit(CUlimit limit, size_t value);   // 3.1  the driver may round value
-CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);   // 5.5  smaller is more urgent
+        // 13.0  get the device of a given context: another function, not a newer version of cuCtxGetDevice
+CUresult cuCtxGetFlags(unsigned int *flags);   // 7.0  get the flags of the current context
+CUresult cuCtxSetFlags(unsigned int flags);   // 12.1  set the flags of the current context
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId);
+        // 12.0  get the context's number, which is never reused
+CUresult cuCtxSynchronize(void);   // 2.0  wait until all work in the current context is complete
+CUresult cuCtxSynchronize_v2(CUcontext ctx);   // 13.0  wait until all work in a given context is complete
+CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit);   // 3.1  get a limit of the current context, see CUlimit
+CUresult cuCtxSetLimit(CUlimit limit, size_t value);
+        // 3.1  set a limit of the current context; the driver may round value
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);
+        // 5.5  get the range of priorities; a smaller number is a higher priority
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
-        // 4.0  let the current context use peerContext's memory
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext);   // 4.0  end that
+        // 4.0  allow the current context to use the memory of peerContext
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext);   // 4.0  undo cuCtxEnablePeerAccess
 
-/* Streams: queues of work. CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are two that always are there */
-CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags);   // 2.0  see CUstream_flags
+/* Streams: queues of work. CU_STREAM_LEGACY and CU_STREAM_PER_THREAD always exist */
+CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags);   // 2.0  create a stream, see CUstream_flags
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority);
-        // 5.5  a smaller number is more urgent
-CUresult cuStreamDestroy_v2(CUstream hStream);   // 4.0  returns at once; work already enqueued is still done
-CUresult cuStreamQuery(CUstream hStream);   // 2.0  CUDA_SUCCESS when all work is done, else CUDA_ERROR_NOT_READY
-CUresult cuStreamSynchronize(CUstream hStream);   // 2.0  wait until all its work is done
+        // 5.5  create a stream; a smaller number is a higher priority
+CUresult cuStreamDestroy_v2(CUstream hStream);
+        // 4.0  destroy a stream; returns at once, and enqueued work is still completed
+CUresult cuStreamQuery(CUstream hStream);
+        // 2.0  return CUDA_SUCCESS if all work is complete, else CUDA_ERROR_NOT_READY
+CUresult cuStreamSynchronize(CUstream hStream);   // 2.0  wait until all work in the stream is complete
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags);
-        // 3.2  work enqueued from now on waits for hEvent
-CUresult cuStreamGetPriority(CUstream hStream, int *priority);   // 5.5  as clamped to the range there is
-CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags);   // 5.5  what it was created with
-CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId);   // 12.0  a number that is never used again
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx);   // 9.2  the context that it belongs to
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device);   // 12.8  the device that it belongs to
+        // 3.2  make work that is enqueued later wait for hEvent
+CUresult cuStreamGetPriority(CUstream hStream, int *priority);   // 5.5  get the priority, as limited to the valid range
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags);
+        // 5.5  get the flags that the stream was created with
+CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId);
+        // 12.0  get the stream's number, which is never reused
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx);   // 9.2  get the context that the stream belongs to
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device);   // 12.8  get the device that the stream belongs to
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags);
-        // 6.0  tie managed memory to one stream
+        // 6.0  attach managed memory to one stream
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
-        // 10.0  call fn on a host thread in stream order; fn must make no CUDA call
+        // 10.0  call fn in a host thread, in stream order; fn must not call CUDA
 
-/* Capture: what is enqueued becomes a graph instead of being done */
+/* Capture: enqueued work becomes part of a graph and is not executed */
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
-        // 10.1  see CUstreamCaptureMode for what else is forbidden meanwhile
-CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);   // 10.0  the graph, or NULL when the capture broke
+        // 10.1  begin a capture; CUstreamCaptureMode decides which other calls are refused until it ends
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);
+        // 10.0  end a capture and get the graph; NULL if the capture was invalidated
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
-        // 10.0  whether it captures, and whether the capture broke
+        // 10.0  get whether the stream is being captured, and whether the capture was invalidated
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out);
-        // 10.1  the same, and the capture's number
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);   // 10.1  swap this thread's mode with *mode
+        // 10.1  the same, and the number of the capture
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
+        // 10.1  exchange the mode of this thread with *mode
 
-/* Events: marks in a stream */
-CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags);   // 2.0  see CUevent_flags
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream);   // 2.0  put the mark at the stream's end
-CUresult cuEventQuery(CUevent hEvent);   // 2.0  CUDA_SUCCESS when the mark was passed, else CUDA_ERROR_NOT_READY
-CUresult cuEventSynchronize(CUevent hEvent);   // 2.0  wait until the mark was passed
-CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 2.0  between two records
+/* Events: markers in a stream */
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags);   // 2.0  create an event, see CUevent_flags
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream);   // 2.0  record the event at the end of the stream
+CUresult cuEventQuery(CUevent hEvent);   // 2.0  return CUDA_SUCCESS if the event is complete, else CUDA_ERROR_NOT_READY
+CUresult cuEventSynchronize(CUevent hEvent);   // 2.0  wait until the event is complete
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+        // 2.0  get the time between two recorded events
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 12.8  the same
-CUresult cuEventDestroy_v2(CUevent hEvent);   // 4.0  returns at once
+CUresult cuEventDestroy_v2(CUevent hEvent);   // 4.0  destroy an event; returns at once
 
 /* Device memory */
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total);   // 3.2  bytes free and in all on the current device
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);   // 3.2  uninitialised, aligned to 256 bytes or more
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total);   // 3.2  get the free and the total bytes of the current device
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
+        // 3.2  allocate uninitialized memory, aligned to 256 bytes or more
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-        unsigned int ElementSizeBytes);   // 3.2  rows padded to a pitch that the device likes
-CUresult cuMemFree_v2(CUdeviceptr dptr);   // 3.2  waits for work that could use it
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);   // 3.2  the allocation of dptr
+        unsigned int ElementSizeBytes);   // 3.2  allocate rows, padded to a pitch that makes accesses efficient
+CUresult cuMemFree_v2(CUdeviceptr dptr);   // 3.2  free memory; waits for work that may use it
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+        // 3.2  get the allocation that contains dptr
 
-/* Memory in stream order, and the pools that it comes from */
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);   // 11.2  usable in stream order
+/* Stream-ordered memory, and the pools from which it is allocated */
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+        // 11.2  allocate memory that work later in the stream can use
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
-        // 11.2  the same, from a pool of one's own
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);   // 11.2  freed when the stream gets there
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);   // 11.2  see CUmemPoolProps
-CUresult cuMemPoolDestroy(CUmemoryPool pool);   // 11.2  returns at once; the memory goes when it is freed
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);   // 11.2  give unused memory back to the system
+        // 11.2  the same, from a given pool
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);   // 11.2  free memory in stream order
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
+        // 11.2  create a pool, see CUmemPoolProps
+CUresult cuMemPoolDestroy(CUmemoryPool pool);
+        // 11.2  destroy a pool; returns at once, and allocated memory stays valid until it is freed
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);   // 11.2  return unused memory to the system
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
-        // 11.2  an int or a cuuint64_t at value, see CUmemPool_attribute
+        // 11.2  get an int or a cuuint64_t at value, see CUmemPool_attribute
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
-        // 11.2  an int or a cuuint64_t at value, see CUmemPool_attribute
+        // 11.2  set an int or a cuuint64_t from value, see CUmemPool_attribute
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location);
-        // 11.2  whether a device can use the pool's memory
+        // 11.2  get whether a device can use the pool's memory
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
-        // 11.2  which devices can use the pool's memory
+        // 11.2  set which devices can use the pool's memory
 
-/* Pinned host memory: the device reads and writes it, and copies need no staging */
-CUresult cuMemAllocHost_v2(void **pp, size_t bytesize);   // 3.2  page-locked
-CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);   // 2.2  page-locked, see CU_MEMHOSTALLOC_*
-CUresult cuMemFreeHost(void *p);   // 2.0  for both of these
+/* Pinned host memory: the device can read and write it, and copies need no staging buffer */
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize);   // 3.2  allocate page-locked memory
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);
+        // 2.2  allocate page-locked memory, see CU_MEMHOSTALLOC_*
+CUresult cuMemFreeHost(void *p);   // 2.0  free memory of cuMemAllocHost or cuMemHostAlloc
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
-        // 6.5  lock pages that are there already, see CU_MEMHOSTREGISTER_*
-CUresult cuMemHostUnregister(void *p);   // 4.0  unlock them
+        // 6.5  page-lock existing memory, see CU_MEMHOSTREGISTER_*
+CUresult cuMemHostUnregister(void *p);   // 4.0  undo cuMemHostRegister
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags);
-        // 3.2  the address that a kernel uses; Flags is 0
-CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p);   // 2.3  what it was allocated with
+        // 3.2  get the address for kernels; Flags is 0
+CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p);   // 2.3  get the flags that the memory was allocated with
 
-/* Managed memory: one address for all, pages move */
-CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);   // 6.0  see CUmemAttach_flags
+/* Managed memory: it has one address on the host and on every device, and its pages migrate */
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
+        // 6.0  allocate managed memory, see CUmemAttach_flags
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
-        // 8.0  how it will be used; device may be CU_DEVICE_CPU
+        // 8.0  tell the driver how memory will be used; device may be CU_DEVICE_CPU
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location);
-        // 12.2  the same, and host NUMA nodes
+        // 12.2  the same, also for host NUMA nodes
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
-        // 8.0  move pages before they are needed; dstDevice may be CU_DEVICE_CPU
+        // 8.0  move pages before they are used; dstDevice may be CU_DEVICE_CPU
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-        CUstream hStream);   // 12.2  the same, and host NUMA nodes; flags is 0
+        CUstream hStream);   // 12.2  the same, also for host NUMA nodes; flags is 0
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
-        size_t count);   // 8.0  see CUmem_range_attribute
+        size_t count);   // 8.0  get an attribute of a range, see CUmem_range_attribute
 
-/* What an address is */
+/* Attributes of addresses */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
-        // 4.0  one fact at data, see CUpointer_attribute
+        // 4.0  get one attribute at data, see CUpointer_attribute
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-        CUdeviceptr ptr);   // 7.0  several at once; what does not apply is 0, no error
+        CUdeviceptr ptr);   // 7.0  get several attributes; one that does not apply is 0, and no error
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr);
-        // 6.0  see CUpointer_attribute
+        // 6.0  set an attribute, see CUpointer_attribute
 
-/* Copies. Where one end is pageable host memory, even the Async forms may wait */
+/* Copies. If source or destination is pageable host memory, even the Async functions may block */
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
-        // 4.0  the driver sees from the addresses what lies where
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);   // 4.0  in stream order
-CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);   // 3.2  host to device
+        // 4.0  copy; the driver finds out from the addresses where the memory is
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
+        // 4.0  the same, in stream order
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);
+        // 3.2  copy from host to device
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream);
-        // 3.2  host to device, in stream order
-CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount);   // 3.2  device to host
+        // 3.2  copy from host to device, in stream order
+CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount);   // 3.2  copy from device to host
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
-        // 3.2  device to host, in stream order
-CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);   // 3.2  device to device
+        // 3.2  copy from device to host, in stream order
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);   // 3.2  copy within a device
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
-        // 3.2  device to device, in stream order
+        // 3.2  copy within a device, in stream order
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-        size_t ByteCount);   // 4.0  between two contexts
+        size_t ByteCount);   // 4.0  copy from one context to another
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-        size_t ByteCount, CUstream hStream);   // 4.0  between two contexts, in stream order
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  a rectangle with pitches
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  the same, for any pitches
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream);   // 3.2  a rectangle, in stream order
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy);   // 3.2  a box
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream);   // 3.2  a box, in stream order
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy);   // 4.0  a box between two contexts
+        size_t ByteCount, CUstream hStream);   // 4.0  copy from one context to another, in stream order
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  copy a rectangle of bytes
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy);   // 3.2  copy a rectangle with any pitches
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream);   // 3.2  copy a rectangle, in stream order
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy);   // 3.2  copy a box of bytes
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream);   // 3.2  copy a box, in stream order
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy);   // 4.0  copy a box from one context to another
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream);
-        // 4.0  a box between two contexts, in stream order
+        // 4.0  copy a box from one context to another, in stream order
 
-/* Fills. N, Width and Height count elements and rows; pitches are bytes */
-CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);   // 3.2  N bytes
-CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N);   // 3.2  N 16-bit values
-CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N);   // 3.2  N 32-bit values
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);   // 3.2  in stream order
+/* Fills. N and Width are numbers of elements, Height is a number of rows, and a pitch is in bytes */
+CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);   // 3.2  set N bytes
+CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N);   // 3.2  set N 16-bit values
+CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N);   // 3.2  set N 32-bit values
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
+        // 3.2  set N bytes, in stream order
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream);
-        // 3.2  N 16-bit values, in stream order
+        // 3.2  set N 16-bit values, in stream order
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream);
-        // 3.2  N 32-bit values, in stream order
+        // 3.2  set N 32-bit values, in stream order
 CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height);
-        // 3.2  rows of bytes
+        // 3.2  set rows of bytes
 CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height);
-        // 3.2  rows of 16-bit values
+        // 3.2  set rows of 16-bit values
 CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height);
-        // 3.2  rows of 32-bit values
+        // 3.2  set rows of 32-bit values
 CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height,
-        CUstream hStream);   // 3.2  rows of bytes, in stream order
+        CUstream hStream);   // 3.2  set rows of bytes, in stream order
 CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
-        CUstream hStream);   // 3.2  rows of 16-bit values, in stream order
+        CUstream hStream);   // 3.2  set rows of 16-bit values, in stream order
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,
-        CUstream hStream);   // 3.2  rows of 32-bit values, in stream order
+        CUstream hStream);   // 3.2  set rows of 32-bit values, in stream order
 
-/* Modules: code in a context */
-CUresult cuModuleLoad(CUmodule *module, const char *fname);   // 2.0  from a file
-CUresult cuModuleLoadData(CUmodule *module, const void *image);   // 2.0  PTX that ends in a zero byte, cubin or fatbin
+/* Modules: code and variables that are loaded into a context */
+CUresult cuModuleLoad(CUmodule *module, const char *fname);   // 2.0  load a file
+CUresult cuModuleLoadData(CUmodule *module, const void *image);
+        // 2.0  load PTX that ends in a zero byte, a cubin or a fatbin
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
         void **optionValues);   // 2.1  the same, with options for the compiler, see CUjit_option
-CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);   // 2.0  the best image for this device
-CUresult cuModuleUnload(CUmodule hmod);   // 2.0  functions and globals of it are gone
-CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);   // 2.0  a kernel by name
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
+        // 2.0  load the image in a fatbin that fits this device best
+CUresult cuModuleUnload(CUmodule hmod);   // 2.0  unload a module; its functions and variables become invalid
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);   // 2.0  get a kernel by name
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
-        // 3.2  a variable by name: its address and size
-CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);   // 12.4  how many kernels
+        // 3.2  get the address and the size of a variable by name
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);   // 12.4  get the number of kernels
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
-        // 12.4  all kernels
+        // 12.4  get all kernels
 
-/* Functions: kernels in a context */
-CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);   // 2.2  see CUfunction_attribute
+/* Functions: the kernels of a module */
+CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc);
+        // 2.2  get an attribute, see CUfunction_attribute
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
-        // 9.0  such as more dynamic shared memory than 48 KiB
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);   // 11.0  the module that it is in
-CUresult cuFuncGetName(const char **name, CUfunction hfunc);   // 12.3  as in the PTX, mangled
+        // 9.0  set an attribute, for example to allow more than 48 KiB of dynamic shared memory
+CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);   // 11.0  get the module that contains the function
+CUresult cuFuncGetName(const char **name, CUfunction hfunc);   // 12.3  get the name as in the PTX, mangled
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
-        // 12.4  where a parameter lies in the argument buffer; CUDA_ERROR_INVALID_VALUE past the last
+        // 12.4  get a parameter's place in the argument buffer; CUDA_ERROR_INVALID_VALUE after the last
 
-/* Occupancy: how many blocks fit */
+/* Occupancy: how many blocks fit on a multiprocessor */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
-        size_t dynamicSMemSize);   // 6.5  blocks of blockSize threads on one multiprocessor
+        size_t dynamicSMemSize);   // 6.5  get how many blocks of blockSize threads fit on one multiprocessor
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
         size_t dynamicSMemSize, unsigned int flags);   // 7.0  the same, see CUoccupancy_flags
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit);
-        // 6.5  a block size that fills the device
+        // 6.5  get a block size with which the kernel can use the whole device
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags);
         // 7.0  the same, see CUoccupancy_flags
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
-        int blockSize);
-        // 10.2  dynamic shared memory left for each of numBlocks
+        int blockSize);   // 10.2  get the dynamic shared memory that is left for each of numBlocks
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
-        // 11.8  the largest cluster
+        // 11.8  get the largest cluster size
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config);
-        // 11.8  how many clusters at once
+        // 11.8  get how many clusters can run at the same time
 
 /* Launches */
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
-        CUstream hStream, void **kernelParams, void **extra);   // 4.0  kernelParams, or extra with the packed buffer
+        CUstream hStream, void **kernelParams, void **extra);
+        // 4.0  the arguments are in kernelParams, or packed in a buffer in extra
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
         // 11.8  the same with attributes: clusters, cooperation, priority
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
-        CUstream hStream, void **kernelParams);   // 9.0  all blocks at once, so that the grid can wait for itself
+        CUstream hStream, void **kernelParams);
+        // 9.0  run all blocks at the same time, so that the grid can synchronize
 
-/* Graphs: work recorded once, launched often */
-CUresult cuGraphDestroy(CUgraph hGraph);   // 10.0  executable ones made from it live on
+/* Graphs: work that is defined once and launched many times */
+CUresult cuGraphDestroy(CUgraph hGraph);   // 10.0  destroy a graph; executable graphs made from it stay valid
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
-        // 11.4  make it executable, see CUgraphInstantiate_flags
-CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream);   // 10.0  enqueue the whole of it
-CUresult cuGraphExecDestroy(CUgraphExec hGraphExec);   // 10.0  a launch of it under way is finished first
+        // 11.4  make an executable graph, see CUgraphInstantiate_flags
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream);   // 10.0  enqueue the work of the graph
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec);
+        // 10.0  destroy an executable graph; a launch in progress is completed first
 """
 
 ENUMS = r"""
-/* What every call returns */
+/* Status codes: what every function returns */
 enum CUresult {
     CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,   // a parameter out of range
-    CUDA_ERROR_OUT_OF_MEMORY = 2,   // on the device, or pinned on the host
-    CUDA_ERROR_NOT_INITIALIZED = 3,   // no cuInit yet
-    CUDA_ERROR_DEINITIALIZED = 4,   // the driver is shutting down, as at the process's end
+    CUDA_ERROR_INVALID_VALUE = 1,   // a parameter is out of range
+    CUDA_ERROR_OUT_OF_MEMORY = 2,   // device memory, or pinned host memory
+    CUDA_ERROR_NOT_INITIALIZED = 3,   // cuInit was not called
+    CUDA_ERROR_DEINITIALIZED = 4,   // the driver is shutting down, as at the end of the process
     CUDA_ERROR_PROFILER_DISABLED = 5,
     CUDA_ERROR_PROFILER_NOT_INITIALIZED = 6,
     CUDA_ERROR_PROFILER_ALREADY_STARTED = 7,
     CUDA_ERROR_PROFILER_ALREADY_STOPPED = 8,
-    CUDA_ERROR_STUB_LIBRARY = 34,   // the toolkit's libcuda for linking was loaded, not the driver's
+    CUDA_ERROR_STUB_LIBRARY = 34,   // the library is the toolkit's libcuda for linking, not the driver's
     CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER = 36,   // 13.0
     CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
     CUDA_ERROR_MULTICAST_RESOURCE_FULL = 47,   // 13.4
@@ -348,13 +384,13 @@ enum CUresult {
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_DEVICE_NOT_LICENSED = 102,
     CUDA_ERROR_INVALID_IMAGE = 200,
-    CUDA_ERROR_INVALID_CONTEXT = 201,   // none is current, or it is gone
+    CUDA_ERROR_INVALID_CONTEXT = 201,   // no context is current, or it was destroyed
     CUDA_ERROR_CONTEXT_ALREADY_CURRENT = 202,
     CUDA_ERROR_MAP_FAILED = 205,
     CUDA_ERROR_UNMAP_FAILED = 206,
     CUDA_ERROR_ARRAY_IS_MAPPED = 207,
     CUDA_ERROR_ALREADY_MAPPED = 208,
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,   // a cubin for another architecture, and no PTX
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,   // a cubin for another architecture, without PTX
     CUDA_ERROR_ALREADY_ACQUIRED = 210,
     CUDA_ERROR_NOT_MAPPED = 211,
     CUDA_ERROR_NOT_MAPPED_AS_ARRAY = 212,
@@ -363,7 +399,7 @@ enum CUresult {
     CUDA_ERROR_UNSUPPORTED_LIMIT = 215,
     CUDA_ERROR_CONTEXT_ALREADY_IN_USE = 216,
     CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
-    CUDA_ERROR_INVALID_PTX = 218,   // the compiler's error log tells more
+    CUDA_ERROR_INVALID_PTX = 218,   // the compiler's error log gives the reason
     CUDA_ERROR_INVALID_GRAPHICS_CONTEXT = 219,
     CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
     CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
@@ -378,13 +414,13 @@ enum CUresult {
     CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302,
     CUDA_ERROR_SHARED_OBJECT_INIT_FAILED = 303,
     CUDA_ERROR_OPERATING_SYSTEM = 304,
-    CUDA_ERROR_INVALID_HANDLE = 400,   // destroyed, or of another context
+    CUDA_ERROR_INVALID_HANDLE = 400,   // the object was destroyed, or belongs to another context
     CUDA_ERROR_ILLEGAL_STATE = 401,
     CUDA_ERROR_LOSSY_QUERY = 402,   // 12.3
     CUDA_ERROR_NOT_FOUND = 500,
-    CUDA_ERROR_NOT_READY = 600,   // work is still to be done: an answer, not an error
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,   // a kernel left its memory. The context is lost, as with 702, 710, 714 to 719
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,   // too many registers, threads or shared bytes a block
+    CUDA_ERROR_NOT_READY = 600,   // work is not complete: a result, not an error
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700,   // an invalid address. The context is lost, as after 702, 710, and 714 to 719
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,   // a block needs too many registers, threads or bytes of shared memory
     CUDA_ERROR_LAUNCH_TIMEOUT = 702,
     CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING = 703,
     CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
@@ -401,12 +437,12 @@ enum CUresult {
     CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
     CUDA_ERROR_INVALID_PC = 718,
     CUDA_ERROR_LAUNCH_FAILED = 719,
-    CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,   // not all blocks fit at once
+    CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,   // not all blocks fit at the same time
     CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,   // 12.8
     CUDA_ERROR_NOT_PERMITTED = 800,
     CUDA_ERROR_NOT_SUPPORTED = 801,
     CUDA_ERROR_SYSTEM_NOT_READY = 802,
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,   // libcuda and the kernel's driver differ in version
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,   // the versions of libcuda and of the kernel's driver differ
     CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
     CUDA_ERROR_MPS_CONNECTION_FAILED = 805,
     CUDA_ERROR_MPS_RPC_FAILURE = 806,
@@ -459,7 +495,7 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT = 14,   // bytes
     CU_DEVICE_ATTRIBUTE_GPU_OVERLAP = 15,
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT = 17,   // whether a kernel that runs too long is killed
+    CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT = 17,   // whether a kernel that runs too long is ended
     CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,   // whether it shares the host's memory
     CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19,
     CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20,   // see CUcomputemode
@@ -485,7 +521,7 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,   // bits
     CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,   // bytes
     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
-    CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,   // copies that can run at once
+    CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,   // the number of copies that can run at the same time
     CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,   // whether host and device share one address space
     CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH = 42,
     CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS = 43,
@@ -533,16 +569,16 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID = 85,
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,   // whether kernels can use what malloc gave
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // managed memory, used by both at once
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,   // whether kernels can use memory of malloc
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether both can use managed memory at the same time
     CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // one address for both
+    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // whether host and device use the same address
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,   // 12.0  up to CUDA 11 without _V1
     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,   // 12.0  up to CUDA 11 without _V1
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1 = 94,   // 12.0  up to CUDA 11 without _V1
     CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
     CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH = 96,
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,   // bytes, after cuFuncSetAttribute
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,   // bytes, if cuFuncSetAttribute allows it
     CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES = 98,
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
@@ -557,7 +593,7 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE = 108,   // bytes
     CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE = 109,   // bytes
     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110,
-    CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111,   // bytes that the driver keeps for itself
+    CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111,   // bytes that the driver uses
     CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED = 112,
     CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
     CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED = 114,
@@ -610,9 +646,9 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED = 161,   // 13.4
 };
 enum CUcomputemode {
-    CU_COMPUTEMODE_DEFAULT = 0,   // many contexts
+    CU_COMPUTEMODE_DEFAULT = 0,   // any number of contexts
     CU_COMPUTEMODE_PROHIBITED = 2,   // no context
-    CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3,   // contexts of one process
+    CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3,   // contexts of one process only
 };
 enum CUdeviceNumaConfig {
     CU_DEVICE_NUMA_CONFIG_NONE = 0,   // 12.2
@@ -630,20 +666,20 @@ enum CUGPUDirectRDMAWritesOrdering {
 
 /* Contexts */
 enum CUctx_flags {
-    CU_CTX_SCHED_AUTO = 0,   // spin when there are more processors than contexts, else yield
-    CU_CTX_SCHED_SPIN = 1,   // a thread that waits keeps its processor busy: the shortest wait
-    CU_CTX_SCHED_YIELD = 2,   // a thread that waits lets others run
-    CU_CTX_SCHED_BLOCKING_SYNC = 4,   // a thread that waits sleeps
+    CU_CTX_SCHED_AUTO = 0,   // spin if there are more processors than contexts, else yield
+    CU_CTX_SCHED_SPIN = 1,   // a waiting thread spins: lowest latency, but it uses a processor
+    CU_CTX_SCHED_YIELD = 2,   // a waiting thread yields to other threads
+    CU_CTX_SCHED_BLOCKING_SYNC = 4,   // a waiting thread sleeps
     CU_CTX_BLOCKING_SYNC = 4,   // the old name
     CU_CTX_SCHED_MASK = 7,
-    CU_CTX_MAP_HOST = 8,   // always so since CUDA 11
+    CU_CTX_MAP_HOST = 8,   // always set since CUDA 11
     CU_CTX_LMEM_RESIZE_TO_MAX = 16,
     CU_CTX_COREDUMP_ENABLE = 32,   // 12.1
     CU_CTX_USER_COREDUMP_ENABLE = 64,   // 12.1
     CU_CTX_SYNC_MEMOPS = 128,   // 12.1
 };
 enum CUlimit {
-    CU_LIMIT_STACK_SIZE = 0,   // bytes a thread
+    CU_LIMIT_STACK_SIZE = 0,   // bytes for each thread
     CU_LIMIT_PRINTF_FIFO_SIZE = 1,   // bytes
     CU_LIMIT_MALLOC_HEAP_SIZE = 2,   // bytes
     CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 3,
@@ -656,15 +692,15 @@ enum CUlimit {
     CU_LIMIT_PER_BLOCK_MEMORY_SIZE = 10,   // 13.4
 };
 enum CUshared_carveout {
-    CU_SHAREDMEM_CARVEOUT_DEFAULT = -1,   // else a percentage
+    CU_SHAREDMEM_CARVEOUT_DEFAULT = -1,   // other values are a percentage
     CU_SHAREDMEM_CARVEOUT_MAX_SHARED = 100,
     CU_SHAREDMEM_CARVEOUT_MAX_L1 = 0,
 };
 
 /* Streams, capture, events */
 enum CUstream_flags {
-    CU_STREAM_DEFAULT = 0,   // waits for the legacy stream, and the legacy stream for it
-    CU_STREAM_NON_BLOCKING = 1,   // does not
+    CU_STREAM_DEFAULT = 0,   // the stream and the legacy stream wait for each other
+    CU_STREAM_NON_BLOCKING = 1,   // they do not
 };
 enum CUsynchronizationPolicy {
     CU_SYNC_POLICY_AUTO = 1,
@@ -673,19 +709,19 @@ enum CUsynchronizationPolicy {
     CU_SYNC_POLICY_BLOCKING_SYNC = 4,
 };
 enum CUstreamCaptureMode {
-    CU_STREAM_CAPTURE_MODE_GLOBAL = 0,   // calls that could break a capture are refused in every thread
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,   // they are refused in the capturing thread
-    CU_STREAM_CAPTURE_MODE_RELAXED = 2,   // they are refused nowhere
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0,   // calls that could invalidate a capture are refused in every thread
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,   // they are refused in the thread that began the capture
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2,   // they are allowed
 };
 enum CUstreamCaptureStatus {
     CU_STREAM_CAPTURE_STATUS_NONE = 0,
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
-    CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,   // broken, but not ended yet
+    CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,   // invalidated, but not ended
 };
 enum CUevent_flags {
     CU_EVENT_DEFAULT = 0,
-    CU_EVENT_BLOCKING_SYNC = 1,   // a thread that waits sleeps
-    CU_EVENT_DISABLE_TIMING = 2,   // cheaper
+    CU_EVENT_BLOCKING_SYNC = 1,   // a waiting thread sleeps
+    CU_EVENT_DISABLE_TIMING = 2,   // faster
     CU_EVENT_INTERPROCESS = 4,   // needs CU_EVENT_DISABLE_TIMING
 };
 enum CUevent_wait_flags {
@@ -698,7 +734,7 @@ enum CUmemorytype {
     CU_MEMORYTYPE_HOST = 1,
     CU_MEMORYTYPE_DEVICE = 2,
     CU_MEMORYTYPE_ARRAY = 3,
-    CU_MEMORYTYPE_UNIFIED = 4,   // the driver sees from the address
+    CU_MEMORYTYPE_UNIFIED = 4,   // the driver finds out from the address
 };
 enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1,   // a CUcontext; NULL for pool memory
@@ -708,12 +744,12 @@ enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_P2P_TOKENS = 5,   // a CUDA_POINTER_ATTRIBUTE_P2P_TOKENS
     CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: copies of this memory are never asynchronous
     CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,   // an unsigned long long that is never used again in this process
-    CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // a boolean: have 4 bytes of zeros for it
+    CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // a boolean: provide 4 zero bytes for it
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,   // an int
     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
-    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,   // where the allocation begins
-    CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,   // its bytes, a size_t
-    CU_POINTER_ATTRIBUTE_MAPPED = 13,   // a boolean: have 4 bytes of zeros for it
+    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,   // the address of the allocation
+    CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,   // the size of the allocation, a size_t
+    CU_POINTER_ATTRIBUTE_MAPPED = 13,   // a boolean: provide 4 zero bytes for it
     CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
     CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,   // see CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS
@@ -730,9 +766,9 @@ enum CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS {
     CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE = 3,
 };
 enum CUmemAttach_flags {
-    CU_MEM_ATTACH_GLOBAL = 1,   // any stream on any device
-    CU_MEM_ATTACH_HOST = 2,   // the host only, until attached to a stream
-    CU_MEM_ATTACH_SINGLE = 4,   // one stream
+    CU_MEM_ATTACH_GLOBAL = 1,   // usable in any stream on any device
+    CU_MEM_ATTACH_HOST = 2,   // usable on the host only, until it is attached to a stream
+    CU_MEM_ATTACH_SINGLE = 4,   // usable in one stream
 };
 enum CUmem_advise {
     CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
@@ -783,11 +819,11 @@ enum CUmemPool_attribute {
     CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,   // an int, default 1
     CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,   // an int, default 1
     CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,   // an int, default 1
-    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,   // a cuuint64_t: bytes kept at a synchronisation, default 0
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,   // a cuuint64_t: bytes kept at a synchronization, default 0
     CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,   // a cuuint64_t: bytes
-    CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,   // a cuuint64_t: bytes; setting it to 0 begins anew
+    CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,   // a cuuint64_t: maximum, in bytes; setting it to 0 resets it
     CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,   // a cuuint64_t: bytes
-    CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,   // a cuuint64_t: bytes; setting it to 0 begins anew
+    CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,   // a cuuint64_t: maximum, in bytes; setting it to 0 resets it
     CU_MEMPOOL_ATTR_ALLOCATION_TYPE = 9,   // 13.2
     CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES = 10,   // 13.2
     CU_MEMPOOL_ATTR_LOCATION_ID = 11,   // 13.2
@@ -798,8 +834,8 @@ enum CUmemPool_attribute {
 };
 /* Code */
 enum CUjit_option {
-    CU_JIT_MAX_REGISTERS = 0,   // an unsigned int. Small values go into the void * itself
-    CU_JIT_THREADS_PER_BLOCK = 1,   // in: a minimum, out: what it came to
+    CU_JIT_MAX_REGISTERS = 0,   // an unsigned int. Small values are passed in the void * itself
+    CU_JIT_THREADS_PER_BLOCK = 1,   // in: a minimum, out: the number that was chosen
     CU_JIT_WALL_TIME = 2,   // out: a float, milliseconds
     CU_JIT_INFO_LOG_BUFFER = 3,   // a char *
     CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,   // in: its size, out: bytes written
@@ -836,8 +872,8 @@ enum CUjit_option {
     CU_JIT_BINARY_LOADER_THREAD_COUNT = 35,   // 13.1
 };
 enum CUjit_fallback {
-    CU_PREFER_PTX = 0,   // compile anew
-    CU_PREFER_BINARY = 1,   // take a cubin that fits
+    CU_PREFER_PTX = 0,   // compile the PTX
+    CU_PREFER_BINARY = 1,   // use a cubin that fits
 };
 enum CUjit_cacheMode {
     CU_JIT_CACHE_OPTION_NONE = 0,
@@ -846,15 +882,15 @@ enum CUjit_cacheMode {
 };
 enum CUfunction_attribute {
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
-    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,   // static ones
-    CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,   // user's own
-    CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,   // a thread
+    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,   // static shared memory
+    CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,   // declared by the user
+    CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,   // for each thread
     CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
-    CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,   // the .target compiled for: 86 is 8.6
-    CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,   // the architecture compiled to: 86 is 8.6
+    CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,   // the .target of the PTX: 86 is 8.6
+    CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,   // the architecture of the machine code: 86 is 8.6
     CU_FUNC_ATTRIBUTE_CACHE_MODE_CA = 7,
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,   // can be set, up to the device's OPTIN
-    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9,   // can be set: per cent, or a CUshared_carveout
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,   // can be set, up to the device's ..._PER_BLOCK_OPTIN
+    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9,   // can be set: a percentage, or a CUshared_carveout
     CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET = 10,   // 11.8
     CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH = 11,   // 11.8  can be set, as the next four can
     CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT = 12,   // 11.8
@@ -883,7 +919,7 @@ enum CUdriverProcAddressQueryResult {
 enum CUlaunchAttributeID {
     CU_LAUNCH_ATTRIBUTE_IGNORE = 0,   // 11.8
     CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1,   // 11.8  accessPolicyWindow; of kernels and streams
-    CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,   // 11.8  cooperative: not 0 to launch all blocks at once
+    CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,   // 11.8  cooperative: if not 0, all blocks run at the same time
     CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY = 3,   // 11.8  syncPolicy; of streams
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,   // 11.8  clusterDim: divides the grid in each dimension
     CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 5,   // 11.8  clusterSchedulingPolicyPreference
@@ -918,30 +954,30 @@ enum CUlaunchMemSyncDomain {
 
 /* Graphs */
 enum CUgraphInstantiate_flags {
-    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,   // free what the last launch left allocated
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,   // free the memory that the previous launch left allocated
     CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,   // 12.0  with cuGraphInstantiateWithParams only
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,   // 12.0
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8,
 };
-/* Constants that are no enumerators */
-#define CU_STREAM_LEGACY 1   // the default stream of a whole context: it and other streams wait for each other
+/* Constants that are not enumerators */
+#define CU_STREAM_LEGACY 1   // the default stream of a context: it and other streams wait for each other
 #define CU_STREAM_PER_THREAD 2   // the default stream of each thread
 #define CU_DEVICE_CPU -1   // for cuMemAdvise, cuMemPrefetchAsync
 #define CU_DEVICE_INVALID -2
 #define CU_MEMHOSTALLOC_PORTABLE 1   // pinned for every context
-#define CU_MEMHOSTALLOC_DEVICEMAP 2   // mapped for kernels; always so where UNIFIED_ADDRESSING is
-#define CU_MEMHOSTALLOC_WRITECOMBINED 4   // quick to send, very slow for the host to read
+#define CU_MEMHOSTALLOC_DEVICEMAP 2   // mapped for kernels; always so on devices with UNIFIED_ADDRESSING
+#define CU_MEMHOSTALLOC_WRITECOMBINED 4   // fast to transfer, very slow for the host to read
 #define CU_MEMHOSTREGISTER_PORTABLE 1   // pinned for every context
 #define CU_MEMHOSTREGISTER_DEVICEMAP 2   // mapped for kernels
-#define CU_MEMHOSTREGISTER_IOMEMORY 4   // it is another device's
-#define CU_MEMHOSTREGISTER_READ_ONLY 8   // kernels only read it
+#define CU_MEMHOSTREGISTER_IOMEMORY 4   // the memory of another device
+#define CU_MEMHOSTREGISTER_READ_ONLY 8   // kernels can only read it
 #define CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS 2   // 12.8
 #define CU_LAUNCH_PARAM_END_AS_INT 0
 #define CU_LAUNCH_PARAM_END 0   // ends the list in extra
 #define CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT 1
 #define CU_LAUNCH_PARAM_BUFFER_POINTER 1   // next in extra: the packed arguments
 #define CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT 2
-#define CU_LAUNCH_PARAM_BUFFER_SIZE 2   // next in extra: a size_t * to their bytes
+#define CU_LAUNCH_PARAM_BUFFER_SIZE 2   // next in extra: a size_t * to their size in bytes
 #define CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM 1   // 12.9
 #define CU_COMPUTE_ACCELERATED_TARGET_BASE 65536   // 12.0  added to a CU_JIT_TARGET: 90a
 #define CU_COMPUTE_FAMILY_TARGET_BASE 131072   // 12.9  added to a CU_JIT_TARGET: 100f
@@ -1188,7 +1224,7 @@ class _OccupancyCallback(_Callback):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Structures, with the header's members. Enums are unsigned int; bytes are c_ubyte, as ctypes cuts c_char at a zero.
+# Structures, with the header's members. Enums are unsigned int; bytes are c_ubyte, as ctypes ends c_char at a zero.
 
 
 class CUuuid(ctypes.Structure):
@@ -1200,8 +1236,8 @@ class CUuuid(ctypes.Structure):
 class CUmemLocation(ctypes.Structure):
     """A device, the host, or a NUMA node: a CUmemLocationType and its number.
 
-    From CUDA 13.4 on two bytes of `id` can be a device and its locality domain; that union is left out, as ctypes
-    passes none by value.
+    In CUDA 13.4 and later, two bytes of `id` can be a device and its locality domain. That union is left out, because
+    ctypes cannot pass a union by value.
     """
 
     _fields_ = [("type", ctypes.c_uint), ("id", ctypes.c_int)]
@@ -1334,7 +1370,7 @@ class CUaccessPolicyWindow(ctypes.Structure):
 
 
 class CUlaunchMemSyncDomainMap(ctypes.Structure):
-    """The memory synchronisation domains for CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT and _REMOTE."""
+    """The memory synchronization domains for CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT and _REMOTE."""
 
     _fields_ = [("default_", ctypes.c_ubyte), ("remote", ctypes.c_ubyte)]
 

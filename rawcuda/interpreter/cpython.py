@@ -1,10 +1,10 @@
 """Access to CPython itself: its C API by a private binding, and a read-only window on all memory.
 
-What it is   `bind` returns a C API function with private argument types; `reader` and `unpacker` read a C struct at an
-             address; `bytes_at` copies bytes.
+What it is   `bind` returns a C API function with private argument types; `type_with_slots` makes a type whose slots are
+             C functions; `reader` and `unpacker` read a C struct at an address; `bytes_at` copies bytes.
 What not     Nothing here writes to memory, and no other library's binding is changed: `ctypes.pythonapi.X` is one
              object for the whole process, on which other libraries set argument types, right and wrong ones.
-Source       Python/C API Reference Manual; ctypes, "PyDLL"
+Source       Python/C API Reference Manual, PyType_FromSpecWithBases; ctypes, "PyDLL"
 Read next    callback.py, dlpack.py
 """
 
@@ -31,6 +31,7 @@ __all__ = [
     "partial",
     "read_only",
     "reader",
+    "type_with_slots",
     "unpacker",
     "window",
 ]
@@ -62,6 +63,27 @@ def immortal(thing: Any) -> Any:
 def c_string(text: bytes) -> Any:
     """Return a C string that is never freed, since C code keeps its address: a capsule's name, a buffer's format."""
     return immortal(ctypes.create_string_buffer(text))
+
+
+def type_with_slots(name: str, base: type, flags: int, *slots: tuple[int, int | None]) -> Any:
+    """Return a subclass of which some slots are C functions: pairs of the slot's number and the function's address."""
+
+    class Slot(ctypes.Structure):  # PyType_Slot
+        _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+    class Spec(ctypes.Structure):  # PyType_Spec
+        _fields_ = [
+            ("name", ctypes.c_char_p),
+            ("basicsize", ctypes.c_int),
+            ("itemsize", ctypes.c_int),
+            ("flags", ctypes.c_uint),
+            ("slots", ctypes.POINTER(Slot)),
+        ]
+
+    table = (Slot * (len(slots) + 1))(*[Slot(*pair) for pair in slots])
+    spec = Spec(name.encode(), 0, 0, flags, table)
+    immortal((table, spec))  # some versions keep pointers into both
+    return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (base,))
 
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is

@@ -41,7 +41,9 @@ def handle_from(stream: object) -> int:
             )
         version = 0
     else:
-        version, handle = _checked_pair(offered() if callable(offered) else offered)
+        pair = offered() if callable(offered) else offered
+        plain = type(pair) is tuple and len(pair) == 2 and type(pair[0]) is int and type(pair[1]) is int
+        version, handle = pair if plain else _checked_pair(pair)
         if tracing.listeners:
             tracing.emit(
                 tracing.Step(

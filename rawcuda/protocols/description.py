@@ -109,9 +109,10 @@ class Description:
     _owner   what keeps the memory alive
     stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is
              pending
+    _side    what copies and fills found out about it; set by the first one
     """
 
-    __slots__ = ("_ptr", "_shape", "_strides", "_dtype", "_place", "_owner", "stream")
+    __slots__ = ("_ptr", "_shape", "_strides", "_dtype", "_place", "_owner", "stream", "_side")
 
     ptr: int
     shape: Ints

@@ -142,7 +142,7 @@ class _Chrome(_Writer):
         self._rows: dict[tuple[int, object], int] = {}
         self._ends: dict[int, float] = {}
         self._recorded: dict[str, int] = {}  # event -> the arrow that its last record began
-        for process, name in ((1, "host threads"), (2, "streams (when work was given to them)")):
+        for process, name in ((1, "host threads"), (2, "streams (when work was submitted to them)")):
             self._put("M", "process_name", process, 0, args={"name": name})
 
     def _put(self, kind: str, name: str, process: int, row: int, **more: Any) -> None:

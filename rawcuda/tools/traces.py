@@ -25,6 +25,19 @@ __all__ = ["Trace", "trace"]
 _stopping = _thread.allocate_lock()  # held while an entry is looked up and removed
 
 
+def _tell_observers() -> None:
+    """Tell everyone that tracing begins, so that prepared calls are traced, too."""
+    for observer in tuple(observers):
+        observer()
+
+
+def _remove(things: list[Any], one: object) -> None:
+    """Remove one object from a list, if it is there; an == of its own is not called."""
+    places = [place for place, each in enumerate(things) if each is one]
+    if places:
+        del things[places[0]]
+
+
 def trace(
     to: names.Callable[[Call | Step], object] | names.TextIO | list[Call | Step] | str | os.PathLike[str] | None = None,
     *,
@@ -91,8 +104,7 @@ class Trace:
                 self._listener = self._writer.event
             careful.append(self)
             listeners.append(self._listener)
-            for observer in tuple(observers):  # so that prepared calls are traced
-                observer()
+            _tell_observers()
         except BaseException:  # __exit__ is not called for a block that was never entered
             self._stop()
             raise
@@ -105,12 +117,8 @@ class Trace:
         """Remove the listener, and close the file if this trace opened it; do nothing if that was done already."""
         listener, writer = self._listener, self._writer
         with _stopping:
-            for things, one in ((listeners, listener), (careful, self)):
-                places = [
-                    place for place, each in enumerate(things) if each is one
-                ]  # (a listener's own == is not called)
-                if places:
-                    del things[places[0]]
+            _remove(listeners, listener)
+            _remove(careful, self)
         self._listener = self._writer = None
         if writer is not None:
             writer.end()

@@ -1,4 +1,4 @@
-"""Graphs: recorded once, launched often."""
+"""Graphs: work that is captured once and launched many times."""
 
 import array
 

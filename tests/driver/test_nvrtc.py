@@ -1,4 +1,4 @@
-"""From CUDA C to a result with only PyPI's nvidia-cuda-nvrtc installed; neither it nor the emulator needs a GPU."""
+"""From CUDA C to a result with only nvidia-cuda-nvrtc of PyPI; neither NVRTC nor the emulator needs a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ extern "C" __global__ void turned(float *out, const float *x) {
 
 
 class Compiler:
-    """NVRTC, wherever the package's own search finds it."""
+    """NVRTC, as the search of the package finds it."""
 
     def __init__(self) -> None:
         places = module("locate").nvrtc()
@@ -39,7 +39,7 @@ class Compiler:
         path = Path(places[0][0])
         for needed in path.parent.glob(
             "libnvrtc-builtins.so.*"
-        ):  # it asks the loader for this by name only, when it compiles
+        ):  # NVRTC loads this library by its name when it compiles
             ctypes.CDLL(str(needed))
         self.nvrtc = ctypes.CDLL(str(path))
 
@@ -78,7 +78,7 @@ def test_from_source_to_result(device: Any, options: list[str]) -> None:
         loaded = device.load(text)
     except rawcuda.CudaError as error:
         if error.code == 222:
-            pytest.skip(f"NVRTC makes PTX {version[1].decode()}, newer than the driver takes")
+            pytest.skip(f"NVRTC makes PTX {version[1].decode()}, newer than the driver accepts")
         raise
     with loaded:
         x = [float(k % 11) for k in range(128)]

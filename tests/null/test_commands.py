@@ -1,4 +1,4 @@
-"""The command line without a driver: usage, refusals, listings, and what is said where there is no GPU."""
+"""The command line without a driver: usage, refusals, listings, and the messages on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.subject import NAME, ROOT, module, rawcuda
 KERNELS = str(Path(__file__).parents[1] / "data" / "cli" / "kernels.ptx")
 PROGRAM = f"python3 -m {NAME}"
 
-# Run the command line where there is no libcuda, whatever this machine has.
+# Run the command line without a libcuda, even if this machine has one.
 NO_GPU = """
     import sys
     from tests.subject import module
@@ -42,7 +42,7 @@ def cli(capsys):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Be in a folder with x.npy and y.npy, and files that are no arrays."""
+    """Change to a folder with x.npy and y.npy, and files that are not arrays."""
     monkeypatch.chdir(tmp_path)
     numpy.save("x.npy", numpy.arange(10, dtype="f4"))
     numpy.save("y.npy", numpy.ones(10, dtype="f4"))
@@ -103,7 +103,7 @@ WRONG = {
     "no grid": (("run", KERNELS, "saxpy", "1", "--block", "1"), "--grid is missing"),
     "no block": (("run", KERNELS, "saxpy", "1", "--grid", "1"), "--block is missing"),
     "grid of text": (("run", KERNELS, "saxpy", "--grid", "many", "--block", "1"), "--grid: 'many'"),
-    "grid of 0": (("run", KERNELS, "saxpy", "--grid", "0", "--block", "1"), "--grid: '0' holds a number below 1"),
+    "grid of 0": (("run", KERNELS, "saxpy", "--grid", "0", "--block", "1"), "--grid: '0' contains a number below 1"),
     "negative block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "-1"), "--block: '-1'"),
     "4-D block": (("run", KERNELS, "saxpy", "--grid", "1", "--block", "1x1x1x1"), "--block: '1x1x1x1'"),
     "open grid": (("run", KERNELS, "saxpy", "--grid", "4,", "--block", "1"), "--grid: '4,'"),
@@ -118,19 +118,19 @@ WRONG = {
         "argument 'three' is not FILE.npy, number, zeros:SHAPE:DTYPE",
     ),
     "text file": (("run", KERNELS, "saxpy", "text.txt", *ARGUMENTS), "argument 'text.txt' is not FILE.npy"),
-    "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is no element type"),
-    "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is no element type"),
-    "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is no element type"),
+    "zeros without dtype": (("run", KERNELS, "saxpy", "zeros:3", *ARGUMENTS), "'' is not an element type"),
+    "zeros of text": (("run", KERNELS, "saxpy", "zeros:3:text", *ARGUMENTS), "'text' is not an element type"),
+    "zeros of dates": (("run", KERNELS, "saxpy", "zeros:3:M8[s]", *ARGUMENTS), "'M8[s]' is not an element type"),
     "zeros of long double": (
         ("run", KERNELS, "saxpy", "zeros:3:float128", *ARGUMENTS),
-        "'float128' is no element type",
+        "'float128' is not an element type",
     ),
-    "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is no element type"),
+    "zeros of bfloat16": (("run", KERNELS, "saxpy", "zeros:3:bfloat16", *ARGUMENTS), "'bfloat16' is not an element"),
     "zeros of nothing": (("run", KERNELS, "saxpy", "zeros::f4", *ARGUMENTS), "the shape in 'zeros::f4'"),
     "negative shape": (("run", KERNELS, "saxpy", "zeros:-3:f4", *ARGUMENTS), "the shape in 'zeros:-3:f4'"),
     "too large a shape": (("run", KERNELS, "saxpy", f"zeros:{2**40}x{2**40}:f4", *ARGUMENTS), "2**63"),
     "65-D shape": (("run", KERNELS, "saxpy", f"zeros:{'x'.join('1' * 65)}:f4", *ARGUMENTS), "the shape in"),
-    "number of no type": (("run", KERNELS, "saxpy", "3:", *ARGUMENTS), "'' is no element type"),
+    "number of no type": (("run", KERNELS, "saxpy", "3:", *ARGUMENTS), "'' is not an element type"),
     "number too large": (("run", KERNELS, "saxpy", "300:uint8", *ARGUMENTS), "'300:uint8' does not fit uint8"),
     "float in an int": (("run", KERNELS, "saxpy", "2.5:int32", *ARGUMENTS), "'2.5:int32' does not fit int32"),
     "float too large": (("run", KERNELS, "saxpy", "1e39:float32", *ARGUMENTS), "'1e39:float32' does not fit float32"),
@@ -163,7 +163,7 @@ def test_a_wrong_command_line(cli, files, case):
     assert sorted(os.listdir()) == before
 
 
-# -- files that cannot be: exit status 1, one line, before any driver is loaded
+# -- files that cannot be used: exit status 1, one line, before a driver is loaded
 
 BAD = {
     "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
@@ -175,7 +175,7 @@ BAD = {
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
     "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (it has a NUL"),
     "truncated cubin": (("run", "cut.cubin", "saxpy", *ARGUMENTS), "cut.cubin: a truncated cubin"),
-    "no kernel to list": (("run", "bare.ptx"), "bare.ptx: there is no .entry in this PTX"),
+    "no kernel to list": (("run", "bare.ptx"), "bare.ptx: this PTX contains no .entry"),
     "fatbin to list": (("run", "fat.fatbin"), "fat.fatbin: a fatbin is compressed"),
     "missing array": (("run", KERNELS, "saxpy", "missing.npy", *ARGUMENTS), "missing.npy"),
     "pickle": (("run", KERNELS, "saxpy", "objects.npy", *ARGUMENTS), "objects.npy: holds pickled Python objects"),
@@ -309,7 +309,7 @@ def test_run_never_takes_the_emulator_by_itself(python, files):
         result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ")
         and result.stderr.count("\n") == 2
     )
-    assert "add --driver emulator" in result.stderr and "doctor tells what was tried" in result.stderr
+    assert "add --driver emulator" in result.stderr and "doctor shows what was tried" in result.stderr
     assert not (files / "r.npy").exists()
 
 
@@ -317,7 +317,7 @@ def test_demo_says_why_it_is_not_on_the_gpu(python):
     start = time.monotonic()
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - start < 5  # some 0.5 s, with everything else idle
+    assert time.monotonic() - start < 5  # about 0.5 s on an idle machine
     first = result.stdout.splitlines()[0]
     assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
 
@@ -357,7 +357,7 @@ def test_a_library_that_is_no_driver(python, tmp_path):
     assert result.returncode == 1 and str(tmp_path / "libcuda.so.1") in result.stdout and not result.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a script stands for ptxas")
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is used as ptxas")
 def test_doctor_finds_compilers(python, tmp_path):
     (tmp_path / "toolkit" / "bin").mkdir(parents=True)
     (tmp_path / "toolkit" / "lib64").mkdir()
@@ -369,10 +369,10 @@ def test_doctor_finds_compilers(python, tmp_path):
     assert f"{ptxas}  12.4  (the environment's CUDA_HOME)" in out
     assert re.search(
         rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out
-    )  # the loader's words
+    )  # the message of the loader
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="scripts stand for ptxas")
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts are used as ptxas")
 @pytest.mark.parametrize(
     "script, finding", [("#!/bin/sh\nexit 3\n", "unknown version"), ("#!/nowhere/sh\n", "No such file")]
 )
@@ -405,7 +405,7 @@ NEXT:
 
 @pytest.fixture
 def spin(tmp_path):
-    """Start `run` of a slow kernel, its standard error a terminal; return the process and the terminal."""
+    """Start `run` of a slow kernel with a terminal as standard error; return the process and the terminal."""
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     started = []
 
@@ -446,12 +446,12 @@ def spin(tmp_path):
 
 
 def read_terminal(ours: int) -> str:
-    """Read all that is there and will come, until the other side is closed."""
+    """Read everything until the other side is closed."""
     text = b""
     while True:
         try:
             piece = os.read(ours, 65536)
-        except OSError:  # Linux says EIO at the end
+        except OSError:  # Linux returns EIO at the end
             piece = b""
         if not piece:
             return text.decode()

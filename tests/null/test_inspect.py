@@ -1,4 +1,4 @@
-"""explain() and the command `inspect`: every field is shown, nothing is taken, and no broken exporter does harm."""
+"""explain() and the command `inspect`: every field is shown, nothing is consumed, and broken exporters do no harm."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def quirks(obj):
 
 needs_versions = pytest.mark.skipif(
     numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0",
-    reason="this NumPy's DLPack has no versions yet; other Pythons run this with a newer one",
+    reason="the DLPack of this NumPy has no versions; other Pythons run this test with a newer NumPy",
 )
 
 
-# -- what is said
+# -- the text
 
 
 @needs_versions
@@ -63,12 +63,12 @@ def test_an_array_is_explained_by_every_protocol():
         said["The layout"]
         == "Fortran order (the first index runs fastest), without gaps\nthe first element: 00 00 00 00 = 0.0"
     )
-    assert said["Where they disagree"] == "- nowhere: all describe the same memory alike"
+    assert said["Where they disagree"] == "- none: all describe the same memory in the same way"
     assert "<StridedView float32 (4, 3) strides (4, 16) on cpu, by dlpack>" in said["What view() makes of it"]
 
 
 def test_a_struct_is_told_field_by_field_beside_its_bytes():
-    """Compared with the bytes themselves: every one of the 80 is shown, once, in order."""
+    """The text is compared with the bytes: each of the 80 bytes is shown once, in order."""
     tensor = Tensor(shape=(2, 3), strides=(3, 1), flags=1, byte_offset=8)
     made = tensor.capsule()
     lines = sections(made)["__dlpack__"].splitlines()
@@ -78,7 +78,7 @@ def test_a_struct_is_told_field_by_field_beside_its_bytes():
     assert (
         fields["version.minor"][0] == "3"
         and fields["flags"] == ["1", "READ_ONLY"]
-        and fields["byte_offset"] == ["8", "to be added to data"]
+        and fields["byte_offset"] == ["8", "added to data"]
     )
     assert (
         fields["dtype.code"] == ["2", "kDLFloat"]
@@ -111,7 +111,7 @@ def test_what_is_asked_is_told():
     assert exporter.asked[:2] == [
         {"max_version": (1, 3)},
         {},
-    ]  # as it is, and as an older consumer asks; then view() does
+    ]  # a plain call, and one as older consumers make it; then view() calls
 
 
 def test_a_legacy_capsule_contradicts_nobody():
@@ -125,8 +125,8 @@ def test_a_legacy_capsule_contradicts_nobody():
             return view.__dlpack__()
 
     said = sections(Old())
-    assert said["__dlpack__"].endswith("read-only, since a legacy capsule cannot say")
-    assert said["Where they disagree"].startswith("- nowhere") and ", read-only" not in said["What view() makes of it"]
+    assert said["__dlpack__"].endswith("read-only, because a legacy capsule does not tell")
+    assert said["Where they disagree"].startswith("- none") and ", read-only" not in said["What view() makes of it"]
 
 
 def test_what_no_protocol_describes():
@@ -174,7 +174,7 @@ def test_memory_of_a_device_is_explained_without_a_driver(python):
         host = str(rawcuda.explain(bytearray(5)))
         said = {"shape": (2,), "typestr": "<f4", "data": (0x7F0000000000, True), "version": 2}
         device = str(rawcuda.explain(Shows(cuda=said)))
-        assert "on a device that the driver must be asked for, at 0x7f0000000000, read-only" in device
+        assert "on a device that only the driver knows, at 0x7f0000000000, read-only" in device
         assert "(missing)" in device
         assert "the driver" in str(rawcuda.explain(Exporter(Tensor(device=(2, 0)))))
         assert not module("driver").is_loaded()
@@ -203,7 +203,7 @@ def test_protocols_that_disagree():
     )
 
 
-# -- nothing is taken
+# -- nothing is consumed
 
 
 def test_a_capsule_stays_as_it_is():
@@ -211,7 +211,7 @@ def test_a_capsule_stays_as_it_is():
     made = tensor.capsule()
     before = sys.getrefcount(made)
     for _ in range(3):
-        assert "nobody has taken the tensor" in str(explain(made))
+        assert "the tensor was not consumed" in str(explain(made))
     assert name_of(made) == b"dltensor_versioned" and sys.getrefcount(made) == before and tensor.freed == 0
     rawcuda.view(made)
     assert "was consumed" in str(explain(made)) and "it raises ProtocolError" in str(explain(made))
@@ -257,7 +257,7 @@ def test_nothing_grows():
 
 
 class Raises:
-    """Raise from every attribute that begins with two underscores and is a protocol's."""
+    """An object that raises from every attribute of a protocol."""
 
     def __getattr__(self, name):
         raise RuntimeError(f"no {name} today")
@@ -287,8 +287,8 @@ class Unprintable(Exception):
     "make, words",
     [
         (Raises, "RuntimeError: no __"),
-        (lambda: Lies(device="x"), "no pair of ints"),
-        (lambda: Lies(device=(1,)), "no pair of ints"),
+        (lambda: Lies(device="x"), "not a pair of ints"),
+        (lambda: Lies(device=(1,)), "not a pair of ints"),
         (lambda: Lies(answer=5), "not a PyCapsule; the exporter is at fault"),
         (lambda: Lies(answer=Unprintable()), "Unprintable: (its text raises, too)"),
         (lambda: Lies(answer=RuntimeError("x" * 10_000)), "RuntimeError: xxx"),
@@ -328,7 +328,7 @@ def test_only_a_stream_that_can_be_read_is_called_one():
 
 
 def test_pointers_that_lead_nowhere_are_not_followed(python):
-    """Each in turn; any reading of them would end the process."""
+    """Each pointer is tried in turn; a read through any of them would end the process."""
     result = python("""
         from tests.subject import rawcuda
         from tests.null.producers import Exporter, Shows, Tensor, capsule
@@ -339,7 +339,7 @@ def test_pointers_that_lead_nowhere_are_not_followed(python):
                 Exporter(Tensor(shape=bad, ndim=2, version=None)))]
             for text in said:
                 assert "where no memory can be read: the exporter is at fault" in " ".join(text.split()), text
-            assert all("it would follow the bad pointer" in text for text in said[2:])
+            assert all("it would read through the bad pointer" in text for text in said[2:])
             said = {"shape": (2,), "typestr": "<f4", "data": (bad, False), "version": 3}
             for obj in (Exporter(Tensor(data=bad)), Shows(host=said)):
                 text = str(rawcuda.explain(obj))
@@ -373,12 +373,12 @@ def test_peek():
 
 
 def like(module_name, **attributes):
-    """Make an object whose class says that it is of a library."""
+    """Make an object whose class claims to be of a library."""
     return type("Tensor", (Exporter,), {"__module__": module_name, **attributes})
 
 
 class Launders(Exporter):
-    """Give a read-only tensor to who asks for versions, and the same without its flag to who does not."""
+    """An exporter of a read-only tensor, whose legacy capsule loses the flag."""
 
     def __init__(self):
         super().__init__(Tensor(flags=1, strides=(3, 1)))
@@ -393,28 +393,28 @@ class Launders(Exporter):
     [
         (lambda: Exporter(Tensor(version=None), knows=("stream",)), "max_version is unknown to NumPy before 2.1"),
         (lambda: Exporter(Tensor(version=None)), "A legacy capsule, though max_version was given"),
-        (lambda: Exporter(Tensor(version=None)), "A legacy capsule cannot say read-only"),
+        (lambda: Exporter(Tensor(version=None)), "A legacy capsule cannot mark memory as read-only"),
         (lambda: Exporter(Tensor(flags=1)), "READ_ONLY: PyTorch and CuPy ignore it"),
         (Launders, "The legacy capsule loses READ_ONLY"),
         (
             lambda: Exporter(Tensor(flags=1), raises={False: BufferError("it is read-only")}),
-            "No legacy capsule, rightly",
+            "No legacy capsule, because",
         ),
-        (lambda: Exporter(Tensor()), "forbidden since DLPack 1.2"),
+        (lambda: Exporter(Tensor()), "which DLPack 1.2 forbids"),
         (lambda: Exporter(Tensor(byte_offset=8)), "byte_offset is not 0"),
         (lambda: Exporter(Tensor(shape=(0,), strides=(1,))), "No elements, but a pointer"),
-        (lambda: Exporter(Tensor(shape=(1, 3), strides=(77, 1))), "An extent of 1 has an odd stride"),
+        (lambda: Exporter(Tensor(shape=(1, 3), strides=(77, 1))), "An extent of 1 has an unusual stride"),
         (lambda: Exporter(Tensor(shape=(3,), strides=(-1,))), "ends the process in PyTorch"),
         (lambda: Exporter(Tensor(), says=(3, 0)), "contradicts the capsule"),
         (lambda: Exporter(Tensor(device=(13, 0))), "Pinned or managed memory"),
         (lambda: capsule(0x1000, b"used_dltensor"), "The capsule was consumed"),
-        (lambda: numpy.zeros(2, "M8[s]"), "NumPy refuses what DLPack cannot say"),
+        (lambda: numpy.zeros(2, "M8[s]"), "NumPy refuses arrays that DLPack cannot describe"),
         (lambda: like("torch", is_neg=lambda self: True)(Tensor()), "The negative bit"),
         (lambda: Shows(cuda={**CAI, "stream": 0}), "stream 0 is forbidden"),
-        (lambda: Shows(cuda=CAI), "PyCUDA says that"),
-        (lambda: Shows(cuda={**CAI, "version": 2}), "Before version 3 nothing is said of streams"),
-        (lambda: Shows(cuda={**CAI, "typestr": "<V2"}), "never float16"),
-        (lambda: (ctypes.c_int * 3)(), "strides is null though strides were asked for"),
+        (lambda: Shows(cuda=CAI), "PyCUDA says so"),
+        (lambda: Shows(cuda={**CAI, "version": 2}), "Versions before 3 do not name a stream"),
+        (lambda: Shows(cuda={**CAI, "typestr": "<V2"}), "never as float16"),
+        (lambda: (ctypes.c_int * 3)(), "strides is null although strides were requested"),
         (lambda: type("S", (), {"__cuda_stream__": lambda self: (0, 0)})(), "Handle 0 is the legacy default stream"),
         (lambda: numpy.zeros(3)[1:], "data is not aligned to 256 bytes"),
     ],

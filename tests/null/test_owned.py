@@ -1,4 +1,4 @@
-"""Owned: released exactly once, whoever does it, and never inside a collection."""
+"""Owned: each handle is released exactly once, by any thread, and never inside a garbage collection."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ owned, errors = module("owned"), module("errors")
 
 class Thing(owned.Owned):
     def __init__(self, log, handle=7, borrowed=False):
-        self._own(handle, None if borrowed else owned.Once(lambda handle, late: log.append((handle, late))))
+        self._own(handle, None if borrowed else owned.Once(lambda late: log.append((handle, late))))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_forked_child_releases_nothing(python):
         owned = module("owned")
         class Thing(owned.Owned):
             def __init__(self):
-                self._own(7, owned.Once(lambda handle, late: os.write(1, b"released ")))
+                self._own(7, owned.Once(lambda late: os.write(1, b"released ")))
         kept, dropped = Thing(), Thing()
         del dropped
         pid = os.fork()

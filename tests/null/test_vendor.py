@@ -1,4 +1,4 @@
-"""`vendor`: the whole and each part, copied, checked, replaced, refused; and each part used in a bare interpreter."""
+"""`vendor`: the whole package and each part are copied, checked, replaced and refused; each part works alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Told = Callable[..., str]
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Told:
-    """Run one command line and return what it printed; its status must be the one that is expected."""
+    """Run a command line and return its output; check its exit status."""
 
     def run(*words: str | Path, status: int = 0) -> str:
         capsys.readouterr()
@@ -57,7 +57,7 @@ def test_the_whole_is_copied_byte_for_byte(told: Told, tmp_path: Path) -> None:
     assert (FOLDER / "LICENSE").read_text("utf-8") in manifest and module("").__version__ in manifest.splitlines()[0]
     assert not [name for name in os.listdir(tmp_path) if name != "taken"], "something was left beside it"
     said = told("--check", tmp_path / "taken")
-    assert "It is unchanged" in said and "today" in said and "that is running" in said
+    assert "It is unchanged" in said and "today" in said and "the running package" in said
 
 
 def test_the_licence_is_the_checkouts() -> None:
@@ -200,7 +200,7 @@ def test_a_part_works_alone_in_a_bare_interpreter(told: Told, python: Python, tm
 
 
 def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, python: Python, tmp_path: Path) -> None:
-    """Here the emulator of another copy, as it could be any object with address()."""
+    """The library is the emulator of another copy; any object with address() would do."""
     told(tmp_path / "taken", "--only", "gpu")
     told(tmp_path / "whole")
     result = python(
@@ -228,7 +228,7 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
     assert result.returncode == 0, result.stderr
 
 
-# bytes of each part as a zip: a limit, so that nobody makes it twice as heavy without noticing
+# the largest size of each part as a zip, in bytes, so that a large increase is noticed
 MOST_ZIPPED = {"gpu": 210_000, "view": 120_000, "driver": 60_000, "dlpack": 25_000}
 
 
@@ -326,7 +326,7 @@ def test_how_old_a_copy_is(told: Told, tmp_path: Path) -> None:
         said = told("--check", copy)
         assert expected in said and " days ago" in said and "2020-01-01" in said and then in said
     manifest.write_text(text.replace("  errors.py", "  errors2.py"), "utf-8")
-    assert "files were different then" in told("--check", copy, status=1)
+    assert "files differ" in told("--check", copy, status=1)
 
 
 def test_an_unchanged_copy_is_replaced(told: Told, tmp_path: Path) -> None:
@@ -345,22 +345,22 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     assert "not a copy of this package" in told(tmp_path / "theirs", status=2)
     assert "not a folder" in told(tmp_path / "file", status=2)
     assert "not a folder" in told(tmp_path / "link", status=2)
-    assert "there is no folder" in told(tmp_path / "nowhere" / "taken", status=2)
+    assert "does not exist" in told(tmp_path / "nowhere" / "taken", status=2)
     assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
-    assert "not a copy made by" in told("--check", tmp_path / "theirs", status=2)
-    assert "leave --only out" in told("--check", tmp_path / "theirs", "--only", "view", status=2)
+    assert "not a copy of a package" in told("--check", tmp_path / "theirs", status=2)
+    assert "omit --only" in told("--check", tmp_path / "theirs", "--only", "view", status=2)
     assert sorted(os.listdir(tmp_path)) == ["file", "link", "theirs"] and os.listdir(tmp_path / "theirs") == [
         "module.py"
     ]
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    assert "you are in" in told(".", status=2) and not os.listdir(".")
+    assert "current folder" in told(".", status=2) and not os.listdir(".")
 
 
 def test_what_the_user_put_into_a_copy_is_never_deleted(told: Told, tmp_path: Path) -> None:
-    """Whatever it is: a link, an empty folder, a file that looks like Python's cache, a pipe."""
+    """This is true for links, empty folders, files that look like Python's cache, and pipes."""
     copy, outside = tmp_path / "taken", tmp_path / "outside"
     outside.mkdir()
     (outside / "data").write_text("mine")
@@ -417,7 +417,7 @@ def test_a_manifest_cannot_name_files_outside_of_its_copy(told: Told, tmp_path: 
 
 
 class Interrupting:
-    """Raise KeyboardInterrupt before chosen lines of vendor.py, counted from 1 as they are run."""
+    """A trace function that raises KeyboardInterrupt before given lines of vendor.py, counted from 1 as they run."""
 
     def __init__(self, *at: int) -> None:
         self.at, self.count = at, 0
@@ -435,7 +435,7 @@ class Interrupting:
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of open()
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_at_any_line_leaves_a_whole_copy(tmp_path: Path, times: int) -> None:
-    """One interrupt leaves the old copy or the new one in its place; two leave one that the next call finds."""
+    """After one interrupt, the old or the new copy is in place; after two, the next call finds the old one."""
     place, content = tmp_path / "taken", {"__init__.py": b"", "inner/__init__.py": b"x = 1\n"}
     vendor.write(str(place), content, "all")
 

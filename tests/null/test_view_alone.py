@@ -1,4 +1,4 @@
-"""Views of host memory need no CUDA: no driver, not one of the files that know one, and little time to import."""
+"""Views of host memory need no CUDA: no driver, no module that uses a driver, and little time for the import."""
 
 from __future__ import annotations
 

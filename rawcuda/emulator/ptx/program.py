@@ -109,7 +109,7 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,  # without an effect, because all blocks run in turn anyway
+        cooperative: bool = False,  # without an effect, because the blocks run one after another
         limits: Limits | None = None,
         allowed: Callable[[Allocation], bool] | None = None,
     ) -> None:
@@ -341,7 +341,7 @@ class Code:
         elif id(target) in self._memory:
             address = self._memory[id(target)].base + symbol.offset
         else:
-            raise Rejected.at(variable.line, f"Initial value of '{variable.name[:80]}' is no constant address")
+            raise Rejected.at(variable.line, f"Initial value of '{variable.name[:80]}' is not a constant address")
         if symbol.mask:
             shift = (symbol.mask & -symbol.mask).bit_length() - 1
             address = (address & symbol.mask) >> shift

@@ -67,7 +67,7 @@ class _Tracer:
         try:
             self._log.event(event)
             sys.stdout.flush()
-        except BrokenPipeError:  # a listener cannot stop the call that it hears of; our next line of output will
+        except BrokenPipeError:  # a listener cannot stop the call that it is notified of; our next line of output will
             pass
 
     def begin(self) -> None:

@@ -1,7 +1,7 @@
 """`doctor`: what this machine has, which drivers were tried, and whether a kernel really runs.
 
 What it is   facts in sections, as many as can be found: a failure in one does not stop the others.
-What not     it repairs nothing, and sends nothing anywhere.
+What not     it repairs nothing, and sends no data.
 Read next    locate.py, which knows the places
 """
 
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     _gaps()
     print()
     if ran and loaded is not None:
-        print(f"A kernel ran {'on the emulator' if is_emulator(loaded) else 'on the GPU'}: all is well.")
+        print(f"A kernel ran {'on the emulator' if is_emulator(loaded) else 'on the GPU'}: everything works.")
         return 0
     print(f"No kernel ran{f': {why_not}' if why_not else ''}.")
     if loaded is None or not is_emulator(loaded):

@@ -1,4 +1,4 @@
-"""The kernels of `demo` and `doctor`, as PTX text, written by hand for readers.
+"""The kernels of `demo` and `doctor`, as PTX text that is written by hand.
 
 What it is   four kernels, each in a string: NOTHING, VECTOR_ADD, SAXPY, MATRIX_PRODUCT. The texts are Python
              strings, not files, so that they can be read from a zip.
@@ -31,7 +31,7 @@ NOTHING = (
     .reg .b64 %rd<3>;
 
     ld.param.u64        %rd1, [target];
-    cvta.to.global.u64  %rd2, %rd1;             // a generic address, made one of global memory
+    cvta.to.global.u64  %rd2, %rd1;             // convert a generic address to a global one
     mov.u32             %r1, 42;
     st.global.u32       [%rd2], %r1;
     ret;
@@ -60,7 +60,7 @@ VECTOR_ADD = (
     mov.u32             %r3, %tid.x;
     mad.lo.u32          %r4, %r1, %r2, %r3;
     ld.param.u32        %r5, [n];
-    setp.ge.u32         %p1, %r4, %r5;          // the last block has more threads than elements are left
+    setp.ge.u32         %p1, %r4, %r5;          // the last block may have more threads than elements
     @%p1 bra            DONE;
 
     ld.param.u64        %rd1, [a];
@@ -69,7 +69,7 @@ VECTOR_ADD = (
     cvta.to.global.u64  %rd4, %rd1;
     cvta.to.global.u64  %rd5, %rd2;
     cvta.to.global.u64  %rd6, %rd3;
-    mul.wide.u32        %rd7, %r4, 4;           // 4 bytes an element
+    mul.wide.u32        %rd7, %r4, 4;           // 4 bytes for each element
     add.s64             %rd8, %rd4, %rd7;
     add.s64             %rd9, %rd5, %rd7;
     add.s64             %rd10, %rd6, %rd7;
@@ -104,7 +104,7 @@ SAXPY = (
     mov.u32             %r3, %tid.x;
     mad.lo.u32          %r4, %r1, %r2, %r3;     // i, at first
     mov.u32             %r5, %nctaid.x;
-    mul.lo.u32          %r6, %r5, %r2;          // how many threads the grid has
+    mul.lo.u32          %r6, %r5, %r2;          // the number of threads in the grid
     ld.param.f32        %f1, [alpha];
     ld.param.u64        %rd1, [x];
     ld.param.u64        %rd2, [y];
@@ -169,20 +169,20 @@ MATRIX_PRODUCT = (
     add.u32             %r8, %r8, %r4;          // column of c
     shl.b32             %r9, %r7, 4;
     add.u32             %r9, %r9, %r5;          // row of c
-    setp.lt.u32         %p1, %r9, %r1;          // is this row there?
-    setp.lt.u32         %p2, %r8, %r2;          // is this column?
+    setp.lt.u32         %p1, %r9, %r1;          // is the row inside c?
+    setp.lt.u32         %p2, %r8, %r2;          // is the column inside c?
 
     mov.u32             %r10, tile_a;
     mov.u32             %r11, tile_b;
-    shl.b32             %r12, %r5, 6;           // 64 bytes a row of a tile
+    shl.b32             %r12, %r5, 6;           // 64 bytes for each row of a tile
     shl.b32             %r13, %r4, 2;
     add.u32             %r14, %r10, %r12;       // the row of tile_a that this thread reads
     add.u32             %r15, %r11, %r13;       // the column of tile_b
-    add.u32             %r16, %r14, %r13;       // the element of tile_a that it brings
+    add.u32             %r16, %r14, %r13;       // the element of tile_a that it copies
     add.u32             %r17, %r15, %r12;       // the element of tile_b
 
     mov.f32             %f1, 0f00000000;        // the sum
-    mov.u32             %r18, 0;                // where the tiles begin along k
+    mov.u32             %r18, 0;                // the start of the tiles along k
     setp.eq.u32         %p3, %r3, 0;
     @%p3 bra            STORE;
 
@@ -190,7 +190,7 @@ NEXT_TILE:
     add.u32             %r19, %r18, %r4;        // column of a
     setp.lt.u32         %p4, %r19, %r3;
     and.pred            %p4, %p4, %p1;
-    mov.f32             %f2, 0f00000000;        // beyond the edge a zero adds nothing
+    mov.f32             %f2, 0f00000000;        // beyond the edge, use a zero
     mad.lo.u32          %r20, %r9, %r3, %r19;
     mul.wide.u32        %rd7, %r20, 4;
     add.s64             %rd8, %rd4, %rd7;
@@ -207,7 +207,7 @@ NEXT_TILE:
     @%p5 ld.global.f32  %f3, [%rd10];
     st.shared.f32       [%r17], %f3;
 
-    bar.sync            0;                      // both tiles are whole
+    bar.sync            0;                      // wait until both tiles are complete
     mov.u32             %r23, %r14;
     mov.u32             %r24, %r15;
     mov.u32             %r25, 0;
@@ -230,7 +230,7 @@ NEXT_FOUR:
     setp.lt.u32         %p6, %r25, 16;
     @%p6 bra            NEXT_FOUR;
 
-    bar.sync            0;                      // nobody reads these tiles any more
+    bar.sync            0;                      // wait until no thread reads these tiles any more
     add.u32             %r18, %r18, 16;
     setp.lt.u32         %p7, %r18, %r3;
     @%p7 bra            NEXT_TILE;

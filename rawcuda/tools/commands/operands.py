@@ -23,13 +23,13 @@ __all__ = ["HELP", "Operand", "parse", "extents"]
 
 HELP = """\
 An ARG is one of
-  FILE.npy            uploaded, in C order whatever the file's; the kernel gets its address
+  FILE.npy            an array, uploaded in C order; the kernel gets its address
   zeros:SHAPE:DTYPE   new memory on the device, filled with zeros     zeros:1000:float32
   empty:SHAPE:DTYPE   the same with undefined contents                empty:64x48:int32
-  NUMBER              3  -0x10  2.5  1e-3  inf  nan; as the parameter's type says
-  NUMBER:DTYPE        for a parameter that says no type (a half, a cubin's)   2.5:float16
+  NUMBER              3  -0x10  2.5  1e-3  inf  nan; converted to the parameter's type
+  NUMBER:DTYPE        for a parameter without a type (a half, a cubin's)   2.5:float16
   null                a null pointer
-SHAPE is one number or several joined by x; DTYPE is a name as NumPy has it."""
+SHAPE is one number or several joined by x; DTYPE is one of NumPy's names, such as float32."""
 
 
 class Operand:
@@ -117,7 +117,7 @@ def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM
         raise Refusal(f"{what}: {text.strip()!r} is neither a number nor up to {most} joined by x, such as 16x16")
     numbers = tuple(map(int, parts))
     if min(numbers) < least:
-        raise Refusal(f"{what}: {text.strip()!r} holds a number below {least}")
+        raise Refusal(f"{what}: {text.strip()!r} contains a number below {least}")
     return numbers
 
 
@@ -136,7 +136,7 @@ def _dtype(name: str, text: str) -> dtypes.DType:
     except (TypeError, ProtocolError):
         dtype = None
     if dtype is None or dtype.code is None or dtype.typestr[1:2] == "V":
-        raise Refusal(f"argument {text!r}: {name!r} is no element type: give a name as NumPy has it, such as float32")
+        raise Refusal(f"argument {text!r}: {name!r} is not an element type: give one of NumPy's names, such as float32")
     return dtype
 
 

@@ -79,7 +79,7 @@ def everything() -> Files:
 
 
 def part(name: str | None, origin: str) -> Files:
-    """Return the files of a part, or of the whole for None; origin is the name of the copied package."""
+    """Return the files of a part, or of the whole package for None; origin is the name of the copied package."""
     sources = everything()
     if name is None:
         return sources
@@ -187,7 +187,7 @@ def _stand_in(depth: int, name: str) -> bytes:
         "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from typing import Any\n\n"
         "    def __getattr__(name: str) -> Any: ...\n\n\n"
         f"raise Unsupported(f\"{{__name__}} was left out: this copy is the part '{name}' only; "
-        'vendor the whole to have it")\n'
+        'vendor the whole package to use it")\n'
     ).encode()
 
 

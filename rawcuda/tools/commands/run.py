@@ -129,14 +129,16 @@ def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[
 def _list(path: str, kind: str, data: bytes) -> int:
     """Print the kernels and their parameters, numbered as for --out; this needs no driver."""
     if kind == "fatbin":
-        raise ValueError(f"{path}: a fatbin is compressed, and only the driver reads its kernels' names: give the name")
+        raise ValueError(
+            f"{path}: a fatbin is compressed, and only the driver can list its kernels: give the name of a kernel"
+        )
     if kind == "cubin":
         for name in image.cubin_kernels(data):
-            print(f"{name}\n     only the driver tells a cubin's parameters: type each number, such as 3:int32")
+            print(f"{name}\n     only the driver knows a cubin's parameters: give each number a type, such as 3:int32")
         return 0
     found = signature.kernels(data.decode("utf-8", "replace"))
     if not found:
-        raise ValueError(f"{path}: there is no .entry in this PTX: compile a __global__ function")
+        raise ValueError(f"{path}: this PTX contains no .entry: compile a __global__ function")
     for name, parameters in found.items():
         print(name)
         for index, parameter in enumerate(parameters):
@@ -170,7 +172,7 @@ def _run(
             raise
         raise NoGpu(
             f"no GPU can be used: {missing}\nTo run on the emulator instead, slowly, add --driver emulator; "
-            f"{PROGRAM} doctor tells what was tried"
+            f"{PROGRAM} doctor shows what was tried"
         ) from None
     device = Device(options.device)
     with Module(device, code) as module:

@@ -61,14 +61,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "dest", metavar="DEST", help="the folder that the copy is to be; its last part is the copy's name"
     )
-    parser.add_argument("--only", choices=tuple(PARTS), help="copy this part, with what it imports")
+    parser.add_argument("--only", choices=tuple(PARTS), help="copy this part, with the modules that it imports")
     parser.add_argument(
         "--check", action="store_true", help="say whether the copy at DEST is unchanged, and how old it is"
     )
     options = parser.read(arguments)
     if options.check:
         if options.only:
-            raise Refusal("--check reads in the copy which part it is: leave --only out")
+            raise Refusal("--check finds in the copy which part it is: omit --only")
         return check(options.dest)
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
@@ -76,9 +76,9 @@ def main(arguments: list[str]) -> int:
     print(
         f"{options.dest}: {_what(options.only or 'all')} of {_origin()} {__version__}, {len(made) + 1} files, "
         f"{sum(map(len, made.values())):,} bytes.\n"
-        f"Import it as {name}, or from the package that it lies in: from . import {name}\n"
+        f"Import it as {name}, or from the package that contains it: from . import {name}\n"
         f"{PROGRAM} vendor --check {options.dest} tells whether it was changed."
-        + (f"\nFiles that were added to the copy that was there meanwhile are kept in {left}" if left else "")
+        + (f"\nFiles that were added to the old copy are kept in {left}" if left else "")
     )
     return 0
 
@@ -92,15 +92,15 @@ def _manifest(content: Files, name: str) -> bytes:
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
         f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n\n"
-        f"This folder was copied by `python3 -m {_origin()} vendor`, and is not edited here. Whether it is as it was\n"
-        f"copied, and how old it is, `python3 -m {_origin()} vendor --check` says, or, without the package,\n"
+        f"This folder was copied by `python3 -m {_origin()} vendor`. Do not edit it. To find out whether it was\n"
+        f"changed, and how old it is, run `python3 -m {_origin()} vendor --check` or, without the package,\n"
         f"`sha256sum -c {MANIFEST}`.\n\n"
         f"{licence}\n{hashes}"
     ).encode()
 
 
 def _read(folder: str) -> Manifest | None:
-    """Return a copy's manifest, or None if there is none of ours."""
+    """Return a copy's manifest, or None if it has none that this command wrote."""
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             text = file.read(1_000_000)
@@ -176,20 +176,20 @@ def write(dest: str, content: Files, name: str) -> str:
     if not last.isidentifier() or iskeyword(last):
         raise Refusal(f"{dest}: {last!r} cannot be imported; choose a name of letters, digits and _")
     if not os.path.isdir(parent):
-        raise Refusal(f"{dest}: there is no folder {parent} to put it in")
+        raise Refusal(f"{dest}: the folder {parent} does not exist")
     if place == os.getcwd():  # the whole folder is replaced
-        raise Refusal(f"{dest} is the folder that you are in: go up, and name it")
+        raise Refusal(f"{dest} is the current folder: change to the folder above, and give the name")
     running = os.path.realpath(str(files(PACKAGE)))
     if os.path.realpath(place) == running or os.path.realpath(place).startswith(running + os.sep):
         raise Refusal(f"{dest} is the package that is being copied")
     if os.path.islink(place) or os.path.exists(place) and not os.path.isdir(place):
-        raise Refusal(f"{dest} is there already, and is not a folder")
+        raise Refusal(f"{dest} exists, and is not a folder")
     _bring_back(place)
     before = None
     if os.path.isdir(place) and os.listdir(place):
         before = _read(place)
         if before is None or before.origin != _origin():
-            raise Refusal(f"{dest} is there already, and is not a copy of this package: choose another name")
+            raise Refusal(f"{dest} exists, and is not a copy of this package: choose another name")
         changes = _changes(place, before)
         if changes:
             raise Refusal(
@@ -200,11 +200,7 @@ def write(dest: str, content: Files, name: str) -> str:
     new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
     files_of_new = {**content, MANIFEST: _manifest(content, name)}
     try:
-        for path, data in files_of_new.items():
-            target = os.path.join(new, *path.split("/"))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(data)
+        _write(new, files_of_new)
         _exchange(new, place, old)
         if before is not None:
             _remove(old, [*before.hashes, MANIFEST])
@@ -215,10 +211,19 @@ def write(dest: str, content: Files, name: str) -> str:
     return old if os.path.isdir(old) else ""
 
 
+def _write(folder: str, files: dict[str, bytes]) -> None:
+    """Write files into a new folder."""
+    for path, data in files.items():
+        target = os.path.join(folder, *path.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as file:
+            file.write(data)
+
+
 def _exchange(new: str, place: str, old: str) -> None:
     """Move the old copy away and the new folder to its destination; if that is interrupted, move the old copy back.
 
-    If that is interrupted, too, the old copy stays beside, and the next call finds it: see _bring_back.
+    If that is interrupted, too, the old copy stays in a folder beside the destination, where _bring_back() finds it.
     """
     try:
         if os.path.isdir(place):
@@ -268,7 +273,7 @@ def check(dest: str) -> int:
     """Print whether a copy is unchanged, how old it is, and whether it is up to date; return 1 if it was changed."""
     manifest = _read(dest)
     if manifest is None:
-        raise Refusal(f"{dest} has no {MANIFEST} of ours: it is not a copy made by `vendor`")
+        raise Refusal(f"{dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package")
     days = (datetime.date.today() - datetime.date.fromisoformat(manifest.date)).days
     age = {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
     print(f"{dest}: {_what(manifest.part)} of {manifest.origin} {manifest.version}, copied on {manifest.date}, {age}.")
@@ -276,11 +281,11 @@ def check(dest: str) -> int:
     print(
         "It was changed:\n  " + "\n  ".join(changes)
         if changes
-        else f"It is unchanged: {len(manifest.hashes)} files are as they were copied."
+        else f"It is unchanged: {len(manifest.hashes)} files are the same as when they were copied."
     )
     theirs, ours = _numbers(manifest.version), _numbers(__version__)
     if theirs != ours:
-        print(f"It is {'older' if theirs < ours else 'newer'} than what is running, {__version__}.")
+        print(f"It is {'older' if theirs < ours else 'newer'} than the running package, {__version__}.")
     else:
         now = {
             path: hashlib.sha256(data).hexdigest()
@@ -288,8 +293,8 @@ def check(dest: str) -> int:
         }
         differ = sum(now.get(path) != manifest.hashes.get(path) for path in {*now, *manifest.hashes})
         print(
-            f"It is of the version that is running, {__version__}"
-            + (f", but {differ} of its files were different then." if differ else ".")
+            f"It has the version of the running package, {__version__}"
+            + (f", but {differ} files differ." if differ else ".")
         )
     return 1 if changes else 0
 

@@ -47,7 +47,7 @@ def explain(obj: object) -> Explanation:
     made = next((finding.made for finding in found.values() if finding.made is not None), None)
     kind = type(obj)
     title = f"{kind.__module__}.{kind.__qualname__}"
-    if kind.__module__ == "builtins":  # a foreign repr may do anything: fetch an array from a device, say
+    if kind.__module__ == "builtins":  # a foreign repr may do anything, such as copying an array from a device
         title = f"{kind.__qualname__}   {worded(obj)}"
     return Explanation(title, _sections(obj, found, made), made)
 
@@ -116,7 +116,7 @@ def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[st
     ] * (not is_capsule(obj))
     for name, finding in found.items():
         end = (
-            [f"= {_said(finding.made)}" + ", since a legacy capsule cannot say" * _is_legacy(finding)]
+            [f"= {_said(finding.made)}" + ", because a legacy capsule does not tell" * _is_legacy(finding)]
             if finding.made is not None
             else _wrapped([f"refused: {finding.refusal}"] * bool(finding.refusal), "")
         )
@@ -133,9 +133,7 @@ def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[st
 
 def _said(made: Description) -> str:
     where = (
-        "a device that the driver must be asked for"
-        if made._place.device is None
-        else " ".join(map(str, made._place.device))
+        "a device that only the driver knows" if made._place.device is None else " ".join(map(str, made._place.device))
     )
     return (
         f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
@@ -161,7 +159,7 @@ def _layout(made: Description) -> list[str]:
     raw = peek(made.ptr, min(made.dtype.itemsize, 16))
     if raw is None:
         return lines + [
-            f"NO MEMORY CAN BE READ at {made.ptr:#x}: whoever uses it will crash, and the exporter is at fault"
+            f"NO MEMORY CAN BE READ at {made.ptr:#x}: any use of it will crash, and the exporter is at fault"
         ]
     value = struct.unpack("=" + made.dtype.format, raw)[0] if made.dtype.format in tuple("?bBhHiIqQefd") else None
     return lines + [f"the first element: {raw.hex(' ')}" + (f" = {value!r}" if value is not None else "")]
@@ -175,7 +173,7 @@ def _differences(described: Found) -> list[str]:
         for name, told in others
         for field, one, other in zip(("address", "shape", "strides", "dtype", "device", "read-only"), reference, told)
         if one != other and None not in (one, other)
-    ] or ["nowhere: all describe the same memory alike"]
+    ] or ["none: all describe the same memory in the same way"]
 
 
 def _comparable(finding: Finding) -> tuple[Any, ...]:
@@ -197,10 +195,10 @@ def _used(obj: Any, found: Found, made: Description | None) -> str:
     if is_capsule(obj) and made is not None:
         return (
             "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; "
-            "that was not done now"
+            "explain() did not do this"
         )
     if any("no memory can be read" in finding.refusal for finding in found.values()):
-        return "it would follow the bad pointer and end the process, as every consumer would"
+        return "it would read through the bad pointer and crash the process, as every consumer would"
     if made is not None and _is_far(made):
         return "the memory is, or may be, a device's: it would ask the driver which, and wait for its stream"
     try:

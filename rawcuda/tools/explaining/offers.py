@@ -157,9 +157,9 @@ def _name(names: Mapping[str, int], number: int) -> str:
 
 
 _TENSOR: Meanings = {
-    "version.major": lambda v: "" if v == 1 else "another layout: nothing behind flags can be read",
-    "deleter": lambda v: "to be called once, by whoever takes the tensor" if v else "null: nothing to free",
-    "manager_ctx": lambda v: "the producer's own business",
+    "version.major": lambda v: "" if v == 1 else "another layout: the fields after flags cannot be read",
+    "deleter": lambda v: "the consumer of the tensor calls it once" if v else "null: there is nothing to free",
+    "manager_ctx": lambda v: "private to the producer",
     "flags": lambda v: " | ".join(
         ["READ_ONLY"] * (v & 1) + ["IS_COPIED"] * (v >> 1 & 1) + ["IS_SUBBYTE_TYPE_PADDED"] * (v >> 2 & 1)
     ),
@@ -167,7 +167,7 @@ _TENSOR: Meanings = {
     "device.device_type": lambda v: _name(DEVICE_TYPES, v),
     "dtype.code": lambda v: _name(TYPE_CODES, v),
     "dtype.bits": lambda v: "of one lane",
-    "byte_offset": lambda v: "to be added to data" if v else "",
+    "byte_offset": lambda v: "added to data" if v else "",
     "strides": lambda v: "" if v else "null: C order",
 }
 
@@ -200,7 +200,7 @@ def _dlpack(obj: Any, finding: Finding) -> bool:
         finding.facts["name"] = name = name_of_capsule(obj)
         finding.lines.append(
             f"a PyCapsule named {worded(name)}"
-            + ": nobody has taken the tensor, and dropping the capsule frees it"
+            + ": the tensor was not consumed; dropping the capsule frees it"
             * (name in (b"dltensor", b"dltensor_versioned"))
         )
         _tensor(finding, obj)
@@ -215,7 +215,7 @@ def _dlpack(obj: Any, finding: Finding) -> bool:
         stream = {"stream": -1} if kind in (2, 13) else {}
         finding.lines.append(f"__dlpack_device__() -> {worded(said)}   {_name(DEVICE_TYPES, kind)}")
     except Exception as error:
-        finding.lines.append(f"__dlpack_device__() is no pair of ints: {raised(error)}")
+        finding.lines.append(f"__dlpack_device__() is not a pair of ints: {raised(error)}")
     capsules = [_ask(finding, ask, {"max_version": VERSION, **stream}, "first"), _ask(finding, ask, stream, "legacy")]
     if not capsules[0] and not capsules[1]:
         finding.refusal = finding.facts["legacy"]
@@ -260,12 +260,12 @@ def _exchange(obj: Any, finding: Finding) -> bool:
 
 def _stream_meaning(value: Any) -> str:
     known = {
-        "None": "nothing to wait for",
+        "None": "no wait is needed",
         "0": "forbidden: it could mean either default stream",
         "1": "the legacy default stream",
         "2": "the per-thread default stream",
     }
-    return known.get(worded(value), "a stream's handle, to be waited for" if type(value) is int else "no stream")
+    return known.get(worded(value), "the handle of a stream to wait for" if type(value) is int else "no stream")
 
 
 _KEYS: Meanings = {
@@ -301,6 +301,13 @@ _check, _release = (
 _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
 
 
+def _arrays_of(struct: buffer.Py_buffer) -> dict[str, Any]:
+    """Read the arrays that a Py_buffer points to."""
+    return {
+        name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim)) for name in ("shape", "strides", "suboffsets")
+    }
+
+
 def _buffer(obj: Any, finding: Finding) -> bool:
     if not _check(obj):
         return False
@@ -308,10 +315,7 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     _get(obj, ctypes.addressof(struct), 0x11C)  # PyBUF_FULL_RO
     try:
         format_ = ctypes.string_at(struct.format).decode("latin-1") if struct.format else "B"
-        read = {
-            name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim))
-            for name in ("shape", "strides", "suboffsets")
-        }
+        read = _arrays_of(struct)
         _show(
             finding,
             buffer.Py_buffer,
@@ -319,8 +323,8 @@ def _buffer(obj: Any, finding: Finding) -> bool:
             "for PyBUF_FULL_RO, released again",
             {
                 "buf": lambda v: "the first element, not the lowest address",
-                "obj": lambda v: "the exporter, which is held",
-                "len": lambda v: "bytes of all elements, gaps not counted",
+                "obj": lambda v: "the exporter, which is kept alive",
+                "len": lambda v: "bytes of all elements, without gaps",
                 "readonly": lambda v: "read-only" if v else "writable",
                 "format": lambda v: worded(format_, 90),
                 "shape": lambda v: f"{read['shape']}",

@@ -40,42 +40,43 @@ class _Said:
 _QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
     (
         lambda s: s.d["first"].startswith("TypeError"),
-        "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: ask again without it, but "
-        "never without the stream.",
+        "max_version is unknown to NumPy before 2.1, PyTorch before 2.9, Warp and DALI: call again without it, but "
+        "always with the stream.",
     ),
     (
         lambda s: s.d["first"] == b"dltensor",
-        "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. Go by the name (cuda-python #285).",
+        "A legacy capsule, though max_version was given: JAX, TensorFlow, DALI. The name of the capsule decides "
+        "(cuda-python #285).",
     ),
     (
         lambda s: s.d["versioned"] is False,
-        "A legacy capsule cannot say read-only, though JAX's arrays are: NumPy and view() take it as read-only (unless "
-        "the object's own array interface says otherwise), PyTorch and CuPy write into it.",
+        "A legacy capsule cannot mark memory as read-only, as JAX's arrays are: NumPy and view() treat it as read-only "
+        "(unless the object's own array interface says otherwise), PyTorch and CuPy write to it.",
     ),
-    (lambda s: s.d["flags"] & 1, "READ_ONLY: PyTorch and CuPy ignore it and write."),
+    (lambda s: s.d["flags"] & 1, "READ_ONLY: PyTorch and CuPy ignore it and write to the memory."),
     (
         lambda s: s.d["flags"] & 1 and s.d["legacy"] == b"dltensor",
         "The legacy capsule loses READ_ONLY: pyarrow, cuda.core 1.2, nanobind 3.1.",
     ),
     (
         lambda s: s.d["flags"] & 1 and "Error" in s.d["legacy"],
-        "No legacy capsule, rightly, as it would lose READ_ONLY (numpy #20742); JAX and Warp ask for one (jax #40789).",
+        "No legacy capsule, because it would lose READ_ONLY (numpy #20742); JAX and Warp request one (jax #40789).",
     ),
     (
         lambda s: s.d["ndim"] and not s.d["strides"],
-        "strides is null for C order, forbidden since DLPack 1.2: NumPy before 2.4, Warp, DALI, pyarrow.",
+        "strides is null for C order, which DLPack 1.2 forbids: NumPy before 2.4, Warp, DALI, pyarrow.",
     ),
     (
         lambda s: s.d["byte_offset"],
-        "byte_offset is not 0: Warp ignores it and reads other elements, TensorFlow refuses it.",
+        "byte_offset is not 0: Warp ignores it and reads the wrong elements, TensorFlow refuses it.",
     ),
     (
         lambda s: s.d["data"] % 256 and s.n > 0,
-        "data is not aligned to 256 bytes, as dlpack.h wants it: NumPy, PyTorch, pyarrow, tvm-ffi.",
+        "data is not aligned to 256 bytes, as dlpack.h requires: NumPy, PyTorch, pyarrow, tvm-ffi.",
     ),
     (
         lambda s: s.n == 0 and s.d["data"],
-        "No elements, but a pointer: NumPy. It should be null, and the driver must not be asked about it.",
+        "No elements, but a pointer: NumPy. It should be null; do not ask the driver about it.",
     ),
     (
         lambda s: (
@@ -85,7 +86,7 @@ _QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
                 for n, step, c in zip(s.d["shape_read"], s.d["strides_read"], layout.c_strides(s.d["shape_read"], 1))
             )
         ),
-        "An extent of 1 has an odd stride, which says nothing: PyTorch (pytorch #83158).",
+        "An extent of 1 has an unusual stride, which has no meaning: PyTorch (pytorch #83158).",
     ),
     (
         lambda s: min(s.d["strides_read"]) < 0,
@@ -94,7 +95,7 @@ _QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
     (
         lambda s: tuple(map(int, s.d["said_device"])) != (s.d["device.device_type"], s.d["device.device_id"]),
         "__dlpack_device__ contradicts the capsule, which is "
-        "the truth: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422).",
+        "right: PyTorch's pinned memory (pytorch #136250), GPU arrays labelled CPU (nanobind #422).",
     ),
     (
         lambda s: s.d["device.device_type"] in (3, 13),
@@ -102,45 +103,45 @@ _QUIRKS: tuple[tuple[Callable[[_Said], Any], str], ...] = (
     ),
     (
         lambda s: s.d["name"].startswith(b"used_"),
-        "The capsule was consumed: its tensor has an owner, who will free it. A second from_dlpack must fail, or it "
-        "would be freed twice.",
+        "The capsule was consumed: its consumer owns the tensor, and frees it. A second from_dlpack must fail, or "
+        "the tensor would be freed twice.",
     ),
     (
         lambda s: s.lib == "numpy" and "data" not in s.d,
-        "NumPy refuses what DLPack cannot say: structures, dates, text, odd strides; before 2.1 also read-only arrays.",
+        "NumPy refuses arrays that DLPack cannot describe: structures, dates, text, strides that are not multiples of "
+        "the itemsize; before 2.1 also read-only arrays.",
     ),
     (
         lambda s: s.lib == "torch" and s.obj.is_neg(),
-        "The negative bit: Tensor.__dlpack__ forgets it, and values get the wrong sign. Export resolve_neg().",
+        "The negative bit: Tensor.__dlpack__ ignores it, so the values have the wrong sign. Export resolve_neg().",
     ),
     (
         lambda s: s.c["stream"] == 0,
-        "stream 0 is forbidden, as it could mean None, 1 or 2; cuda.core fails with a bare assert.",
+        "stream 0 is forbidden, because it could mean None, 1 or 2; cuda.core fails with an assert without a message.",
     ),
     (
         lambda s: s.c["version"] >= 3 and s.c.get("stream") is None,
-        "No stream, so nothing to wait for: PyCUDA says that even with work pending. DALI 1.32 crashed on "
+        "No stream, so no wait is needed: PyCUDA says so even if work is pending. DALI 1.32 crashed on "
         "None (DALI #5423).",
     ),
     (
         lambda s: s.c["version"] < 3,
-        "Before version 3 nothing is said of streams, though work may be pending: PyTorch. "
-        "cuda.core refuses version 2.",
+        "Versions before 3 do not name a stream, though work may be pending: PyTorch. cuda.core refuses version 2.",
     ),
     (
         lambda s: s.i["typestr"][1:] in ("V1", "V2"),
-        "So bfloat16 (V2) and float8 (V1) show themselves: opaque bytes, never float16.",
+        "bfloat16 (V2) and float8 (V1) appear as opaque bytes, never as float16.",
     ),
     (
         lambda s: s.b["ndim"] and not s.b["strides"],
-        "strides is null though strides were asked for: ctypes, for C order.",
+        "strides is null although strides were requested: ctypes, for C order.",
     ),
-    (lambda s: s.s["pair"][1] == 0, "Handle 0 is the legacy default stream (Numba): to be sent as 1."),
+    (lambda s: s.s["pair"][1] == 0, "Handle 0 is the legacy default stream (Numba): pass it as 1."),
 )
 
 
 def quirks(found: Mapping[str, Finding], obj: Any) -> list[str]:
-    """Return the text of each quirk that shows in these answers."""
+    """Return the text of each quirk that these answers show."""
     said, out = _Said(found, obj), []
     for condition, text in _QUIRKS:
         try:

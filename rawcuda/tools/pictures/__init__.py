@@ -64,7 +64,7 @@ def worded_layout(shape: Sequence[int], strides: Sequence[int], itemsize: int) -
     if any(stride < 0 for stride in moving.values()):
         said.append("a stride is negative: the first element is not at the lowest address")
     if any(stride % (itemsize or 1) for stride in moving.values()):
-        said.append("a stride is no whole number of elements, which DLPack cannot say")
+        said.append("a stride is not a multiple of the element size, which DLPack cannot express")
     return said
 
 
@@ -144,7 +144,7 @@ class _Drawing:
         """Draw rows and columns, a block for each index of the dimensions before the last two; return where it ends."""
         y = self._heading(
             y,
-            "As it is indexed",
+            "By index",
             ""
             if self.shown == self.shape
             else f"the first {' × '.join(map(str, self.shown))} of {' × '.join(map(str, self.shape))}",
@@ -222,7 +222,7 @@ class _Drawing:
 
     def draw_memory(self, y: float, where: str) -> float:
         """Draw lines of bytes, starting at the lowest address; return the lower end of the drawing."""
-        y = self._heading(y, "As it lies in memory", f"numbers are bytes from the first element{where}")
+        y = self._heading(y, "By address", f"numbers are bytes from the first element{where}")
         left = 14 + 6.6 * max(len(f"{start:+d}") for start in (self.starts[0], self.starts[-1]))
         first, arcs = self._place[0], self._steps()
         tops, is_whole, high = [], self.shown == self.shape, _HIGH * self.layers

@@ -30,7 +30,7 @@ _FILLS = {"kernel": "#bfe3c6", "copy": "#cfe0f5", "fill": "#e4e0f4", "graph": "#
 
 def trace_picture(events: Events) -> str:
     """Draw the streams and the capsules that a trace has recorded."""
-    sheet = Sheet("a trace: streams, and the lives of capsules")
+    sheet = Sheet("a trace: streams, and the lifetimes of capsules")
     y = _lanes(sheet, events)
     y = _lives(sheet, events, y + 24 if y else 0)
     if not y:
@@ -55,9 +55,9 @@ def _lanes(sheet: Sheet, events: Events) -> float:
     y = _title(
         sheet,
         0,
-        "Streams: what was given to them, in the order of the calls",
-        "A box begins when all left of it in its lane is done; "
-        "a hollow dot waits for all left of the filled dot of its number.",
+        "Streams: the work that was submitted to them, in the order of the calls",
+        "A box begins when everything to its left in its lane is complete; "
+        "a hollow dot waits for everything to the left of the filled dot with the same number.",
     )
     shown = every[:_CALLS]
     names = ["", *dict.fromkeys(work.stream for _, work in shown if work.stream)]
@@ -138,18 +138,18 @@ def _draw_boxes(sheet: Sheet, arranged: Work, heights: dict[str, float]) -> None
 # the name of the capsule
 _STEPS = {
     "export": (0, 1, 'a new capsule, "*", leads to a new struct, which keeps the memory alive'),
-    "read": (0, 1, 'a capsule, "*", is asked for; it is kept, unrenamed, as long as the view'),
+    "read": (0, 1, 'a capsule, "*", is requested; it is kept as long as the view, and not renamed'),
     "consume": (
         1,
         2,
-        'we take the tensor: the capsule is renamed "used_*", so that its destructor leaves the tensor alone',
+        'we take the tensor: the capsule is renamed "used_*", so that its destructor does not free the tensor',
     ),
-    "capsule dropped": (1, 1, 'the capsule goes, and is named "used_*": the consumer had taken the tensor'),
-    "capsule freed": (1, 0, "the capsule goes, unused: its destructor calls the deleter, and the tensor is freed"),
+    "capsule dropped": (1, 1, 'the capsule is deleted; its name is "used_*", so the consumer has taken the tensor'),
+    "capsule freed": (1, 0, "the capsule is deleted unused: its destructor calls the deleter, which frees the tensor"),
     "deleter": (
         2,
         0,
-        "the consumer is done, and calls the struct's deleter, once: struct and memory are the producer's again",
+        "the consumer calls the struct's deleter, once: the producer owns the struct and the memory again",
     ),
 }
 _ENDS = "deleter", "capsule freed"
@@ -176,8 +176,8 @@ def _lives(sheet: Sheet, events: Events, y: float) -> float:
             _title(
                 sheet,
                 y,
-                "The lives of DLPack capsules",
-                "From left to right as it happened, evenly spaced; the times are told below.",
+                "The lifetimes of DLPack capsules",
+                "From left to right in the order of the events, evenly spaced; the times are below.",
             )
             - 18
         )
@@ -207,7 +207,7 @@ def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> 
     _bar(sheet, 112, taken or dropped, rows[1], "#cfe6f5", f'"{name}"')
     if taken is not None:
         _bar(sheet, taken, dropped, rows[1], "taken", f'"used_{name}"')
-        _bar(sheet, taken, right, rows[2], "#cdecd2", "has the tensor, owes one deleter call")
+        _bar(sheet, taken, right, rows[2], "#cdecd2", "owns the tensor, must call the deleter once")
     for number, (what, step) in enumerate(steps):
         begin, end, words = _STEPS[what]
         x, line = 112 + _STEP * number, rows[2] + 30 + 17 * number
@@ -221,7 +221,7 @@ def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> 
         sheet.text(
             186,
             rows[2] + 30 + 17 * count,
-            "… and lives on where the trace ends, or beyond what is seen from here",
+            "… still alive at the end of the trace, or released where this package cannot see it",
             colour=QUIET,
         )
     return rows[2] + 56 + 17 * count

@@ -167,7 +167,7 @@ class Launch:
             return
         address = base + offset & 0xFFFFFFFFFFFFFFFF
         if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
-            text = f"local address {address & 0xFFFFFFFF:#x} was never written: it holds whatever was there before"
+            text = f"local address {address & 0xFFFFFFFF:#x} was never written: its content is undefined"
         else:
             text = f"{self.space.explain(address, total)}, and never written"
         if self.space.strict:
@@ -175,7 +175,7 @@ class Launch:
         self.warn(text, frame, aloud=True)
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
-        """Report a finding that does not stop the kernel, once for each place in the code; `aloud` also on stderr."""
+        """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""
         if _place(frame) not in self.space.told and self.say is not None:
             self.space.told.add(_place(frame))
             found = self.say(text, frame)
@@ -430,7 +430,7 @@ class Thread:
         index, rest = divmod(address - CODE_BASE, CODE_STEP)
         found = self.launch.functions.get(index) if not rest else None
         if found is None:
-            raise Fault(INVALID_PC, f"call of address {address:#x}, at which there is no function")
+            raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
         if self.launch.arity[index] != count:
             raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
         return found

@@ -117,7 +117,7 @@ class Watch:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
         if judged and unwritten == count:
-            raise Fault(LAUNCH_FAILED, f"{self._place(at)} was never written: it holds whatever was there before")
+            raise Fault(LAUNCH_FAILED, f"{self._place(at)} was never written: its content is undefined")
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.

@@ -253,7 +253,7 @@ class AccessEmitter(Emitter):
                 raise self.reject(
                     f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
                 )
-            # a name in a generic access stands for the address in its own space
+            # in a generic access, a name is the address of the variable in its own space
             space = space or held
         elif isinstance(address.base, Register):
             type = address.base.type
