@@ -22,7 +22,7 @@ from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.choosing import reader_of, readers
+from ..protocols.choosing import reader_of
 from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
 from .host_copy import Walk, walk_of
@@ -158,7 +158,7 @@ def examine(thing: Any) -> Side:
         made.ours = isinstance(owner, Bytes)
         if made.ours:
             made.owner, made.primary, is_final = owner, owner._primary, owner._keeps is None
-            address = thing.start  # type: ignore[attr-defined]
+            address = thing._ptr
             if owner._handle is None or not is_final:
                 owner.ptr  # raises Closed
         else:
@@ -182,9 +182,6 @@ def examine(thing: Any) -> Side:
     return made
 
 
-_reader = readers[None].get
-
-
 class _Viewed(Description):
     """The description of an exporter that takes part in one copy."""
 
@@ -202,7 +199,7 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
         return thing, getattr(thing, "_side", None) or examine(thing)
     if isinstance(thing, Description):
         return thing, getattr(thing, "_side", None) or examine(thing)
-    made: Any = (_reader(id(type(thing))) or reader_of(thing, None))(thing, _Viewed, stream)
+    made: Any = reader_of(thing, None)(thing, _Viewed, stream)
     return made, examine(made)
 
 
