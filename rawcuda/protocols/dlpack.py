@@ -65,7 +65,7 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
     with taking:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else LEGACY)
-        made._owner = consume(capsule)
+        made._owner = consume(capsule, (address, versioned))
     return made
 
 
@@ -257,7 +257,7 @@ def describe(
         if said != _ON_HOST or not versioned or not made._place.is_host or listeners:
             _check_fetched(exporter, made, address, versioned, said)
         if shared:
-            made._owner = consume(capsule)
+            made._owner = consume(capsule, (address, versioned))
     finally:
         if shared:
             taking.release()
