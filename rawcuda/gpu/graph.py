@@ -167,9 +167,9 @@ class Graph(Owned):
                 next(self._ends, None)  # its handle must not reach the driver
             if kind is None:
                 handle = self.stream.handle  # raises Closed
-                for code in run(self._ends, primary._to_push()):
-                    if code:
-                        raise primary.driver.error(code, "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
+                failed = next(filter(None, run(self._ends, primary._to_push())), 0)
+                if failed:
+                    raise primary.driver.error(failed, "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
                 make(self, EXECUTABLE, primary, (self._graph, *EXECUTABLE.numbers))
                 self._state = "recorded"
                 run(self._destroys, primary._to_push())

@@ -35,6 +35,8 @@ class Bytes:
     __slots__ = ()
 
     if TYPE_CHECKING:
+        _handle: Any
+        handle: Any
 
         def view(self) -> Any:
             """Return the memory as an array of bytes."""
@@ -126,6 +128,7 @@ class Description:
     _place: Place
     _owner: Any
     stream: Any
+    _side: Any
     _streamed: Any  # the class to make where the exporter may name a stream of its own
 
     @property

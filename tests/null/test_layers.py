@@ -32,7 +32,7 @@ FLOORS = (
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying exporting exchange_table strided making"),
     ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
-    ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
+    ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
+from ...arrays.strided import _MemoryView
 from ...errors import a_kind, worded
 from ..context import reaches
 
@@ -31,12 +32,27 @@ __all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
-    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration."""
+    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration.
 
-    __slots__ = ("exporter",)
+    start, owner, _place  those of one of our arrays, which launches take from here as from the array
+    """
+
+    __slots__ = ("start", "owner", "_exporter", "_place")
 
     def __init__(self, exporter: names.Any) -> None:
         self.exporter = exporter
+
+    @property
+    def exporter(self) -> names.Any:
+        """Return the array, which may be exchanged."""
+        return self._exporter
+
+    @exporter.setter
+    def exporter(self, exporter: names.Any) -> None:
+        self._exporter, self._place = exporter, None
+        if type(exporter) is _MemoryView:
+            self.start, self.owner = exporter.start, exporter.owner
+            self._place = exporter._place
 
     def __repr__(self) -> str:
         return "In(In(...))" if isinstance(self.exporter, In) else f"In({self.exporter!r})"

@@ -4,7 +4,11 @@ What it is   `Launch`, the callable that Kernel.configure returns and that Kerne
              all launches of a kernel share: how its arguments are packed.
 How          A call takes a buffer from the pool of its Launch, packs the arguments into it, and makes one foreign call.
              Each call in progress has a buffer of its own, so several threads may use one Launch: list.pop and
-             list.append are atomic. The foreign function is bound without argument types, whose conversions are the
+             list.append are atomic. The foreign function has no argument types, because their conversions would take
+             most of the time.
+             Each argument has a cell of 8 bytes or more, of which the kernel reads as many as its parameter has. So one
+             format of struct is right for integers of any size and sign. A number that it refuses is packed again by
+             the tables of packing.py, which raise the error.
 Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel
              may use are retained before the interrupt is passed on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
@@ -248,7 +252,7 @@ class Launch:
         except IndexError:  # other threads use them all
             buffer = self._new_buffer()
         storage, given, kept, *ask = buffer
-        self._pack_again(storage, kept, *arguments)
+        self._pack_by_tables(storage, kept, *arguments)
         try:
             if self._context is None or not self._ask(*ask[0]) and ask[1][0] == self._context:
                 code = call(*given)
@@ -306,13 +310,14 @@ class Launch:
             packing.token = token
         return self._call
 
-    def _pack_again(self, storage: Any, kept: Kept, *arguments: Any) -> None:
-        """Pack arguments by the tables alone, which refuse what cannot be packed."""
+    def _pack_by_tables(self, storage: Any, kept: Kept, *arguments: Any) -> None:
+        """Pack arguments by the tables alone; the packers raise the error for what cannot be packed."""
         kept.clear()
         try:
             values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
-        except BaseException as error:
-            error.__suppress_context__ = True  # an error of struct, which tells less
+        except Exception as error:
+            if isinstance(error.__context__, source.UNPACKABLE):
+                error.__suppress_context__ = True  # the error of struct tells less
             raise
         self._packing.pack_into(storage, 0, *values)
 

@@ -1,13 +1,13 @@
 """The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
 
-What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types,
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py sorts the types,
              and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
              each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
              another.
 How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
              format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
              accessible, open), and refuses it with an error that names kernel, parameter, value and remedy.
-What not     An argument's attributes never make it an array of ours: only its type does.
+What not     It writes nothing to memory: launch.py does, with struct.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
 Read next    source.py
 """
@@ -19,11 +19,12 @@ import struct
 import sys
 from operator import index
 
-from ...arrays.strided import _MemoryView, view
+from ...arrays.strided import view
 from ...errors import Closed, ProtocolError
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Slot, ctypes_letter
+from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
-__all__ = ["Kept", "Packers", "kind_of", "table_for"]
+__all__ = ["Kept", "Packers", "table_for"]
 
 
 class Kept(list):  # type: ignore[type-arg]
@@ -43,90 +44,6 @@ class Kept(list):  # type: ignore[type-arg]
     __slots__ = ("stream",)
 
     stream: int
-
-
-# -- the sorts of types
-
-_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
-
-
-def kind_of(kind: type) -> str:
-    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be tested."""
-    if kind in _EXACT:
-        return _EXACT[kind]
-    for bases, sort in _BASES:
-        if issubclass(kind, bases):
-            return sort
-    numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
-    if issubclass(kind, getattr(numpy, "generic", ())) and not issubclass(kind, str):
-        return _numpy_kind(kind, numpy)
-    for base, sort in ((int, "integral"), (float, "float"), (complex, "complex"), (str, "text")):
-        if issubclass(kind, base):
-            return sort
-    if any(hasattr(kind, name) for name in _EXPORTS):
-        return "exporter"
-    return "sequence" if issubclass(kind, (list, tuple)) else "other"
-
-
-_EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
-_BASES: tuple[tuple[Any, str], ...] = (
-    (bytes, "bytes"),
-    (In, "in"),
-    (Memory, "memory"),
-    (Description, "view"),
-    (ctypes._SimpleCData, "ctypes value"),
-    ((ctypes.Structure, ctypes.Union), "ctypes structure"),
-    (ctypes.Array, "ctypes array"),
-    (ctypes._Pointer, "ctypes pointer"),
-)
-
-
-def _numpy_kind(kind: type, numpy: Any) -> str:
-    if issubclass(kind, numpy.bool_):
-        return "numpy bool"
-    if issubclass(kind, numpy.timedelta64):  # (a signedinteger, but not a number)
-        return "numpy other"
-    for base, sort in (
-        (numpy.integer, "numpy integer"),
-        (numpy.floating, "numpy float"),
-        (numpy.complexfloating, "numpy complex"),
-    ):
-        if issubclass(kind, base):
-            return sort
-    return "numpy other"
-
-
-def _is_plain(kind: type, form: str, size: int) -> bool:
-    """Tell whether struct itself converts each value of a type for a slot, or raises an error.
-
-    A NumPy type counts if its values have at most the size of an integer slot. Its subclasses may have any value.
-    """
-    if kind is bool or form == "real" and kind in (int, float):
-        return True
-    numpy = sys.modules.get("numpy")
-    if not issubclass(kind, (getattr(numpy, "integer", ()), getattr(numpy, "floating", ()))):
-        return False
-    try:
-        dtype = numpy.dtype(kind)  # type: ignore[union-attr]
-    except TypeError:
-        return False
-    return dtype.type is kind and dtype.itemsize <= (8 if form == "real" else size) and dtype.kind in _PLAIN[form]
-
-
-_PLAIN = {"address": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
-
-
-def _is_exporter(value: Any) -> bool:
-    """Tell whether an object of an unknown type is an array: it has a buffer, or an attribute of a protocol."""
-    if isinstance(value, type):  # the class has the attribute; only its instances have memory
-        return False
-    try:
-        memoryview(value).release()
-        return True
-    except TypeError:
-        return any(hasattr(value, name) for name in _EXPORTS[1:3])
-    except (BufferError, ValueError):
-        return True
 
 
 # -- tables
@@ -151,7 +68,7 @@ class Packers(dict):  # type: ignore[type-arg]
             self.clear()
             self.plain.clear()
         self[kind] = packer
-        if self._form != "bytes" and _is_plain(kind, self._form, self._size):
+        if self._form != "bytes" and is_plain(kind, self._form, self._size):
             self.plain.add(kind)
         return packer
 
@@ -217,6 +134,8 @@ def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
     number = index(argument)
     if type(number) is not int:  # a subclass, whose operators may do anything
         number = int.__index__(number)
+    if slot.low <= number < _HALF and number <= slot.high:  # (another call takes 40 ns)
+        return number
     return _pack_int(slot, number, kept)
 
 
@@ -276,13 +195,6 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         raise
 
 
-def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
-    """Pack a view of a Memory; while that is open, the address is used without further checks."""
-    if argument._place in slot.places and argument.owner._handle is not None:
-        return argument.start  # type: ignore[no-any-return]
-    return _pack_view(slot, argument, kept)
-
-
 def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     place = argument._place
     if place not in slot.places:
@@ -326,12 +238,12 @@ def _innermost(slot: Slot, given: Any) -> Any:
 
 
 def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
-    if hasattr(type(argument), "__index__") and not _is_exporter(argument):
+    if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     try:
         return _pack_foreign(slot, argument, kept)
     except TypeError:  # from the exporter, or because this is none
-        if _is_exporter(argument):
+        if is_exporter(argument):
             raise
     _refuse_address(slot, argument, kept)
 
@@ -384,7 +296,7 @@ def _pack_address_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
 
 
 def _pack_other_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    if slot.size == 8 and _is_exporter(argument):
+    if slot.size == 8 and is_exporter(argument):
         return _pack_foreign(slot, argument, kept).to_bytes(8, "little")
     _refuse_bytes(slot, argument, kept)
 
@@ -473,20 +385,20 @@ def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _pack_other_integer(slot: Slot, argument: Any, kept: Kept) -> int:
-    if hasattr(type(argument), "__index__") and not _is_exporter(argument):
+    if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     _refuse_integer(slot, argument, kept)
 
 
 def _pack_other_real(slot: Slot, argument: Any, kept: Kept) -> float:
     kind = type(argument)
-    if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not _is_exporter(argument):
+    if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not is_exporter(argument):
         return _pack_real(slot, argument, kept)
     _refuse_real(slot, argument, kept)
 
 
 def _is_array(value: Any) -> bool:
-    return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and _is_exporter(value)
+    return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and is_exporter(value)
 
 
 def _item_hint(value: Any) -> str:
@@ -519,7 +431,7 @@ _ADDRESS: dict[str, Packer] = {
     **_INTEGER,
     "none": _pack_null,
     "memory": _pack_memory,
-    "own view": _pack_own_view,
+    "own view": _pack_view,
     "view": _pack_view,
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,
