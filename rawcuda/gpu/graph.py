@@ -21,7 +21,7 @@ from .calls import invoke, run
 from .context import PrimaryContext
 from .handles import EXECUTABLE, capturing, make
 from .queue import StreamHandle, calls_on, work_handle
-from .retention import capture_number, retain, sweep
+from .retention import capture_number, retain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +189,6 @@ class Graph(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._kept:  # the graph may be closed before this launch is done
-                sweep()
                 retain(self._primary, queue, self._kept)
 
     def _closing(self) -> None:

@@ -38,12 +38,12 @@ __all__ = ["Kept", "Packers", "table_for"]
 class Kept(list):  # type: ignore[type-arg]
     """The views of other libraries' arrays in one launch, kept until its stream has completed the launch.
 
-    stream  the handle of the launch's stream, in whose order they are viewed
+    stream  the launch's Stream or its handle, in whose order they are viewed
     """
 
     __slots__ = ("stream",)
 
-    stream: int
+    stream: Any
 
 
 # -- tables
