@@ -226,11 +226,9 @@ def identify(capsule: Any) -> tuple[int, bool]:
         )
     here = hash(capsule)
     name = names[here]
-    known = immortal_names.get(name)
-    if known is not None:
-        return pointers[here], known
-    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes after a shorter name are
-    # read, too, and so the name must not lie at the end of a page.
+    if name in immortal_names:
+        return pointers[here], immortal_names[name]
+    # Reading 19 bytes saves 250 ns of 330 against PyCapsule_IsValid; they must not cross the end of a page.
     text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
     if text == b"dltensor_versioned\0":
         return pointers[here], True
@@ -277,12 +275,7 @@ class _Called:
 
 _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addressof(_LEGACY)
 pointers, names = _open_windows()
-immortal_names = {
-    _versioned_address: True,
-    _legacy_address: False,
-}  # the names that cannot change, and whether versioned
-
-
+immortal_names = {_versioned_address: True, _legacy_address: False}  # their text cannot change: True if versioned
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -534,8 +527,7 @@ def _count_alone() -> int:
 def sweep() -> int:
     """Free the tensors that are marked as deleted, and those whose unconsumed capsule only we refer to.
 
-    The count is read before the name: if only we refer to the capsule, nobody can consume it afterwards, and its name
-    cannot change any more. A name that was read before the count might have changed since.
+    The count is read before the name: if only we refer to the capsule, nobody can consume it and so change its name.
     returns  the number of tensors freed
     """
     alone, freed = _count_alone(), 0

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Form", "Side", "copy", "download", "duplicate", "empty_host", "examine", "fill", "tolist"]
 
-from_bytes = int.from_bytes
 _argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
 _copy_run: Any = None  # its copy_run
@@ -83,7 +82,7 @@ class Form:
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
-        self.is_safe: bool | None = dense or None
+        self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
 
@@ -106,8 +105,8 @@ def _make_form(shape: Ints, strides: Ints, dtype: DType | None) -> Form:
     return _forms.setdefault((shape, strides, id(dtype)), Form(shape, strides, dtype))
 
 
-class _Lasting:
-    """The owner of memory that is not ours: it cannot be closed."""
+class _AlwaysOpen:
+    """A stand-in for the owner of a Side that has no Memory to ask whether it is closed."""
 
     _handle = 1
 
@@ -118,7 +117,7 @@ class Side:
     form      the Form
     run       the same if the elements are one run of bytes, else None; `target` if they may also be written, else False
     address   of the first element, also as a prepared `argument`; `end` is the address after one run of nbytes
-    owner     of a view, the Memory whose close() ends the use of the address
+    owner     of a view of our memory, the Memory, which must be open; copy() asks a Memory itself
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written
@@ -151,34 +150,34 @@ def examine(thing: Any) -> Side:
     raises  Closed         the memory is closed
             ProtocolError  the driver in use says that the memory is on another device
     """
-    made = Side()
+    made, is_final = Side(), True
     if isinstance(thing, Description):
         where, owner = thing._place, thing._owner
         shape, strides, dtype = thing.shape, thing.strides, thing.dtype
         made.readonly, made.kind = where.readonly, _KINDS[where.device[0]] if where.device else "device"
         made.ours = isinstance(owner, Bytes)
         if made.ours:
-            made.owner, made.primary, lasting = owner, owner._primary, owner._keeps is None
-            address = thing.start
-            if owner._handle is None or not lasting:
+            made.owner, made.primary, is_final = owner, owner._primary, owner._keeps is None
+            address = thing.start  # type: ignore[attr-defined]
+            if owner._handle is None or not is_final:
                 owner.ptr  # raises Closed
         else:
             address = thing.ptr
-            made.owner, made.primary, lasting = _Lasting, None, in_use
-            if in_use and where.protocol != "memory":
+            made.owner, made.primary, is_final = _AlwaysOpen, None, bool(in_use)
+            if is_final and where.protocol != "memory":
                 (_gpu or _enter_gpu()).check_label(thing)
             if made.kind in ("device", "managed"):
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
     else:
-        # It keeps no reference to the Memory, which would never be released without the garbage collector.
-        made.owner, made.primary, made.ours = _Lasting, thing._primary, True
+        # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
+        made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
         made.readonly, made.kind, address = False, thing.kind, thing.ptr
-        shape, strides, dtype, lasting = (thing.nbytes,), (1,), None, thing._keeps is None
+        shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
     made.run = form if form.size is not None else None
     made.target = False if made.readonly else made.run or False
-    if lasting:
+    if is_final:
         thing._side = made
     return made
 
@@ -200,7 +199,7 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
         return thing, getattr(thing, "_side", None) or examine(thing)
     if isinstance(thing, Description):
         return thing, getattr(thing, "_side", None) or examine(thing)
-    made = reader_of(thing, None)(thing, _Viewed, stream)
+    made: Any = reader_of(thing, None)(thing, _Viewed, stream)
     return made, examine(made)
 
 
@@ -317,7 +316,7 @@ def _walk_of_bytes(dst: Any, src: Any, to: Side, of: Side) -> Walk:
 
 # By a dtype's name, the function that packs a number into an element's bytes; it refuses what encode() refuses, which
 # explains it. encode() takes 500 ns more.
-_PACK = {
+_PACK: dict[str, Any] = {
     name: struct.Struct("=" + letter).pack
     for name, letter in (
         ("int8", "b"),
@@ -338,6 +337,7 @@ _PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
 _PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
 _WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
+_from_bytes = int.from_bytes
 
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
@@ -358,7 +358,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
     word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
-    if not (_gpu or _enter_gpu()).fill_run(target, to, from_bytes(word, byteorder), len(word), stream):
+    if not (_gpu or _enter_gpu()).fill_run(target, to, _from_bytes(word, byteorder), len(word), stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
 
 
@@ -366,7 +366,8 @@ def _pattern(dtype: DType, value: Any) -> bytes:
     kind = type(value)
     try:
         if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
-            return _PACK[dtype.name](value)  # type: ignore[no-any-return]
+            packed: bytes = _PACK[dtype.name](value)
+            return packed
     except (KeyError, struct.error, OverflowError):
         pass
     return encode(dtype, value)

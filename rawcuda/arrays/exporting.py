@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from operator import index
+from _operator import index
 
 from .. import tracing
 from ..dlpack import (

@@ -30,8 +30,8 @@ _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
-    made = _MemoryView()
-    made.start, made.shape, made.strides, made.dtype = memory.ptr, shape, strides, dtype
+    made: StridedView = _MemoryView()
+    made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
     made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
     made._owner, made.stream = memory, memory.stream
     return made

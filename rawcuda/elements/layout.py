@@ -12,7 +12,7 @@ Read next    ../protocols/description.py
 
 from __future__ import annotations
 
-from operator import index as _index
+from _operator import index as _index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -171,9 +171,20 @@ class Interrupts:
 
     def _deliver(self, ident: int, caught: BaseException) -> None:
         time.sleep(_SECONDS)
-        if self._kept.get(ident) is caught and self._kept.pop(ident, None) is not None:
-            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
-            raise_in = api["PyThreadState_SetAsyncExc"]  # a private binding: that of ctypes.pythonapi is shared
+        if self._kept.get(ident) is not caught:
+            return
+        api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+        if ident == threading.main_thread().ident:
+            # The main thread asks this object for its truth value, which raises. PyThreadState_SetAsyncExc would be
+            # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could be hit.
+            late = _Late(self, ident, caught)
+            _LATE[:] = [*(other for other in _LATE if not other.is_done), late]
+            call_soon = api["Py_AddPendingCall"]  # a private binding: that of ctypes.pythonapi is shared
+            call_soon.argtypes = [ctypes.c_void_p, ctypes.py_object]
+            while call_soon(ctypes.cast(api["PyObject_IsTrue"], ctypes.c_void_p), late):  # there is room for 32 calls
+                time.sleep(_SECONDS)
+        elif self._kept.pop(ident, None) is not None:
+            raise_in = api["PyThreadState_SetAsyncExc"]
             raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
             raise_in(ident, type(caught))
 
@@ -185,6 +196,22 @@ class Interrupts:
                 raise caught
 
 
+class _Late:
+    """An object whose truth value raises an exception, unless somebody has claimed that exception."""
+
+    __slots__ = ("_interrupts", "_ident", "_caught", "is_done")
+
+    def __init__(self, interrupts: Interrupts, ident: int, caught: BaseException) -> None:
+        self._interrupts, self._ident, self._caught, self.is_done = interrupts, ident, caught, False
+
+    def __bool__(self) -> bool:
+        self.is_done = True
+        if self._interrupts._kept.get(self._ident) is self._caught:
+            self._interrupts.claim()
+        return False
+
+
+_LATE: list[_Late] = []  # what the main thread has been asked to look at: they stay alive until it has
 _SECONDS = 0.05  # long after the call has returned
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
-from itertools import chain, starmap
+from itertools import chain, starmap, tee
 from time import perf_counter_ns
 
 from .. import driver, tracing
@@ -91,7 +91,7 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     """
     codes: list[int] = []
     if careful:
-        return _run_traced(tuple(steps), context)
+        return _run_traced(steps, context)
     if context is None:
         codes.extend(starmap(invoke, steps))
         return codes
@@ -102,24 +102,24 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     return codes
 
 
-def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list[int]:
+def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[int]:
     """Do the same as run(), and report each call and its time to the listeners."""
-    inner = steps if context is None else (*steps, context.pushing[1])
-    clock: Any = partial(perf_counter_ns)
-    log: list[int] = []  # a time, a code, a time, a code, ..., a time
-    timed = [call for step in inner for call in (clock, partial(*step))]
-    inside: Any = partial(log.extend, map(_call, (*timed, clock)))
+    # A step is taken from `steps` when it is made, as in run(): an interrupt must not lose a step that was taken.
+    taken, made = tee(steps if context is None else chain(steps, (context.pushing[1],)))
+    clock = iter(perf_counter_ns, None)
+    log: list[tuple[int, int, int, Step]] = []  # of each call: when it began, its code, when it ended, the step
+    inside: Any = partial(log.extend, zip(clock, starmap(invoke, taken), clock, made))
     began = perf_counter_ns()
     if context is None:
         inside()
     else:
         push = context.pushing[0]
-        if any(map(_call, (partial(*push), inside))):
+        if any(map(_call, (context.push, inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0] - 1)  # 1 ns less, so that calls do not touch in a picture
-    for number, step in enumerate(inner):
-        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2] - 1)
-    return log[1 : 2 * len(steps) : 2]
+        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls do not touch in a picture
+    for began, code, ended, step in log:
+        _tell(step, code, began, ended)
+    return [code for _, code, _, _ in log]
 
 
 def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:

@@ -25,6 +25,7 @@ from .retention import capture_number, retain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["Graph"]
@@ -41,7 +42,7 @@ class _Exit(partial):  # type: ignore[type-arg]
 
     __slots__ = ("__del__",)
 
-    __del__: names.Any
+    __del__: Any
 
     def disarm(self) -> None:
         """Do nothing when this object goes."""
@@ -92,11 +93,11 @@ class Graph(Owned):
         "_end",
     )
 
-    __exit__: names.Any = _ExitOf()
-    _exit: names.Any  # a weak reference to the _Exit of the with block
-    _ends: names.Any  # an iterator of the step that ends the capture, for one caller only
-    _destroys: names.Any  # likewise, of the step that destroys the graph from which the executable one is made
-    _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
+    __exit__: Any = _ExitOf()
+    _exit: Any  # a weak reference to the _Exit of the with block
+    _ends: Iterator[Any]  # the step that ends the capture, for one caller only
+    _destroys: Iterator[Any]  # likewise, the step that destroys the graph from which the executable one is made
+    _end: Any  # does what is left to do, in one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
@@ -166,9 +167,9 @@ class Graph(Owned):
                 next(self._ends, None)  # its handle must not reach the driver
             if kind is None:
                 handle = self.stream.handle  # raises Closed
-                codes = run(self._ends, primary._to_push())
-                if any(codes):
-                    raise primary.driver.error(codes[0], "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
+                failed = next(filter(None, run(self._ends, primary._to_push())), 0)
+                if failed:
+                    raise primary.driver.error(failed, "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
                 make(self, EXECUTABLE, primary, (self._graph, *EXECUTABLE.numbers))
                 self._state = "recorded"
                 run(self._destroys, primary._to_push())

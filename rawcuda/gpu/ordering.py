@@ -14,7 +14,6 @@ from __future__ import annotations
 from .. import driver
 from ..driver import as_argument
 from ..errors import refusal
-from ..protocols.description import place
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
@@ -90,25 +89,20 @@ def forget_closed(view: Any) -> None:
         view.stream = None
 
 
-def make_ready(primary: PrimaryContext, stream: Any, *things: Any) -> None:
-    """Make a stream wait until views and Memories are ready in the order of their streams.
+def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
+    """Make a stream wait until a view or a Memory is ready in the order of its own stream.
 
     stream  as for queue.work_handle
     """
-    handle = work_handle(stream)
-    for thing in things:
-        theirs = thing.stream
-        if theirs is None or theirs is stream or getattr(thing, "_place", _OURS).is_host:
-            continue
-        if isinstance(theirs, StreamHandle) and theirs._handle is None:
-            synchronize_contexts()
-            if not isinstance(thing, Memory):  # (its stream is that of its allocation)
-                thing.stream = None
-        elif handle_of(theirs) not in (handle, NO_SYNC):
-            record_and_wait(primary, theirs, stream)
-
-
-_OURS = place(None, False, "memory")  # of a Memory
+    theirs, is_view = thing.stream, not isinstance(thing, Memory)
+    if theirs is None or theirs is stream or is_view and thing._place.is_host:
+        return
+    if isinstance(theirs, StreamHandle) and theirs._handle is None:
+        synchronize_contexts()
+        if is_view:  # (the stream of a Memory is that of its allocation)
+            thing.stream = None
+    elif handle_of(theirs) not in (work_handle(stream), NO_SYNC):
+        record_and_wait(primary, theirs, stream)
 
 
 def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from ..driver import as_argument
 from ..owned import drain, dropped
+from .context import reaches
 from .ordering import keep_foreign, make_ready
-from .queue import calls_on
+from .queue import StreamHandle, calls_on
 from .retention import retained, sweep
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             primary = of.primary
         elif of.primary is not None:
             return False
-    if to.address < of.end and of.address < to.end:
+    if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
     if primary._handle is None:
         primary.open()
@@ -53,20 +54,28 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     calls, queue = calls_on(stream, primary)
     calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
     if not to.ours or not of.ours:
-        if to.kind == "host" or of.kind == "host":
-            calls.cuStreamSynchronize(queue)  # nothing keeps that memory alive, and its owner may use it immediately
-            return True
-        if not to.ours:
-            keep_foreign(primary, stream, dst)
-        if not of.ours:
-            keep_foreign(primary, stream, src)
-    if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+        _finish(primary, calls, queue, (dst, to), (src, of), stream)
+    elif to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
         dst.stream = stream  # its elements will be ready in this stream's order
     if retained:
         sweep()
     if dropped:
         drain()
     return True
+
+
+def _finish(
+    primary: Any, calls: Any, queue: Any, target: tuple[Any, Side], source: tuple[Any, Side], stream: Any
+) -> None:
+    """Wait if a side is pageable: nothing keeps it alive, and its owner may use it immediately. Keep other memory."""
+    if target[1].kind == "host" or source[1].kind == "host":
+        calls.cuStreamSynchronize(queue)
+        return
+    for thing, side in (target, source):
+        if not side.ours:
+            keep_foreign(primary, stream, thing)
+    if target[1].form.dtype is not None:
+        target[0].stream = stream
 
 
 def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool:
@@ -76,9 +85,12 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     stream  as for queue.calls_on
     calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async, cuMemsetD2D8Async, cuMemsetD2D16Async,
             cuMemsetD2D32Async
+    raises  ValueError  the stream is of a device that cannot access the memory
     order   returns at once; done when the stream reaches it
     """
     form, primary = to.form, to.primary
+    if isinstance(stream, StreamHandle) and stream._primary is not primary:
+        _check_reach(stream, to)
     if not width:
         return False
     if form.size is None:
@@ -108,6 +120,16 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     if dropped:
         drain()
     return True
+
+
+def _check_reach(stream: StreamHandle, to: Side) -> None:
+    """Check that the device of a stream can access memory that it is to fill."""
+    working, there = stream._primary, to.primary.ordinal
+    if working is not None and to.kind == "device" and not reaches(working.ordinal, there):
+        raise ValueError(
+            f"{stream!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
+            f"stream of device {there}, or call Device({working.ordinal}).enable_peer_access(Device({there})) first"
+        )
 
 
 _FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}

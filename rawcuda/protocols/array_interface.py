@@ -12,9 +12,9 @@ Read next     cuda_array_interface.py, which reads the same dict with a stream
 
 from __future__ import annotations
 
+from _operator import index, itemgetter
 from itertools import islice
 from marshal import dumps
-from operator import attrgetter, index, itemgetter
 
 from .. import tracing
 from ..elements import layout
@@ -264,7 +264,7 @@ def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> De
     return made
 
 
-def reader_for(type_: type, otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
     """Return a reader for a type whose objects have `__array_interface__`; see reader_by."""
     earlier = ("__dlpack__", "__cuda_array_interface__") if can_have_dlpack else ()
     return reader_by(
@@ -279,8 +279,7 @@ def reader_by(
     places: tuple[Place, Place],
     otherwise: Any,
     rest: Any,
-    locate: Any = None,
-    finish: Any = None,
+    cuda_side: Any = None,
 ) -> Any:
     """Return a reader for the objects of a type, whose dicts have the same keys: only their data is read each time.
 
@@ -289,51 +288,59 @@ def reader_by(
     places          the Places of writable and of read-only memory
     otherwise       the reader that tries all protocols, for everything unusual
     rest            the reader that tries all protocols but this one
-    locate          for CUDA memory: returns the places for an address, or None
-    finish          for CUDA memory: finishes a Description in the order of a stream
+    cuda_side       for CUDA memory: the function that opens the room which finishes views of it
     """
-    interface_of, listeners = attrgetter(f"__{protocol}__"), tracing.listeners
+    attribute, listeners = f"__{protocol}__", tracing.listeners
     first = earlier[0] if earlier else ""
     form = _Form(())
+    cuda: Any = None
 
     def read(exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        nonlocal form
+        nonlocal form, cuda
         if listeners or first and hasattr(exporter, first) or len(earlier) > 1 and hasattr(exporter, earlier[1]):
             return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
-        try:
-            interface = interface_of(exporter)
-        except AttributeError:
+        interface: Any = getattr(exporter, attribute, _MISSING)
+        if interface is _MISSING:
             return rest(exporter, kind, stream)  # type: ignore[no-any-return]
         try:
-            if type(interface) is dict and len(interface) == form.size:
-                shape, strides, dtype, low, high, pending = form.known[dumps(form.values(interface), 2)]
-                address, readonly = interface["data"]
-                if type(address) is int and type(readonly) is bool and low <= address <= high:
-                    made: Any = (kind if pending is None else kind._streamed)()
-                    made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
-                    made._owner = interface if form.has_owner else exporter
-                    if locate is not None and low and pending is None:
-                        found = locate(address)
-                        if found is not None and found[0].device is not None:
-                            made._place, made.stream = found[readonly], stream
-                            return made  # type: ignore[no-any-return]
-                    made._place, made.stream = places[readonly], pending
-                    if finish is not None:
-                        finish(made, stream)
-                    return made  # type: ignore[no-any-return]
-        except (KeyError, ValueError, TypeError):  # new, or unusual
-            pass
-        try:
+            try:
+                like = form  # (another thread may replace it)
+                if type(interface) is dict and len(interface) == like.size:
+                    shape, strides, dtype, low, high, pending = like.known[dumps(like.values(interface), 2)]
+                    address, readonly = interface["data"]
+                    if type(address) is int and type(readonly) is bool and low <= address <= high:
+                        made: Any = (kind if pending is None else kind._streamed)()
+                        made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
+                        made._owner = interface if like.has_owner else exporter
+                        if cuda is not None and low and pending is None:  # settle() in short, which saves 100 ns
+                            found = cuda.spot(address)
+                            if found is not None and found[0].device is not None:
+                                made._place, made.stream = found[readonly], stream
+                                return made  # type: ignore[no-any-return]
+                        made._place, made.stream = places[readonly], pending
+                        if cuda is not None:
+                            cuda.settle(made, stream)
+                        return made  # type: ignore[no-any-return]
+            except (KeyError, ValueError, TypeError):  # new, or unusual
+                pass
+            if type(interface) is not dict:
+                interface = check_interface(exporter, interface, protocol)
             made = from_interface(exporter, interface, kind)
-        except BufferError:
-            return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
-        if type(interface) is dict:
-            form = _form_of(interface, protocol)
-        if finish is not None:
-            finish(made, stream)
-        return made  # type: ignore[no-any-return]
+            if type(interface) is dict:
+                form = _form_of(interface, protocol)
+            if cuda_side is not None:
+                cuda = cuda_side()
+                cuda.settle(made, stream)
+            return made  # type: ignore[no-any-return]
+        except BufferError as refused:
+            if rest is otherwise:  # there is no other protocol to try
+                raise
+            return rest(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
 
     return read
+
+
+_MISSING: Any = object()
 
 
 def _check_version(interface: Mapping[str, Any]) -> None:

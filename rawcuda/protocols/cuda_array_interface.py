@@ -13,7 +13,7 @@ Read next     dlpack.py
 
 from __future__ import annotations
 
-from operator import index
+from _operator import index
 
 from ..doors import gpu
 from ..errors import refusal
@@ -51,16 +51,14 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     return _from_interface(exporter, interface, kind)
 
 
-def reader_for(type_: type, otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
     """Return a reader for a type whose objects have `__cuda_array_interface__`; see reader_by."""
     earlier = ("__dlpack__",) if can_have_dlpack else ()
-    return reader_by(NAME, earlier, _from_interface, _UNLOCATED, otherwise, rest, gpu().spot, gpu().settle)
+    return reader_by(NAME, earlier, _from_interface, _UNLOCATED, otherwise, rest, gpu)
 
 
 def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
     """Describe the memory by the value of a `__cuda_array_interface__`; see describe()."""
-    if not isinstance(interface, dict):
-        interface = check_interface(exporter, interface, NAME)
     meaning = meaning_of(interface, NAME, _stream)
     shape, strides, dtype, low, high, pending = meaning
     data = interface["data"] if "data" in interface else None
@@ -73,7 +71,7 @@ def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> D
     if not low <= address <= high:
         check_address(read_pointer(data, NAME)[0], meaning, NAME)
     made: Description = (kind if pending is None else kind._streamed)()
-    made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
+    made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending
     return made
 

@@ -16,9 +16,8 @@ Read next     tensor.py
 
 from __future__ import annotations
 
+from _operator import index
 from _weakref import ref
-from functools import partial
-from operator import index
 from sys import getrefcount, modules
 
 from .. import tracing
@@ -26,10 +25,9 @@ from ..dlpack import VERSION, Capsule, consume, identify, immortal_names, is_cap
 from ..doors import gpu
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import has_plain_attributes, unpacker, window
+from ..interpreter.cpython import has_plain_attributes, partial, unpacker, window
 from ..tracing import listeners
 from .description import Description, place
-from .array_interface import reader_for as array_interface_reader
 from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
 
 TYPE_CHECKING = False
@@ -132,7 +130,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 except KeyError:
                     extents, steps, dtype, where = _meet_numpys(key)
                 made: Any = kind()
-                made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
+                made._ptr, made._shape, made._strides, made._dtype = data, extents, steps, dtype
                 made._place, made._owner, made.stream = where, capsule, None
                 return made  # type: ignore[no-any-return]
             if type(capsule) is not Capsule or names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:
@@ -142,12 +140,16 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 return made  # type: ignore[no-any-return]
         except BufferError:
             try:
-                of_dtype = by_ndim and type(dtype_of(array))
-                if of_dtype in unfit:  # the buffer protocol has no datetimes either, and takes 1,000 ns to say so
+                of_dtype: Any = by_ndim and type(dtype_of(array))
+                if (
+                    of_dtype and of_dtype in unfit
+                ):  # the buffer protocol has no datetimes either, and takes 1,000 ns to say so
                     return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
                 if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:
-                    unfit[of_dtype] = array_interface_reader(type_, otherwise, rest, False)
+                    from .array_interface import reader_for
+
+                    unfit[of_dtype] = reader_for(otherwise, rest, False)
                 return made  # type: ignore[no-any-return]
             except (BufferError, TypeError):  # this error would hide the reason of DLPack
                 pass
@@ -163,9 +165,9 @@ _numpy_layouts: dict[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
 
 
 def _numpy_readers(ask: Any) -> list[Any]:
-    """Return what reads flags, address, `what`, and shape with strides, by the number of dimensions; None: not yet made.
+    """Return a list for functions that read flags, address, `what`, and shape with strides, by number of dimensions.
 
-    There is nothing in the list if `ask` is not NumPy's own function, or if it puts shape and strides elsewhere.
+    The list is empty if `ask` is not NumPy's own function, or if it puts shape and strides elsewhere.
     """
     numpy: Any = modules.get("numpy")
     if numpy is None or numpy.ndarray.__dlpack__ is not ask:
@@ -206,9 +208,9 @@ _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made, and can ch
 
 
 def describe_for(type_: type) -> Any:
-    """Return describe(), prepared for a type: if its `__dlpack__` is a function that cannot take max_version, say so."""
+    """Return describe(), prepared for a type whose `__dlpack__` is a Python function that cannot take max_version."""
     function = getattr(type_, "__dlpack__", None)
-    code = getattr(function, "__code__", None)
+    code: Any = getattr(function, "__code__", None)
     if type(function) is not type(describe_for) or code.co_flags & _ANY_KEYWORD or "max_version" in code.co_varnames:
         return describe
     return partial(describe, without_version=ref(function))
@@ -224,7 +226,7 @@ def describe(
 
     kind      the class to make, with Description's attributes
     stream    the stream that will use CUDA memory, as the user gave it; exporters of host memory get none
-    without_version  a reference to the function that is asked without a version, which it would refuse: 800 ns less
+    without_version  a reference to a function that would refuse max_version: not giving it saves 800 ns
     raises    ProtocolError   a tensor that describe_tensor refuses, or that contradicts `__dlpack_device__`
               BufferError and any other   raised by the exporter, unchanged
     """

@@ -12,14 +12,13 @@ Read next    dlpack.py
 
 from __future__ import annotations
 
-from functools import partial
 from struct import Struct, unpack
 
 from ..dlpack import DEVICE_TYPES, VERSION
 from ..elements import layout
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
-from ..interpreter.cpython import unpacker, window
+from ..interpreter.cpython import partial, unpacker, window
 from .description import Description, Place, place
 
 TYPE_CHECKING = False
@@ -98,7 +97,7 @@ def describe_tensor(
         if data < begin or data + reach > begin + within.nbytes():
             raise Moved
     made = kind()
-    made.ptr, made.shape, made.strides, made.dtype = data, shape_, steps, dtype
+    made._ptr, made._shape, made._strides, made._dtype = data, shape_, steps, dtype
     made._place, made._owner, made.stream = where, owner, None
     return made
 

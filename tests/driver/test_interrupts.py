@@ -161,6 +161,12 @@ def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None
         world.close()
 
 
+@pytest.mark.parametrize("name", ["stream", "pinned memory", "ordered memory", "dropped", "record and wait", "copy"])
+def test_an_exception_at_each_line_of_traced_calls(device: Any, library: Any, name: str) -> None:
+    with rawcuda.trace(lambda event: None):
+        test_an_exception_at_each_line(device, library, name)
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 def test_real_signals(device: Any) -> None:
     """A timer sends signals at random moments, for a second or two."""

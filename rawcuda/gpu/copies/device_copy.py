@@ -52,7 +52,8 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     kinds = to.kind, of.kind
     device.open()
     handle = work_handle(stream)
-    make_ready(device, stream, target, source)
+    make_ready(device, stream, target)
+    make_ready(device, stream, source)
     if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
         _wait(device, handle)  # what the device still does to pinned memory comes first
         host_copy.copy(walk)
