@@ -78,6 +78,12 @@ def test_a_missing_symbol_says_what_has_it():
         ("cuMemFree_v2", (True,), TypeError, "dptr"),
         ("cuStreamSynchronize", (5,), TypeError, "hStream"),
         ("cuStreamSynchronize", ("5",), TypeError, "hStream"),
+        (
+            "cuMemAlloc_v2",
+            (5, 1),
+            TypeError,
+            r"dptr: takes a pointer: give ctypes.byref\(x\) for a c_ulong\w* x, not int",
+        ),
     ],
 )
 def test_bad_c_arguments_never_reach_the_driver(fake, loaded, call, arguments, kind, words):
