@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from functools import partial
 
-from .cpython import bind, immortal, type_with_slots
+from .cpython import bind, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

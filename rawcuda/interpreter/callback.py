@@ -32,12 +32,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from functools import partial
+from _operator import attrgetter
 from itertools import repeat
-from operator import attrgetter
 from struct import Struct
 
-from .cpython import address_of, bind, immortal, type_with_slots
+from .cpython import address_of, bind, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -245,6 +245,39 @@ class Exporter:
         Exporter.alive -= 1
 
 
+def test_in_whose_array_is_exchanged_or_closed(device):
+    with device.load(kernels.echo(".u64")) as loaded, device.allocate(48) as out:
+        a, b = device.empty((4,), "float32"), device.empty((4,), "float32")
+        launch = loaded["echo"].configure(grid=1, block=1)
+        given = rawcuda.In(a)
+        for array in (a, b, b.owner, a[1:], rawcuda.view(a), a):
+            given.exporter = array
+            launch(out, given)
+            got = bytearray(48)
+            device.synchronize()
+            out.copy_to(got)
+            assert int.from_bytes(got[:8], "little") == array.ptr
+        a.owner.close()
+        with pytest.raises(errors.Closed, match="kernel echo: parameter 'p0'"):
+            launch(out, given)
+        given.exporter = bytearray(8)
+        with pytest.raises(ValueError, match="host memory"):
+            launch(out, given)
+
+
+def test_in_that_contains_itself(device):
+    itself, first, second = rawcuda.In(None), rawcuda.In(None), rawcuda.In(None)
+    itself.exporter, first.exporter, second.exporter = itself, second, first
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for wrong in (itself, first):
+            with pytest.raises(ValueError, match=r"kernel add: parameter 'a'.*contains itself.*write In\(array\)"):
+                launch(wrong, memory, memory, 0)
+            assert repr(wrong) == "In(In(...))"
+        launch(rawcuda.In(rawcuda.In(memory)), memory, memory, 0)
+        device.synchronize()
+
+
 def test_a_failure_half_way_keeps_nothing(device):
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)

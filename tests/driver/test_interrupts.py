@@ -70,6 +70,13 @@ def leased(w: World) -> None:
     del lease
 
 
+def captured(w: World) -> None:
+    with w.stream.capture() as graph:
+        w.a.fill(3, stream=w.stream)
+    graph.launch(w.stream)
+    graph.close()
+
+
 class Foreign:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -93,6 +100,7 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
     "copy bytes": lambda w: (w.pinned.copy_from(w.ordered, stream=w.stream), w.ordered.copy_from(bytes(32))),
     "fill": lambda w: (w.a.fill(3, stream=w.stream), w.pinned.fill(1), w.a[::2].fill(1)),
     "with current": current_block,
+    "captured": captured,
     "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
 }
 
@@ -153,6 +161,12 @@ def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None
         world.close()
 
 
+@pytest.mark.parametrize("name", ["stream", "pinned memory", "ordered memory", "dropped", "record and wait", "copy"])
+def test_an_exception_at_each_line_of_traced_calls(device: Any, library: Any, name: str) -> None:
+    with rawcuda.trace(lambda event: None):
+        test_an_exception_at_each_line(device, library, name)
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 def test_real_signals(device: Any) -> None:
     """A timer sends signals at random moments, for a second or two."""
@@ -171,7 +185,7 @@ def test_real_signals(device: Any) -> None:
 
     old = signal.signal(signal.SIGALRM, handler)
     try:
-        sequences = [SEQUENCES[name] for name in SEQUENCES if name not in ("with current", "foreign")]
+        sequences = [SEQUENCES[name] for name in SEQUENCES if name not in ("with current", "foreign", "captured")]
         for _ in range(1500):
             sequence = choose.choice(sequences)
             try:

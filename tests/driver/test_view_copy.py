@@ -380,7 +380,7 @@ def test_the_largest_element_that_alignment_allows():
 def test_what_fits_a_pitched_copy_is_one(device):
     source = device.upload(bytes(range(120)))
     for part, call in (
-        (lambda v: v, "cuMemcpyDtoDAsync_v2"),
+        (lambda v: v, "cuMemcpyAsync"),
         (lambda v: v.reshape(10, 12)[:, 2:8], "cuMemcpy2DAsync_v2"),
         (lambda v: v.reshape(5, 4, 6)[::2, 1:3, 2:5], "cuMemcpy3DAsync_v2"),
         (lambda v: v.reshape(10, 12)[:, ::5], "cuLaunchKernel"),

@@ -114,11 +114,12 @@ def test_a_view_has_no_dict():
     with pytest.raises(AttributeError):
         v.anything = 1
     assert module("protocols.description").Description.__slots__ == (
-        "ptr",
-        "shape",
-        "strides",
-        "dtype",
+        "_ptr",
+        "_shape",
+        "_strides",
+        "_dtype",
         "_place",
         "_owner",
         "stream",
+        "_side",
     )

@@ -24,6 +24,4 @@ def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
 
 
 def test_everything_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
-    # Interrupts at each line are tested without --plain, which traces every call.
-    folders = ["tests/null", "tests/driver", "tests/interop", "--ignore=tests/driver/test_interrupts.py"]
-    rerun([sys.executable, "-m", "pytest", *folders, "--plain"])
+    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain"])
