@@ -189,9 +189,7 @@ class Driver:
                 raise driver.error(code, name, names, arguments)
             return None
 
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = prototype.line + (f"\n\n{prototype.doc}" if prototype.doc else "")
-        return call
+        return _described(call, name)  # type: ignore[no-any-return]
 
     # -- checking
 
@@ -246,6 +244,14 @@ class Driver:
 
     def __repr__(self) -> str:
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
+
+
+def _described(call: Any, name: str) -> Any:
+    """Give a Python function the name and the documentation of a driver function, and return it."""
+    prototype = cuda_h.prototypes()[name]
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{prototype.line}\n\n{prototype.doc}"
+    return call
 
 
 def _near(name: str) -> str:
@@ -322,13 +328,17 @@ def current() -> Driver:
 
 
 class InUse:
-    """A proxy for the driver in use, which it loads when the first function is accessed."""
+    """A proxy for the driver in use, which it loads when the first function is called."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
+        if _current is None and name.startswith("cu"):  # nor must the completion of names, which reads attributes
+            if name not in cuda_h.prototypes():
+                raise AttributeError(f"{name}: {_near(name)}")
+            return _described(lambda *arguments: getattr(current(), name)(*arguments), name)
         return getattr(current(), name)
 
     def __dir__(self) -> list[str]:
