@@ -112,7 +112,11 @@ def test_bytes_of_another_owner_are_refused_when_that_is_closed(device):
     rawcuda.synchronize()
     owner.close()
     for thing in (borrowed, view):
-        for refused in (lambda: rawcuda.copy(other, thing), lambda: rawcuda.copy(thing, other), lambda: thing.fill(0)):  # noqa: B023
+        for refused in (
+            lambda: rawcuda.copy(other, thing),  # noqa: B023
+            lambda: rawcuda.copy(thing, other),  # noqa: B023
+            lambda: thing.fill(0),  # noqa: B023
+        ):
             with pytest.raises(errors.Closed):
                 refused()
 
