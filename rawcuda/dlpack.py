@@ -167,7 +167,7 @@ class DLPackExchangeAPIHeader(ctypes.Structure):
 
 
 class DLPackExchangeAPI(ctypes.Structure):
-    """56 bytes: a type's table of C functions, which exchange tensors without a capsule and without synchronising."""
+    """56 bytes: a type's table of C functions, which exchange tensors without a capsule and without synchronizing."""
 
     _fields_ = [
         ("header", DLPackExchangeAPIHeader),
