@@ -123,7 +123,7 @@ class StridedView(Description):
         return made
 
     def _kept(self) -> object:
-        """Return what keeps the memory alive while a tensor of it is out; see _MemoryView."""
+        """Return the object that keeps the memory alive while an exported tensor exists; see _MemoryView."""
         return self
 
     def _held(self) -> StridedView:

@@ -57,8 +57,8 @@ class Kind:
     numbers    its usual last arguments, prepared
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
-    waits      whether the context's work must be done first: cuMemFreeHost and cuModuleUnload wait by themselves, too,
-               though no manual says so
+    waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
+               although this is not documented
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")

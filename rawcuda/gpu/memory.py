@@ -66,7 +66,7 @@ class Memory(Owned, Bytes):
         _leases: list[ref[Lease]]  # the first is the one that counts
 
     def __init__(self) -> None:
-        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has")
+        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes of another owner")
 
     @classmethod
     def borrow(
