@@ -42,7 +42,7 @@ class Lease:
         __del__: Any
 
     def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+        self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
 class Memory(Owned, Bytes):
@@ -107,14 +107,17 @@ class Memory(Owned, Bytes):
             if not leases:
                 made = Lease(self)
                 leases.append(ref(made))  # if two threads are here, both use the first lease in the list
-            first = leases[:1]
-            lease = first[0]() if first else None
-            if lease is not None:
-                self.handle  # tested after the lease was added; close() looks for leases after it has closed
-                if isinstance(self._release, Lifetime):
-                    self._release.stream = None  # so the memory is freed like memory without a stream
-                return lease
-            leases[:] = [known for known in leases if known() is not None]
+            for first in leases[:1]:
+                lease = first()
+                if lease is not None:
+                    self.handle  # tested after the lease was added; close() looks for leases after it has closed
+                    if type(self._release) is Lifetime:
+                        self._release.stream = None  # so the memory is freed like memory without a stream
+                    return lease
+                try:
+                    leases.remove(first)  # only this one: another thread may just have added one
+                except ValueError:  # another thread removed it
+                    pass
 
     @property
     def ptr(self) -> int:
