@@ -9,12 +9,12 @@ Read next    copies/transfer.py
 
 from __future__ import annotations
 
-import ctypes
 from _weakref import ref
 from operator import index
 
 from .. import names
 from ..arrays import copying, making
+from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
@@ -246,12 +246,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     elif stream is None:
-        make(memory, row, primary, (ctypes.c_uint64(nbytes), *row.numbers))
+        make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
         is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
         ordering = stream if is_ours else Ordering(stream)
         calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
-        make(memory, ORDERED, primary, (ctypes.c_uint64(nbytes), queue), calls, ordering)
+        make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
 
 
