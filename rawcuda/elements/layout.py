@@ -274,7 +274,7 @@ def reshape(
     for n in shape:
         count *= n
     target, known, unknown = tuple(wanted), 1, -1
-    for i, n in enumerate(target):
+    for n in target:
         if n >= 0:
             known *= n
         elif n != -1:
@@ -282,7 +282,7 @@ def reshape(
         elif unknown >= 0:
             raise ValueError("can only specify one unknown dimension")
         else:
-            unknown = i
+            unknown = target.index(-1)
     if unknown >= 0 and known and count % known == 0:
         target = (*target[:unknown], count // known, *target[unknown + 1 :])
     elif unknown >= 0 or known != count:
