@@ -274,7 +274,7 @@ class StridedView(Description):
         raises  ValueError   another number of elements, or a layout that needs a copy for this shape
         """
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = shape[0]  # type: ignore[assignment]
+            shape = shape[0]
         new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(shape), self.dtype.itemsize)
         if strides is None:
             raise ValueError(
