@@ -125,8 +125,11 @@ def __getattr__(name: str) -> Any:
 
 def _suggestion(name: str) -> str:
     """Return the public name that a misspelled name probably means, as text for an error, or ""."""
-    if name.startswith("_"):
-        return ""
+    from os.path import exists
+
+    room = f"{__path__[0]}/{name}"
+    if name.startswith("_") or exists(room) or exists(room + ".py"):
+        return ""  # `from . import room` asks for the attribute before it imports the room
     from difflib import get_close_matches
 
     near = get_close_matches(name, __all__, 1)
