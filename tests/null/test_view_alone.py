@@ -129,7 +129,8 @@ def test_a_first_view_imports_only_the_protocol_that_it_uses(python, exporter, o
         rawcuda.view({exporter})
         for name in {others!r}:
             assert f"{{NAME}}.protocols.{{name}}" not in sys.modules, name
-        heavy = {{"difflib", "functools", "importlib", "operator", "collections", "warnings"}} & (set(sys.modules) - before)
+        heavy = {{"difflib", "functools", "importlib", "operator", "collections", "warnings"}}
+        heavy &= set(sys.modules) - before
         assert not heavy, heavy
     """,
         env={"RAWCUDA_DRIVER": None},
