@@ -49,7 +49,7 @@ def files(tmp_path, monkeypatch):
     numpy.save("objects.npy", numpy.array([{}], dtype=object), allow_pickle=True)
     Path("short.npy").write_bytes(Path("x.npy").read_bytes()[:-1])
     Path("text.txt").write_text("hello")
-    Path("source.cu").write_text('extern "C" __global__ void saxpy() {}')
+    Path("source.txt").write_text('extern "C" __global__ void saxpy() {}')
     Path("empty.ptx").write_text("")
     Path("nul.ptx").write_bytes(b".version 6.3\0.target sm_50")
     Path("bare.ptx").write_text(".version 6.3\n.target sm_50\n.address_size 64\n.visible .func f() { ret; }\n")
@@ -168,9 +168,10 @@ def test_a_wrong_command_line(cli, files, case):
 BAD = {
     "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
     "CUDA C": (
-        ("run", "source.cu", "saxpy", *ARGUMENTS),
-        "source.cu: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first (nvcc -ptx)",
+        ("run", "source.txt", "saxpy", *ARGUMENTS),
+        "source.txt: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first",
     ),
+    "missing CUDA C": (("run", "missing.cu", "saxpy", *ARGUMENTS), "missing.cu"),
     "text": (("run", "text.txt", "saxpy", *ARGUMENTS), "text.txt: the code is not PTX (no .version), cubin or fatbin"),
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
     "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (it has a NUL"),
