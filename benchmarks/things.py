@@ -8,6 +8,7 @@ from __future__ import annotations
 import array
 import ctypes
 import enum
+import functools
 import itertools
 import mmap
 import tempfile
@@ -300,13 +301,15 @@ def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
         "cuCtxSynchronize cuStreamSynchronize cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchKernel cuStreamCreate".split()
     )
     names += "cuStreamDestroy_v2 cuEventCreate cuEventDestroy_v2 cuMemAlloc_v2 cuMemFree_v2 cuCtxGetCurrent".split()
+    names += "cuStreamCreateWithPriority cuThreadExchangeStreamCaptureMode".split()
     cell, other = ctypes.c_void_p(), ctypes.c_void_p()
     kinds = (ctypes.c_int * 3)(2, 8, 9)
     values = (ctypes.c_int * 3)()
     results = (ctypes.c_void_p * 3)(*(ctypes.addressof(values) + 4 * n for n in range(3)))
     word: Callable[[int], Any] = ctypes.c_void_p.from_param
-    return dict(
-        raw=SimpleNamespace(**{name: library[name] for name in [*names, "cuPointerGetAttributes"]}),
+    raw = SimpleNamespace(**{name: library[name] for name in [*names, "cuPointerGetAttributes"]})
+    return promised(raw) | dict(
+        raw=raw,
         q=word(made["s"].handle),
         p=word(made["a"].ptr),
         n=ctypes.c_size_t(3),
@@ -323,6 +326,48 @@ def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
         dev_ptr=made["mem64"].ptr,
         pin_ptr=made["pin64"].ptr,
     )
+
+
+class Finalized:
+    """An object whose finalizer is a function in C, in which no signal handler runs."""
+
+    __slots__ = ("handle", "__del__")
+
+
+def promised(raw: Any) -> dict[str, Any]:
+    """Make what a release that happens exactly once costs at least: each call, object and question, and no more."""
+    dropped: list[Any] = []
+    one, size, unused = ctypes.c_uint(1), ctypes.c_uint64(1024), ctypes.byref(ctypes.c_void_p())
+
+    def finalized() -> None:
+        made: Any = Finalized()
+        made.handle = cell = ctypes.c_void_p()
+        made.__del__ = functools.partial(dropped.append, cell)
+        made.__del__ = dropped.copy
+
+    def stream() -> None:
+        made: Any = Finalized()
+        made.handle = cell = ctypes.c_void_p()
+        made.__del__ = functools.partial(dropped.append, cell)
+        raw.cuCtxGetCurrent(unused)
+        raw.cuStreamCreateWithPriority(ctypes.byref(cell), one, one)
+        raw.cuCtxGetCurrent(unused)
+        raw.cuStreamDestroy_v2(cell)
+        made.__del__ = dropped.copy
+
+    def memory() -> None:
+        made: Any = Finalized()
+        made.handle = cell = ctypes.c_void_p()
+        made.__del__ = functools.partial(dropped.append, cell)
+        raw.cuCtxGetCurrent(unused)
+        raw.cuMemAlloc_v2(ctypes.byref(cell), size)
+        raw.cuCtxGetCurrent(unused)
+        raw.cuThreadExchangeStreamCaptureMode(unused)
+        raw.cuMemFree_v2(cell)
+        raw.cuThreadExchangeStreamCaptureMode(unused)
+        made.__del__ = dropped.copy
+
+    return dict(finalized=finalized, promised_stream=stream, promised_memory=memory)
 
 
 def numpys(made: dict[str, Any]) -> dict[str, Any]:

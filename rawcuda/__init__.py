@@ -119,9 +119,8 @@ def __getattr__(name: str) -> Any:
 
         value: Any = InUse()
     elif name in _HOMES:
-        from importlib import import_module
-
-        value = getattr(import_module("." + _HOMES[name], __name__), name)
+        # importlib takes 1 ms to import
+        value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT}")
     globals()[name] = value

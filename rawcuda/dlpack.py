@@ -53,6 +53,7 @@ __all__ = [
     "Template",
     "export",
     "identify",
+    "immortal_names",
     "is_capsule",
     "lend",
     "names",
@@ -225,8 +226,9 @@ def identify(capsule: Any) -> tuple[int, bool]:
         )
     here = hash(capsule)
     name = names[here]
-    # Reading the name as bytes saves 250 ns of 330 against PyCapsule_IsValid. The bytes after a shorter name are
-    # read, too, and so the name must not lie at the end of a page.
+    if name in immortal_names:
+        return pointers[here], immortal_names[name]
+    # Reading 19 bytes saves 250 ns of 330 against PyCapsule_IsValid; they must not cross the end of a page.
     text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
     if text == b"dltensor_versioned\0":
         return pointers[here], True
@@ -273,8 +275,7 @@ class _Called:
 
 _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addressof(_LEGACY)
 pointers, names = _open_windows()
-
-
+immortal_names = {_versioned_address: True, _legacy_address: False}  # their text cannot change: True if versioned
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -365,7 +366,7 @@ def _deleted(address: Any, what: str = "", how: str = "called by the consumer") 
     out = outstanding.pop(address, None)
     if out is not None:
         block = out[0]
-        if len(block.spare) < 8:
+        if len(block.spare) < 32:
             block.spare.append(block)
         if tracing.listeners:
             tracing.emit(tracing.Step("dlpack", what or f"deleter({address:#x})", how, address))
@@ -526,8 +527,7 @@ def _count_alone() -> int:
 def sweep() -> int:
     """Free the tensors that are marked as deleted, and those whose unconsumed capsule only we refer to.
 
-    The count is read before the name: if only we refer to the capsule, nobody can consume it afterwards, and its name
-    cannot change any more. A name that was read before the count might have changed since.
+    The count is read before the name: if only we refer to the capsule, nobody can consume it and so change its name.
     returns  the number of tensors freed
     """
     alone, freed = _count_alone(), 0

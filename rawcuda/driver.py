@@ -36,9 +36,9 @@ WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is cur
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
 
 
-def as_argument(handle: int, byref: Any = ctypes.byref, at: Any = ctypes.c_char.from_address) -> Any:
-    """Return a handle as an argument for a raw() function, in the form that ctypes passes fastest; nothing is read."""
-    return byref(at(handle))
+# as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes
+# passes fastest.
+as_argument: Any = ctypes.c_void_p.from_param
 
 
 class SharedLibrary:

@@ -1,1 +1,1 @@
-"""The tests, foldered by what they need; `python3 -m tests` runs them in an environment that it makes itself."""
+"""The tests, in a folder for each set of requirements; `python3 -m tests` runs them in an environment of its own."""

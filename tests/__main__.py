@@ -1,15 +1,15 @@
-"""Run the tests, from a checkout, with any Python from 3.9 on and nothing installed.
+"""Run the tests from a checkout. This needs Python 3.9 or later, and no installed packages.
 
-    python3 -m tests                     null, driver, interop, vendored and docs: what a newcomer runs
+    python3 -m tests                     the folders null, driver, interop, vendored and docs
     python3 -m tests null driver         these folders only
-    python3 -m tests --heavy             only what that leaves out: tests marked heavy, driver again in every mode
-                                         of the emulator, all again without fast paths, null and driver again on
-                                         every other Python of this machine, and interop with the large libraries
-                                         (PyTorch, JAX, Warp, DALI, TensorFlow...)
-    python3 -m tests --heavy reruns      these folders' heavy tests only
+    python3 -m tests --heavy             only the tests that the plain command omits: those marked heavy, driver again
+                                         in every mode of the emulator, all again without fast paths, null and driver
+                                         again on every other Python of this machine, and interop with the large
+                                         libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
+    python3 -m tests --heavy reruns      only the heavy tests of these folders
     python3 -m tests --driver nvidia     on a GPU
-    python3 -m tests --here              with what this Python has installed, asking no network
-    python3 -m tests -- -x -k launch     what follows -- is for pytest
+    python3 -m tests --here              with the packages of this Python; needs no network
+    python3 -m tests -- -x -k launch     arguments after -- are passed to pytest
 
 An environment is made once, in .venv/, for each version of Python and of the `test` extra in setup.cfg.
 """
@@ -30,7 +30,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Run pytest on what the command line asks for, and return its exit status."""
+    """Run pytest as the command line requests, and return its exit status."""
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
     folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))
@@ -54,7 +54,7 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line's own half."""
+    """Parse the arguments before "--"."""
     parser = argparse.ArgumentParser(
         "python3 -m tests",
         description=__doc__,
@@ -62,21 +62,21 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="null, driver, interop, vendored, docs, reruns")
-    parser.add_argument("--driver", choices=("emulator", "nvidia"), default="emulator", help="what driver/ runs on")
-    parser.add_argument("--heavy", action="store_true", help="what is too heavy for a newcomer, and only that")
-    parser.add_argument("--here", action="store_true", help="use this Python's own packages; install nothing")
+    parser.add_argument(
+        "--driver", choices=("emulator", "nvidia"), default="emulator", help="the driver for the tests in driver/"
+    )
+    parser.add_argument("--heavy", action="store_true", help="only the tests that take a long time")
+    parser.add_argument("--here", action="store_true", help="use the packages of this Python; install nothing")
     options = parser.parse_args(arguments)
     for folder in options.folders:
         if not (CHECKOUT / "tests" / folder).is_dir():
             parser.error(f"there is no folder tests/{folder}")
     if options.driver == "nvidia" and options.heavy and (not options.folders or "reruns" in options.folders):
-        parser.error("modes are the emulator's: with --driver nvidia --heavy, name the folders, without reruns")
+        parser.error("only the emulator has modes: with --driver nvidia --heavy, give the folders, without reruns")
     if options.here and options.heavy and (not options.folders or "reruns" in options.folders):
-        parser.error(
-            "every Python needs an environment of its own: with --here --heavy, name the folders, without reruns"
-        )
+        parser.error("each Python needs its own environment: with --here --heavy, give the folders, without reruns")
     if options.here and importlib.util.find_spec("pytest") is None:
-        parser.error(f"{sys.executable} has no pytest: install it, or leave --here away")
+        parser.error(f"{sys.executable} has no pytest: install it, or omit --here")
     return options
 
 
@@ -86,7 +86,7 @@ def environment(needed: list[str] | None = None) -> str:
     key = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *needed]).encode()).hexdigest()[:8]
     folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    complete = folder / "complete"  # written last: what was interrupted is made again
+    complete = folder / "complete"  # written last: an interrupted environment is made again
     if complete.exists():
         return str(python)
     print(f"making {folder} with {', '.join(needed)} (once; it needs a package index)", flush=True)
@@ -99,7 +99,7 @@ def environment(needed: list[str] | None = None) -> str:
     install = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
     if install.returncode:
         sys.exit(
-            f"pip could not install {', '.join(needed)}; its reasons are above. Without a network, install them by "
+            f"pip could not install {', '.join(needed)}; pip's messages are above. Without a network, install them by "
             "other means and run python3 -m tests --here"
         )
     complete.touch()
@@ -107,7 +107,7 @@ def environment(needed: list[str] | None = None) -> str:
 
 
 def requirements() -> list[str]:
-    """Return the test extra's requirements, as setup.cfg has them."""
+    """Return the requirements of the extra `test` in setup.cfg."""
     setup = configparser.ConfigParser()
     setup.read(CHECKOUT / "setup.cfg", encoding="utf-8")
     return setup["options.extras_require"]["test"].split("\n")[1:]

@@ -1,4 +1,4 @@
-"""Options, the three marks, and two fixtures: `python` runs a snippet in its own process, `rerun` a whole test run."""
+"""Options, three marks, and two fixtures: `python` runs a snippet in a new process, and `rerun` runs other tests."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ import pytest
 
 from .subject import CHECKOUT, NAME, ROOT, module
 
-# At most so many tests (parameters not counted) may be for one side only: the suite is one suite.
+# The largest number of tests (parameters not counted) for the emulator only, or for a GPU only.
 CEILINGS = {"emulator_only": 60, "gpu_only": 20}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("drivers")
     group.addoption(
-        "--driver", choices=("emulator", "nvidia"), default="emulator", help="which driver tests/driver runs on"
+        "--driver", choices=("emulator", "nvidia"), default="emulator", help="the driver on which tests/driver runs"
     )
     group.addoption("--mode", choices=("eager", "lazy", "random"), default="eager", help="when the emulator does work")
-    group.addoption("--seed", type=int, default=0, help="which order the emulator's random mode takes")
+    group.addoption("--seed", type=int, default=0, help="the seed of the emulator's random mode")
     group.addoption(
         "--plain",
         action="store_true",
-        help="run with the fast paths off: every view, launch and export takes the long way",
+        help="run with the fast paths switched off, for views, launches and exports",
     )
     group.addoption(
-        "--heavy", action="store_true", help="run what is marked heavy, and nothing else; without this, it is left out"
+        "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # started in the background; tests of Ctrl-C would wait for ever
+    ):  # started in the background, where tests of Ctrl-C would wait for ever
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
-    config.addinivalue_line("markers", "gpu_only(reason): what only a GPU has, such as speed or real asynchrony")
-    config.addinivalue_line("markers", "heavy: takes too long for a newcomer's run; `python3 -m tests --heavy` runs it")
+    config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")
+    config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -53,7 +53,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):  # with several processes, the longest first
+    if hasattr(config, "workerinput"):  # if there are several processes, run the longest tests first
         items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
     heavy = config.getoption("heavy")
     left_out = [item for item in items if heavy != (item.get_closest_marker("heavy") is not None)]
@@ -68,15 +68,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if mark is None:
                 continue
             if len(mark.args) != 1 or not isinstance(mark.args[0], str) or not mark.args[0]:
-                raise pytest.UsageError(f"{item.nodeid}: {name} needs its reason: @pytest.mark.{name}('why')")
+                raise pytest.UsageError(f"{item.nodeid}: {name} needs a reason: @pytest.mark.{name}('why')")
             marked[name].add(item.nodeid.partition("[")[0])
             if name == other:
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {mark.args[0]}"))
     for name, tests in marked.items():
         if len(tests) > CEILINGS[name]:
             raise pytest.UsageError(
-                f"{len(tests)} tests are {name}, above the ceiling of {CEILINGS[name]}: "
-                "make them run on both drivers, or raise the ceiling in tests/conftest.py knowingly"
+                f"{len(tests)} tests are {name}, above the limit of {CEILINGS[name]}: "
+                "make them run on both drivers, or raise the limit in tests/conftest.py if there is a good reason"
             )
 
 
@@ -85,7 +85,7 @@ Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
-    """Run a snippet in a Python of its own, for what needs a fresh process: fork, exit, no libcuda, a bad environment.
+    """Run a snippet in a new process. Tests of fork, exit, a missing libcuda or a bad environment need this.
 
         result = python('''
             from tests.subject import rawcuda, module
@@ -93,9 +93,9 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
         ''')
         assert result.returncode == 0, result.stderr
 
-    It runs in an empty folder, on the driver that this pytest was started for, unless `env` says otherwise (None
-    removes a variable: env={"RAWCUDA_DRIVER": None}). `flags` are Python's own ("-S", "-I"). With `check`, any exit
-    status but 0 is a failure. `code` may also be a list of arguments, ["-m", "something"].
+    It runs in an empty folder, on the driver of this test run, unless `env` changes that (None removes a variable:
+    env={"RAWCUDA_DRIVER": None}). `flags` are options of Python ("-S", "-I"). With `check`, an exit status other than 0
+    is a failure. `code` may also be a list of arguments, ["-m", "something"].
     """
     driver, mode, seed = (pytestconfig.getoption(name) for name in ("driver", "mode", "seed"))
     tmp = os.fspath(tmp_path)
@@ -142,9 +142,9 @@ Rerun = Callable[..., str]
 
 @pytest.fixture
 def rerun(request: pytest.FixtureRequest) -> Rerun:
-    """Run other tests from the checkout in a process of their own; fail with their output, or return it.
+    """Run other tests from the checkout in a new process; fail with their output, or return it.
 
-    Their closing line is told at the end of this run.
+    Their last line is printed at the end of this run.
     """
 
     def run(command: list[str], *, env: dict[str, str] | None = None, timeout: float = 900) -> str:
@@ -180,7 +180,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def only_the_subject() -> Iterator[None]:
-    """Fail when a run on a copy under another name has imported the original."""
+    """Fail if a run on a copy under another name has imported the original."""
     yield
     if NAME != "rawcuda":
         strays = sorted(name for name in sys.modules if name.partition(".")[0] == "rawcuda")
@@ -189,7 +189,7 @@ def only_the_subject() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def fast_paths_off(pytestconfig: pytest.Config) -> None:
-    """With --plain, switch off each fast path of the package. Users have no such switch: it would only slow them."""
+    """With --plain, switch off each fast path of the package. Users do not need such a switch."""
     if pytestconfig.getoption("plain"):
         module("protocols.dlpack").reader_in_c = lambda *_: None
         module("protocols.dlpack_c_exchange").reader_for_torch = lambda *_: None
@@ -200,6 +200,17 @@ def fast_paths_off(pytestconfig: pytest.Config) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_collections() -> None:
-    """Keep what pytest, its plugins and the tests so far made out of what tests collect, which then takes no time."""
+    """Exclude all existing objects from garbage collections, so that collections in tests are fast."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def exports_are_freed() -> Iterator[None]:
+    """Check that every tensor that a test exported was freed."""
+    exports = module("dlpack").outstanding
+    gc.collect()
+    before = len(exports)
+    yield
+    gc.collect()
+    assert len(exports) == before

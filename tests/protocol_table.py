@@ -1,7 +1,7 @@
 """Fill in the tests of docs/protocols.md: python3 -m tests.protocol_table
 
-The demands and reasons in the table are written by hand. Which tests a row has follows from their names:
-test_2_10_2_13_x belongs to the rows 2.10 and 2.13, as does a test whose docstring, or whose parameter's id, begins so.
+The demands and reasons in the table are written by hand. The tests of a row are found by their names: test_2_10_2_13_x
+belongs to the rows 2.10 and 2.13. A test whose docstring begins with "2.10:" belongs to the row 2.10.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RANGE = re.compile(r"(\d+)_(\d+)_to_\1_(\d+)_")
 
 
 def rules_of(name: str, told: str = "") -> list[str]:
-    """Return the rows that a test belongs to, by its name or by what its docstring tells."""
+    """Return the rows to which a test belongs, by its name or the beginning of its docstring."""
     if told:
         return [told]
     rest = name[len("test_") :]
@@ -47,11 +47,11 @@ def rows(text: str) -> list[list[str]]:
 
 
 def filled(text: str) -> str:
-    """Return the page with the tests as they are now; a row that lost its tests says so."""
+    """Return the page with the current tests; a row that has lost its tests is marked."""
     tests = numbered_tests()
     for rule, demand, old, state in rows(text):
         new = ", ".join(tests.get(rule, ())) or "–"
-        state_now = "tested" if rule in tests else "LOST: write a test, or why not" if state == "tested" else state
+        state_now = "tested" if rule in tests else "LOST: write a test or a reason" if state == "tested" else state
         text = text.replace(f"| {rule} | {demand} | {old} | {state} |", f"| {rule} | {demand} | {new} | {state_now} |")
     return text
 

@@ -1,4 +1,4 @@
-"""The package under test: `rawcuda` itself, or a copy under the name that TESTED_PACKAGE gives.
+"""The package under test: `rawcuda` itself, or a copy with the name in TESTED_PACKAGE.
 
 from tests.subject import rawcuda, module          # module("errors") is a submodule of it
 """
@@ -13,11 +13,11 @@ from types import ModuleType
 __all__ = ["NAME", "CHECKOUT", "FOLDER", "ROOT", "rawcuda", "module"]
 
 NAME = os.environ.get("TESTED_PACKAGE", "rawcuda")
-CHECKOUT = Path(__file__).resolve().parent.parent  # where setup.cfg lies
+CHECKOUT = Path(__file__).resolve().parent.parent  # the folder with setup.cfg
 
 rawcuda = importlib.import_module(NAME)
-FOLDER = Path(str(rawcuda.__file__)).resolve().parent  # the package's own folder
-ROOT = FOLDER.parents[NAME.count(".")]  # what must be on sys.path for NAME to be found
+FOLDER = Path(str(rawcuda.__file__)).resolve().parent  # the folder of the package
+ROOT = FOLDER.parents[NAME.count(".")]  # the folder that must be on sys.path to import NAME
 
 
 def module(name: str) -> ModuleType:

@@ -1,11 +1,11 @@
-"""Measure every library that is installed, and write docs/systems.md from that.
+"""Measure every installed library, and write docs/systems.md with the results.
 
     python3 -m tests.systems_table                    measure in every environment, then write results and page
-    python3 -m tests.systems_table --measure FILE     measure what this Python has installed, and write that only
-    python3 -m tests.systems_table --page             write the page from the results that are there
+    python3 -m tests.systems_table --measure FILE     measure the libraries of this Python, and write only the results
+    python3 -m tests.systems_table --page             write the page from the existing results
 
-The results are tests/interop/systems.json, which tests/interop/test_table.py compares with what it measures: a row that
-gets worse is a failure. Remarks and the lines to paste are written by hand, in tests/interop/systems_text.py.
+The results are in tests/interop/systems.json. tests/interop/test_table.py compares them with its own, and fails
+if a row gets worse. Remarks and blocks of code are written by hand, in tests/interop/systems_text.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ RESULTS = ROOT / "tests" / "interop" / "systems.json"
 PAGE = ROOT / "docs" / "systems.md"
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 TOOLS = ["pytest >= 8", "pytest-xdist >= 3.6", "numpy", "ml_dtypes"]
-# The large libraries, in environments of their own under .venv/; made once, and only for --heavy and for this program.
+# The large libraries, in separate environments in .venv/, which are made once, only for --heavy and this program.
 ENVIRONMENTS = {
-    "torch": [
-        "torch == 2.13.0"
-    ],  # pip takes a CPU build, a tenth of the size, where it is told of an index that has one (PIP_EXTRA_INDEX_URL)
+    # pip installs a CPU build, which is ten times smaller, if PIP_EXTRA_INDEX_URL names an index with such builds
+    "torch": ["torch == 2.13.0"],
     "arrays": ["jax[cpu] == 0.10.2", "warp-lang == 1.19.0", "nvidia-dali-cuda130 == 2.4.0", "drjit == 1.5.0"],
     "tensorflow": ["tensorflow-cpu == 2.21.0"],
     "paddle": ["paddlepaddle == 3.3.1"],
@@ -36,7 +35,7 @@ WORDS = {"yes": "", "bytes": "as bytes", "copy": "copied", "no": "refused", "non
 
 
 def measure() -> dict[str, Any]:
-    """Measure what is installed: {library: {"version": ..., "python": ..., "rows": {row: {case: outcome}}}}."""
+    """Measure the installed libraries: {library: {"version": ..., "python": ..., "rows": {row: {case: outcome}}}}."""
     import pytest
 
     from tests.interop.exchanges import rows_of
@@ -53,14 +52,14 @@ def measure() -> dict[str, Any]:
 
 
 def environments() -> list[str]:
-    """Return the Pythons that have the libraries, and make their environments if there are none."""
+    """Return the Pythons with the libraries; make their environments if they do not exist."""
     from tests.__main__ import environment
 
     return [environment(), *(environment([*TOOLS, *libraries]) for libraries in ENVIRONMENTS.values())]
 
 
 def collect() -> dict[str, Any]:
-    """Measure in every environment; NumPy's rows are those of the first."""
+    """Measure in every environment; the rows of NumPy are those of the first one."""
     merged: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, python in enumerate(environments()):
@@ -113,7 +112,7 @@ def page(results: dict[str, Any]) -> str:
 
 
 def summary(found: dict[str, str], dtypes: bool) -> str:
-    """Tell a row's layouts, or its dtypes, in a few words: what works without a word, all else after one."""
+    """Return a summary of a row's layouts, or of its dtypes; each outcome except success has a word before it."""
     from tests.interop.exchanges import DTYPES
 
     cases = {case: outcome for case, outcome in found.items() if (case in DTYPES) == dtypes}
@@ -130,7 +129,7 @@ def summary(found: dict[str, str], dtypes: bool) -> str:
 
 
 def spans(names: list[str]) -> list[str]:
-    """Shorten dtypes that belong together: int8 to int64."""
+    """Abbreviate groups of dtypes: int8 to int64."""
     out = list(names)
     for family in (
         ("int8", "int16", "int32", "int64"),
@@ -147,7 +146,7 @@ def spans(names: list[str]) -> list[str]:
 
 
 def worse(known: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return the cases of a row in which less works than was known."""
+    """Return the cases of a row whose outcome is worse than the known one."""
     rank = {outcome: place for place, outcome in enumerate(ORDER)}
     return [
         f"{case}: {known[case]} before, {now.get(case, 'not offered')} now"

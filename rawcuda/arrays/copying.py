@@ -1,9 +1,11 @@
 """Copies and fills of any layout, between host and device and within each.
 
-What it is   the decisions: which copies are a single call of the driver or one memmove, and which walk over their
-             elements; which memory may be written to; that a copy converts nothing.
-What not     it calls no cu* function: gpu/spans.py and gpu/copies/ do, through doors.py. It makes no view of an
-             exporter: it is given the function that does.
+What it is   the decisions: which copies and fills are a single call of the driver, which are one memmove, and which
+             walk over their elements; which memory may be written to; that a copy converts nothing.
+How          What a copy needs to know of a view or a Memory is examined once, and kept by it as its `Side`. What views
+             of one shape and strides have in common is their `Form`, which exists once. Two sides of the same form are
+             one run of bytes each, wherever their memory lies: gpu/spans.py copies it. All other copies are walks.
+What not     it calls no cu* function: gpu/spans.py and gpu/copies/ do, through doors.py.
 Order        If pageable memory takes part, the copy is complete on return; otherwise it is in stream order.
 Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
 """
@@ -11,211 +13,375 @@ Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
 from __future__ import annotations
 
 import ctypes
-import sys
+import struct
+from sys import byteorder
 
-from .. import doors
+from .. import doors, names
+from ..doors import in_use
 from ..elements import layout
+from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
+from ..protocols.choosing import reader_of
 from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
-from .host_copy import walk_of
+from .host_copy import Walk, walk_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
+    from ..elements.dtypes import DType
     from .strided import StridedView
 
     Ints = tuple[int, ...]
 
-__all__ = ["check_labels", "copy", "copy_raw", "copy_views", "download", "duplicate", "empty_host", "fill", "tolist"]
+__all__ = ["Form", "Side", "copy", "download", "duplicate", "empty_host", "examine", "fill", "tolist"]
 
-
-# The contiguous layouts that were already copied or filled: (shape, strides, itemsize) -> bytes. Computing that takes a
-# microsecond each time, the look-up 150 ns.
-_dense: dict[tuple[Ints, Ints, int], int] = {}
-# The values that were already used to fill: (dtype's name, int) -> (the number for the driver, its size in bytes).
-_patterns: dict[tuple[str, int], tuple[int, int]] = {}
-_MOST = 300  # entries in either; then it is emptied
-
-
+_argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
+_copy_run: Any = None  # its copy_run
+_copies: Any = None  # gpu/copies/device_copy.py, set on first use
 
 
 def _enter_gpu() -> Any:
-    global _gpu
+    global _gpu, _copy_run
     _gpu = doors.gpu()
+    _copy_run = _gpu.copy_run
     return _gpu
 
 
-def copy(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
-    """Copy elements between any two exporters, or bytes if one of them is a Memory.
+def _enter_copies() -> Any:
+    global _copies
+    _copies = _enter_gpu().copies()
+    return _copies
 
-    view  the function that views an exporter
+
+# -- what is known of each side
+
+
+class Form:
+    """What the views of one shape, strides and dtype have in common.
+
+    dtype       the DType; None: the bytes of a Memory
+    nbytes      of the elements, without gaps
+    size        nbytes as a prepared argument if the elements are one run of bytes, whose first element comes first;
+                else None, as where there are no elements
+    in_c_order  whether they are one run in C order
+    shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
+    rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
+    is_safe     whether no two elements share bytes; None: not known yet
+    """
+
+    __slots__ = ("dtype", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows", "is_safe")
+
+    def __init__(self, shape: Ints, strides: Ints, dtype: DType | None) -> None:
+        itemsize = dtype.itemsize if dtype is not None else 1
+        self.dtype = dtype
+        self.nbytes = layout.size(shape) * itemsize
+        self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
+        dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
+        self.size = _argument(self.nbytes) if dense else None
+        self.is_safe: bool | None = True if dense or not self.nbytes else None
+        self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
+        self.rows = _rows(self.shape, self.strides, itemsize)
+
+
+def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
+    if len(shape) == 2 and strides[1] == itemsize:
+        return shape[1] * itemsize, strides[0], shape[0]
+    return (itemsize, strides[0], shape[0]) if len(shape) == 1 else None
+
+
+# (shape, strides, id of the dtype, which the Form keeps alive) -> Form. Making one takes several microseconds, the
+# look-up 70 ns.
+_forms: dict[tuple[Ints, Ints, int], Form] = {}
+_MOST = 1000  # forms in the table; then it is emptied
+
+
+def _make_form(shape: Ints, strides: Ints, dtype: DType | None) -> Form:
+    if len(_forms) >= _MOST:
+        _forms.clear()
+    return _forms.setdefault((shape, strides, id(dtype)), Form(shape, strides, dtype))
+
+
+class _AlwaysOpen:
+    """A stand-in for the owner of a Side that has no Memory to ask whether it is closed."""
+
+    _handle = 1
+
+
+class Side:
+    """What a copy or a fill needs to know of a view or of a Memory; examined once.
+
+    form      the Form
+    run       the same if the elements are one run of bytes, else None; `target` if they may also be written, else False
+    address   of the first element, also as a prepared `argument`; `end` is the address after one run of nbytes
+    owner     of a view of our memory, the Memory, which must be open; copy() asks a Memory itself
+    primary   the context of the device that the memory belongs to; None for host memory that is not ours
+    kind      "host" (pageable), "pinned", "device" or "managed"
+    readonly  whether it must not be written
+    ours      whether close() waits for pending work; other memory must be retained until work that uses it is done
+    """
+
+    __slots__ = ("form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours")
+
+    form: Form
+    run: Form | None
+    target: Form | bool
+    address: int
+    argument: Any
+    end: int
+    owner: Any
+    primary: Any
+    kind: str
+    readonly: bool
+    ours: bool
+
+
+_KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
+
+
+def examine(thing: Any) -> Side:
+    """Make the Side of a view or a Memory, which keeps it if it cannot change.
+
+    It can change if another owner may free the bytes of a borrowed Memory, or if no driver is in use that could check
+    the label of foreign memory.
+    raises  Closed         the memory is closed
+            ProtocolError  the driver in use says that the memory is on another device
+    """
+    made, is_final = Side(), True
+    if isinstance(thing, Description):
+        where, owner = thing._place, thing._owner
+        shape, strides, dtype = thing.shape, thing.strides, thing.dtype
+        made.readonly, made.kind = where.readonly, _KINDS[where.device[0]] if where.device else "device"
+        made.ours = isinstance(owner, Bytes)
+        if made.ours:
+            made.owner, made.primary, is_final = owner, owner._primary, owner._keeps is None
+            address = thing.start  # type: ignore[attr-defined]
+            if owner._handle is None or not is_final:
+                owner.ptr  # raises Closed
+        else:
+            address = thing.ptr
+            made.owner, made.primary, is_final = _AlwaysOpen, None, bool(in_use)
+            if is_final and where.protocol != "memory":
+                (_gpu or _enter_gpu()).check_label(thing)
+            if made.kind in ("device", "managed"):
+                made.primary = (_gpu or _enter_gpu()).device_of(thing)
+    else:
+        # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
+        made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
+        made.readonly, made.kind, address = False, thing.kind, thing.ptr
+        shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
+    made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
+    made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
+    made.run = form if form.size is not None else None
+    made.target = False if made.readonly else made.run or False
+    if is_final:
+        thing._side = made
+    return made
+
+
+class _Viewed(Description):
+    """The description of an exporter that takes part in one copy."""
+
+    __slots__ = ("exporting_stream",)
+
+
+_Viewed._streamed = _Viewed
+
+
+def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
+    """Return a view of an exporter, or the Memory itself, and its Side."""
+    if isinstance(thing, Bytes):
+        if thing._handle is None:
+            thing.handle  # raises Closed
+        return thing, getattr(thing, "_side", None) or examine(thing)
+    if isinstance(thing, Description):
+        return thing, getattr(thing, "_side", None) or examine(thing)
+    made: Any = reader_of(thing, None)(thing, _Viewed, stream)
+    return made, examine(made)
+
+
+# -- copies
+
+
+def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
+    """Copy elements between any two exporters, of any layout, in host or device memory.
+
+    A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
+
+    shape   src is broadcast to dst's shape, as in an assignment of NumPy
+    stream  the stream on which device memory is copied; None is the legacy default stream
+    order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it.
+            If dst and src overlap, the result is as if src had been copied to a temporary buffer first
+    raises  TypeError       different dtypes: nothing is converted
+            ValueError      shapes that do not broadcast, or different sizes in bytes
+            ProtocolError   dst is read-only
     """
     if isinstance(dst, Description) and isinstance(src, Description):
-        if hasattr(dst, "start") and hasattr(src, "start") and _copy_span(dst, src, stream):  # views of Memory
-            return
-    elif isinstance(dst, Bytes):
-        dst.copy_from(src, stream=stream)
+        to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
+    else:
+        (dst, to), (src, of) = _side_of(dst, stream), _side_of(src, stream)
+    if to.target is not of.run and not _are_bytes(to, of):
+        _copy_walk(dst, src, to, of, stream)
         return
-    elif isinstance(src, Bytes):
-        copy_raw(dst, src, stream, view)
-        return
-    target, source = _sides(dst, src, stream, view)
-    copy_views(target, source, stream)
+    if to.owner._handle is None or of.owner._handle is None:
+        _check_target(to, dst, of)
+    if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
+        _copy_walk(dst, src, to, of, stream)
 
 
-def _sides(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> Any:
-    return [
-        side if isinstance(side, Description) else side.view() if isinstance(side, Bytes) else view(side, stream=stream)
-        for side in (dst, src)
-    ]
-
-
-def _copy_span(dst: Any, src: Any, stream: Any) -> bool:
-    """Copy between contiguous arrays of one layout in our own memory; return False if copy_views() must do it."""
-    shape, strides = dst.shape, dst.strides
-    nbytes = _dense.get((shape, strides, dst.dtype.itemsize))
-    target, source = dst.owner, src.owner
-    if (
-        nbytes is None
-        or src.dtype is not dst.dtype
-        or src.shape != shape
-        or src.strides != strides
-        or dst._place.readonly
-        or target._handle is None
-        or source._handle is None
-    ):
+def _are_bytes(to: Side, of: Side) -> bool:
+    """Tell whether a Memory takes part, and the bytes of both sides are one run of the same order and size."""
+    some, other = to.form, of.form
+    if some.dtype is not None and other.dtype is not None or to.readonly:
         return False
-    gpu = _gpu or _enter_gpu()
-    if dst.stream is not None and dst.stream is not stream or src.stream is not None and src.stream is not stream:
-        gpu.copies().ordered(target._primary, stream, dst, src)
-    if not gpu.copy_span(target, dst.start, source, src.start, nbytes, stream):
-        return False
-    dst.stream = stream  # its elements will be ready in this stream's order
-    return True
+    return some.in_c_order and other.in_c_order and some.nbytes == other.nbytes
 
 
-def copy_raw(dst: Any, src: Any, stream: Any, view: Callable[..., Any]) -> None:
-    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
-    target, source = _sides(dst, src, stream, view)
-    if target.nbytes != source.nbytes:
-        raise ValueError(
-            f"{target.nbytes} bytes cannot hold {source.nbytes}: with a Memory all bytes are copied; use a part of "
-            "memory.view()"
-        )
-    if target.is_c_contiguous:
-        target = _as_like(target, source)
-    elif source.is_c_contiguous:
-        source = _as_like(source, target)
-    elif (target.shape, target.dtype) != (source.shape, source.dtype):
-        raise ValueError("both sides have gaps: copy() between arrays of the same shape and dtype")
-    copy_views(target, source, stream)
-
-
-def _as_like(plain: StridedView, other: StridedView) -> StridedView:
-    """Return a view of contiguous memory with the shape and dtype of another view."""
-    return plain._derived(plain.ptr, other.shape, layout.c_strides(other.shape, other.dtype.itemsize), other.dtype)
-
-
-def _check_target(target: StridedView) -> None:
-    if target.readonly:
+def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
+    """Check that both sides are open, and that the target may be written to."""
+    for side in (to, of):
+        if side is not None and side.owner._handle is None:
+            side.owner.handle  # raises Closed
+    if to.readonly:
         raise refusal(
-            target.protocol,
+            dst._place.protocol,
             "readonly",
             True,
             "the memory must not be written to; copy into another array, or "
             "use view(obj, writable=True) if only the protocol cannot express that it is writable",
         )
-    if layout.repeats(target.shape, target.strides, target.dtype.itemsize):
+    form = to.form
+    if form.is_safe is None:
+        form.is_safe = not layout.repeats(dst.shape, dst.strides, dst.dtype.itemsize)
+    if not form.is_safe:
         raise ValueError(
-            f"with strides {target.strides}, elements of shape {target.shape} share bytes, so the result of a copy "
+            f"with strides {dst.strides}, elements of shape {dst.shape} share bytes, so the result of a copy "
             "is undefined: copy into an array without overlapping elements"
         )
 
 
-def check_labels(*views: StridedView) -> None:
-    """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
-    for view in views:
-        view._check_label()
-
-
-def copy_views(target: Any, source: Any, stream: Any = None) -> None:
-    """Copy elements between two views; the source is broadcast to the target's shape."""
-    _check_target(target)
-    if target.dtype is not source.dtype and target.dtype != source.dtype:
-        raise TypeError(
-            f"a copy converts nothing: the target has dtype {target.dtype}, the source {source.dtype}; reinterpret() "
-            "one, or convert first"
-        )
-    if source.shape != target.shape:
-        try:
-            strides = layout.broadcast(source.shape, source.strides, target.shape)
-        except ValueError:
-            raise ValueError(f"could not broadcast source of shape {source.shape} into shape {target.shape}") from None
-        source = source._derived(source.ptr, target.shape, strides)
-    walk = walk_of(target, source)
+def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
+    """Copy between any two sides, element by element where needed."""
+    _check_target(to, dst, of)
+    if stream is not None:
+        (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
+    walk = (
+        _walk_of_bytes(dst, src, to, of)
+        if to.form.dtype is None or of.form.dtype is None
+        else _walk_of_elements(dst, src)
+    )
     if walk.is_empty():
         return
-    if not walk.shape and target.strides == source.strides and walk.target == target.ptr:
-        _note(_dense, (target.shape, target.strides, target.dtype.itemsize), walk.nbytes)
-    check_labels(target, source)
-    if target.is_device_accessible or source.is_device_accessible:
-        doors.gpu().copies().copy_on_device(target, source, walk, stream)
-    else:
+    if to.kind == of.kind == "host":
         host_copy.copy(walk)
+    else:
+        (_copies or _enter_copies()).copy_on_device(dst, src, to, of, walk, stream)
 
 
-def _note(table: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(table) >= _MOST:
-        table.clear()
-    table[key] = value
+def _walk_of_elements(dst: Any, src: Any) -> Walk:
+    if dst.dtype is not src.dtype and dst.dtype != src.dtype:
+        raise TypeError(
+            f"a copy converts nothing: the target has dtype {dst.dtype}, the source {src.dtype}; reinterpret() "
+            "one, or convert first"
+        )
+    shape, strides = dst.shape, src.strides
+    if src.shape != shape:
+        try:
+            strides = layout.broadcast(src.shape, strides, shape)
+        except ValueError:
+            raise ValueError(f"could not broadcast source of shape {src.shape} into shape {shape}") from None
+    return walk_of(shape, dst.dtype.itemsize, dst.ptr, dst.strides, src.ptr, strides)
+
+
+def _walk_of_bytes(dst: Any, src: Any, to: Side, of: Side) -> Walk:
+    """Return the copy of all bytes where a Memory takes part, whose bytes are in the C order of the other side."""
+    if to.form.nbytes != of.form.nbytes:
+        raise ValueError(
+            f"{to.form.nbytes} bytes cannot hold {of.form.nbytes}: with a Memory all bytes are copied; use a part of "
+            "memory.view()"
+        )
+    if to.form.dtype is None and of.form.dtype is None:
+        return walk_of((to.form.nbytes,), 1, to.address, (1,), of.address, (1,))
+    shaped = dst if of.form.dtype is None else src
+    itemsize = shaped.dtype.itemsize
+    dense = layout.c_strides(shaped.shape, itemsize)
+    strides = (dst.strides, dense) if shaped is dst else (dense, src.strides)
+    return walk_of(shaped.shape, itemsize, to.address, strides[0], of.address, strides[1])
+
+
+# -- fills
+
+# By a dtype's name, the function that packs a number into an element's bytes; it refuses what encode() refuses, which
+# explains it. encode() takes 500 ns more.
+_PACK: dict[str, Any] = {
+    name: struct.Struct("=" + letter).pack
+    for name, letter in (
+        ("int8", "b"),
+        ("int16", "h"),
+        ("int32", "i"),
+        ("int64", "q"),
+        ("uint8", "B"),
+        ("uint16", "H"),
+        ("uint32", "I"),
+        ("uint64", "Q"),
+        ("float16", "e"),
+        ("float32", "f"),
+        ("float64", "d"),
+    )
+}
+_pack_floats, _pack_doubles = struct.Struct("=ff").pack, struct.Struct("=dd").pack
+_PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
+_PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
+_BYTE = dtype_of("uint8")
+_WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
+_from_bytes = int.from_bytes
 
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
-    """Set every element of a view; see StridedView.fill."""
-    if type(value) is int and isinstance(target.owner, Bytes) and _fill_span(target, value, stream):
+    """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
+    to = getattr(target, "_side", None) or examine(target)
+    form = to.form
+    dtype = form.dtype or _BYTE
+    if form.dtype is None and target._handle is None:
+        target.handle  # raises Closed
+    if to.readonly or to.owner._handle is None or form.size is None:
+        _check_target(to, target)
+    pattern = _pattern(dtype, value)
+    if not form.nbytes:
         return
-    _check_target(target)
-    pattern = encode(target.dtype, value)
-    if not target.nbytes:
+    if to.kind == "host" or to.kind == "pinned":
+        if to.kind == "pinned":
+            (_gpu or _enter_gpu()).wait_for(target, to, stream)
+        host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
-    check_labels(target)
-    if not target.is_device_accessible:
-        host_copy.fill(target, pattern)
-        return
-    if type(value) is int and target.is_c_contiguous:
-        _note(_dense, (target.shape, target.strides, target.dtype.itemsize), target.nbytes)
-        short = _shortest(pattern)
-        if short is not None:
-            _note(_patterns, (target.dtype.name, value), short)
-    doors.gpu().copies().fill_on_device(target, pattern, stream)
+    word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
+    if not (_gpu or _enter_gpu()).fill_run(target, to, _from_bytes(word, byteorder), len(word), stream):
+        (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
 
 
-def _shortest(pattern: bytes) -> tuple[int, int] | None:
-    """Return the number, and its size in bytes, with which the driver can fill a pattern; None if impossible."""
-    for width in (1, 2, 4):
-        if len(pattern) % width == 0 and pattern == pattern[:width] * (len(pattern) // width):
-            return int.from_bytes(pattern[:width], sys.byteorder), width
-    return None
+def _pattern(dtype: DType, value: Any) -> bytes:
+    kind = type(value)
+    try:
+        if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
+            packed: bytes = _PACK[dtype.name](value)
+            return packed
+    except (KeyError, struct.error, OverflowError):
+        pass
+    return encode(dtype, value)
 
 
-def _fill_span(dst: Any, value: int, stream: Any) -> bool:
-    """Fill a contiguous array in our own memory, in stream order; return False if fill() must do it otherwise."""
-    pattern, dtype = _patterns.get((dst.dtype.name, value)), dst.dtype
-    nbytes = _dense.get((dst.shape, dst.strides, dtype.itemsize))
-    if pattern is None or nbytes is None or dst._place.readonly or dst.owner._handle is None or dst.start % pattern[1]:
-        return False
-    gpu = _gpu or _enter_gpu()
-    if dst.stream is not None and dst.stream is not stream:
-        gpu.copies().ordered(dst.owner._primary, stream, dst)
-    if not gpu.fill_span(dst.owner, dst.start, *pattern, nbytes // pattern[1], stream):
-        return False
-    dst.stream = stream
-    return True
+def _shortest(pattern: bytes) -> bytes:
+    """Return bytes whose repetition is the pattern, if the driver can fill with them, else no bytes."""
+    for width in _WIDTHS:
+        if pattern == pattern[:width] * (len(pattern) // width):
+            return pattern[:width]
+    return b""
 
+
+# -- arrays in host memory
 
 _new_bytearray: Any = None
 _ALIGNMENT = 64  # which JAX needs to import an array without a copy
@@ -240,7 +406,7 @@ def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
 def download(source: Any, stream: Any = None) -> StridedView:
     """Copy a view into new host memory; see StridedView.download."""
     target = empty_host(source._plain_kind, source.shape, source.dtype)
-    copy_views(target, source, stream)
+    copy(target, source, stream=stream)
     return target
 
 
@@ -249,13 +415,13 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
     target = doors.gpu().empty_like(source)
     if target is None:  # pinned memory that is not ours
         return download(source, stream)
-    copy_views(target, source, stream)
+    copy(target, source, stream=stream)
     return target  # type: ignore[no-any-return]
 
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
-    check_labels(source)
+    examine(source)
     plain = source if source.device == HOST and source.is_c_contiguous else download(source)
     data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
     values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size

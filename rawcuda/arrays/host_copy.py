@@ -15,7 +15,6 @@ import ctypes
 from ..elements import layout
 from ..interpreter.cpython import bind
 from ..protocols.buffer import Py_buffer
-from ..protocols.description import Description, describe_as
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,17 +53,18 @@ class Walk:
         )
 
 
-def walk_of(target: Description, source: Description) -> Walk:
-    """Return the copy between two layouts of the same shape and element size.
+def walk_of(shape: Ints, itemsize: int, target: int, to: Ints, source: int, of: Ints) -> Walk:
+    """Return the copy of elements of a shape from one address and strides to others.
 
+    to, of   the strides of the target and of the source
     returns  a Walk whose target strides descend and are never negative
     """
-    shape, (to, of), (target_offset, source_offset) = layout.coalesce(target.shape, target.strides, source.strides)
-    nbytes = target.dtype.itemsize
+    shape, (to, of), (target_offset, source_offset) = layout.coalesce(shape, to, of)
+    nbytes = itemsize
     while shape and to[-1] == of[-1] == nbytes:  # the last dimension has no gaps: treat it as one large element
         nbytes *= shape[-1]
         shape, to, of = shape[:-1], to[:-1], of[:-1]
-    return Walk(nbytes, shape, target.ptr + target_offset, to, source.ptr + source_offset, of)
+    return Walk(nbytes, shape, target + target_offset, to, source + source_offset, of)
 
 
 def copy(walk: Walk) -> None:
@@ -82,17 +82,17 @@ def copy(walk: Walk) -> None:
         _copy(walk)
 
 
-def fill(target: Description, pattern: bytes) -> None:
-    """Set every element of a view of host memory to these bytes: by memset, or by copying one element to all."""
+def fill(target: int, shape: Ints, strides: Ints, pattern: bytes) -> None:
+    """Set every element of a layout of host memory to these bytes: by memset, or by copying one element to all.
+
+    shape, strides  with merged dimensions, as layout.coalesce returns them
+    """
     nbytes = len(pattern)
-    if pattern == pattern[:1] * nbytes and layout.is_c_contiguous(target.shape, target.strides, nbytes):
-        ctypes.memset(target.ptr, pattern[0], layout.size(target.shape) * nbytes)
+    if (not shape or strides == (nbytes,)) and pattern == pattern[:1] * nbytes:
+        ctypes.memset(target, pattern[0], layout.size(shape) * nbytes)
         return
     one = ctypes.create_string_buffer(pattern, nbytes)
-    source = describe_as(
-        Description, ctypes.addressof(one), target.shape, (0,) * len(target.shape), target.dtype, target._place, one
-    )
-    copy(walk_of(target, source))
+    copy(walk_of(shape, nbytes, target, strides, ctypes.addressof(one), (0,) * len(shape)))
 
 
 _from_buffer = bind("PyMemoryView_FromBuffer", ctypes.py_object, ctypes.c_void_p)

@@ -7,12 +7,10 @@ Read next    copying.py
 
 from __future__ import annotations
 
-from .. import names
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place
-from . import copying
-from .copying import copy_views
+from .copying import copy
 from .strided import StridedView, _MemoryView, view
 
 TYPE_CHECKING = False
@@ -23,42 +21,18 @@ if TYPE_CHECKING:
     from ..gpu.device import Device
     from ..gpu.memory import Memory
 
-__all__ = ["copy", "copy_raw", "empty", "over_memory", "upload"]
+__all__ = ["copy", "empty", "over_memory", "upload"]
 
 
-def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
-    """Copy elements between any two exporters, of any layout, in host or device memory.
-
-    A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
-
-    shape   src is broadcast to dst's shape, as in an assignment of NumPy
-    stream  the stream on which device memory is copied; None is the legacy default stream
-    order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it.
-            If dst and src overlap, the result is as if src had been copied to a temporary buffer first
-    raises  TypeError       different dtypes: nothing is converted
-            ValueError      shapes that do not broadcast, or different sizes in bytes
-            ProtocolError   dst is read-only
-    """
-    _copy(dst, src, stream, view)
-
-
-_copy = copying.copy
-
-
-def copy_raw(dst: Any, src: Any, *, stream: Any = None) -> None:
-    """Copy the bytes of an exporter to another of the same size, of any dtype and shape; raises ValueError."""
-    copying.copy_raw(dst, src, stream, view)
-
-
-_PLACES = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
+_KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
-    made = _MemoryView()
-    made.start, made.shape, made.strides, made.dtype = memory.ptr, shape, strides, dtype
-    made._place = place((_PLACES[memory.kind], ordinal), False, "memory")
+    made: StridedView = _MemoryView()
+    made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
+    made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
     made._owner, made.stream = memory, memory.stream
     return made
 
@@ -68,13 +42,16 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
 
     raises  ValueError  its size is not a multiple of the element size
     """
-    element = _element(dtype)
+    element = _BYTE if type(dtype) is str and dtype == "uint8" else _element(dtype)
     if not element.itemsize or memory.nbytes % element.itemsize:
         raise ValueError(
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
             'another dtype, or take a part of view("uint8")'
         )
     return _over(memory, (memory.nbytes // element.itemsize,), (element.itemsize,), element)
+
+
+_BYTE = of("uint8")
 
 
 def _element(dtype: Any) -> DType:
@@ -100,5 +77,5 @@ def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
     """Copy an exporter's array into new memory on a device, in C order."""
     source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
     target = empty(device, source.shape, source.dtype)
-    copy_views(target, source, stream)
+    copy(target, source, stream=stream)
     return target

@@ -13,8 +13,8 @@ from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
-from ..protocols.choosing import lasting, reader_of, readers
-from ..protocols.description import Description, describe_as, place
+from ..protocols.choosing import reader_of, readers
+from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,28 +63,7 @@ class _Table:
     def __get__(self, view: object, kind: object = None) -> Any:
         from .exchange_table import offer
 
-        return offer(StridedView)
-
-
-class _OwnedCapsule:
-    """The owner that a view shows where a capsule's tensor keeps the memory alive.
-
-    The capsule itself is not shown: a caller could consume it, and so free the memory under the view.
-    """
-
-    __slots__ = ("_capsule",)
-
-    def __init__(self, capsule: object) -> None:
-        self._capsule = capsule
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _OwnedCapsule) and other._capsule is self._capsule
-
-    def __hash__(self) -> int:
-        return hash(self._capsule)
-
-    def __repr__(self) -> str:
-        return "<the capsule of a view's tensor>"
+        return offer(_PlainView)
 
 
 class StridedView(Description):
@@ -99,6 +78,11 @@ class StridedView(Description):
 
     __dlpack_c_exchange_api__ = _Table()
     _plain_kind: type[StridedView]  # the class of plain views, and of copies in new host memory
+
+    def __init__(self, *_: object) -> None:
+        raise TypeError(
+            "a StridedView is made by view(exporter), by Device.empty() and upload(), by Memory.view(), or by indexing"
+        )
 
     @classmethod
     def _over(
@@ -122,12 +106,11 @@ class StridedView(Description):
         self, ptr: int, shape: Ints, strides: Ints, dtype: DType | None = None, readonly: bool = False
     ) -> StridedView:
         """Make another view of the same memory."""
-        where = self._place
-        if readonly and (not where.readonly or where.unsaid):
-            where = place(where.device, True, where.protocol)
         made = type(self)()
-        made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream = where, self._owner, self.stream
+        made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype or self.dtype
+        made._place, made._owner, made.stream = self._place, self._owner, self.stream
+        if readonly:
+            made._place = self._place.frozen
         return made
 
     def _viewed_again(self, kind: object, stream: Any) -> StridedView:
@@ -173,7 +156,7 @@ class StridedView(Description):
     @property
     def owner(self) -> Any:
         """Return the object that keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter."""
-        return _OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
+        return OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
 
     @property
     def device(self) -> tuple[str, int | None]:
@@ -343,12 +326,12 @@ class StridedView(Description):
 
         See copy().
         """
-        (_copying or _begin_copying()).copy(self, source, stream, view)
+        (_copying or _begin_copying()).copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
         """Copy the elements into a writable exporter, and return that; see copy()."""
-        (_copying or _begin_copying()).copy(target, self, stream, view)
+        (_copying or _begin_copying()).copy(target, self, stream=stream)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
@@ -383,7 +366,9 @@ class StridedView(Description):
         return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
 
     def __setitem__(self, key: object, value: Any) -> None:
-        self[key].fill(value) if isinstance(value, (bool, int, float, complex)) else self[key].copy_from(value)
+        part = self[key]
+        part.fill(value) if isinstance(value, (bool, int, float, complex)) else part.copy_from(value)
+        self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying
 
@@ -442,26 +427,31 @@ class StridedView(Description):
         return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
 
 
-class _MemoryView(StridedView):
+class _PlainView(StridedView):
+    """A view that can be made: all views are of this class or of a subclass. `object.__init__` costs nothing."""
+
+    __slots__ = ()
+    __dlpack_c_exchange_api__ = _Table()
+    __init__ = object.__init__
+
+
+class _MemoryView(_PlainView):
     """A view of memory that can be closed, after which it no longer gives its address.
 
     start   the same as ptr, for callers that have already checked that the owner is open
     _lease  set when the view is exported; while it exists, close() does not free the bytes
     """
 
-    __slots__ = ("start", "_lease")
+    __slots__ = ("_lease",)
+    start: Any = Description.__dict__["ptr"]
     __dlpack_c_exchange_api__ = _Table()
     owner: Any = Description.__dict__["_owner"]  # the Memory; not a property, because launches read it
 
     @property
-    def ptr(self) -> int:
+    def ptr(self) -> int:  # type: ignore[override]
         """Return the address of the first element; raises Closed after the memory's close()."""
         self._owner.handle
-        return self.start
-
-    @ptr.setter
-    def ptr(self, address: int) -> None:
-        self.start = address
+        return self._ptr
 
     def _kept(self) -> object:
         return self._owner.lease()
@@ -475,7 +465,7 @@ class _MemoryView(StridedView):
         self._lease = self._owner.lease()
 
 
-class _StreamedView(StridedView):
+class _StreamedView(_PlainView):
     """A view of memory whose exporter named its stream, which must wait for our use of the memory."""
 
     __slots__ = ("exporting_stream",)
@@ -491,15 +481,15 @@ class _StreamedView(StridedView):
         return made
 
 
-StridedView._plain_kind = StridedView
-for _kind in (_MemoryView, _StreamedView):  # so that error messages show the public name
+StridedView._plain_kind = _PlainView
+for _kind in (_PlainView, _MemoryView, _StreamedView):  # so that error messages show the public name
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 StridedView._streamed = _StreamedView
 
 
 # -- view()
 
-_lasting_reader, _reader = lasting.get, readers[None].get
+_readers = readers[None]
 
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
@@ -522,26 +512,25 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)
     ):
         (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    read: Any = None if protocol is not None else _lasting_reader(type(obj)) or _reader(id(type(obj)))
-    if read is None:
+    try:
+        read: Any = _readers[id(type(obj))] if protocol is None else reader_of(obj, protocol)
+    except KeyError:
         read = reader_of(obj, protocol)
-    made = read(obj, StridedView, stream)
+    made = read(obj, _PlainView, stream)
     if writable is not None:
-        _set_writable(made, writable)
+        made._place = made._place.frozen if not writable else _writable(made._place)
     return made  # type: ignore[no-any-return]
 
 
-def _set_writable(made: Description, writable: bool) -> None:
-    """Apply view(writable=...); only this function may make a view writable after it was described."""
-    where = made._place
-    if not writable:
-        made._place = place(where.device, True, where.protocol)
-    elif where.unsaid:  # read-only because the protocol cannot express writability
-        made._place = place(where.device, False, where.protocol)
-    elif where.readonly:
+def _writable(where: Place) -> Place:
+    """Apply view(writable=True); only this function may make a view writable after it was described."""
+    if where.unsaid:  # read-only because the protocol cannot express writability
+        return place(where.device, False, where.protocol)
+    if where.readonly:
         raise refusal(
             where.protocol,
             "readonly",
             True,
             "the exporter declares it read-only, and writable=True cannot change that; copy the array",
         )
+    return where

@@ -12,7 +12,7 @@ Read next    ../protocols/description.py
 
 from __future__ import annotations
 
-from operator import index as _index
+from _operator import index as _index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,15 +59,19 @@ def size(shape: Iterable[int]) -> int:
 
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
-    if type(shape) is not tuple:
-        if hasattr(type(shape), "__index__"):
-            return (int(_index(shape)),)  # type: ignore[arg-type]
-        if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
-            raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple(map(int, map(_index, shape)))  # (before Python 3.10, the index of True is True itself)
+    if type(shape) is tuple and len(shape) <= MAX_NDIM and _INT.issuperset(map(type, shape)):
+        return shape
+    if hasattr(type(shape), "__index__"):
+        return (int(_index(shape)),)  # type: ignore[arg-type]
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
+    out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out
+
+
+_INT = {int}
 
 
 def as_shape(shape: object) -> Ints:
@@ -83,13 +87,14 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
 
     An extent of 0 does not excuse the others: consumers in C multiply them all.
     """
-    total = max(itemsize, 1)
+    total, count = itemsize or 1, 1
     for n in shape:
+        count *= n
         total *= n or 1
         if total > LIMIT:
             shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
             raise ValueError(f"a shape of {shown} with {itemsize} bytes per element is larger than 2**63 - 1 bytes")
-    return size(shape)
+    return count
 
 
 def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
@@ -233,9 +238,14 @@ def squeeze(
 def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Ints:
     """Return the strides that broadcast a layout to a larger shape, 0 for repeated dimensions; raises ValueError."""
     extra = len(wanted) - len(shape)
-    if extra < 0 or any(n not in (1, w) for n, w in zip(shape, wanted[max(extra, 0) :])):
+    out = [0] * extra
+    for n, stride, w in zip(shape, strides, wanted[max(extra, 0) :]):
+        out.append(stride if n == w else 0)
+        if n != w and n != 1:
+            extra = -1
+    if extra < 0:
         raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
-    return (0,) * extra + tuple([stride if n == w else 0 for n, stride, w in zip(shape, strides, wanted[extra:])])
+    return tuple(out)
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> Ints:

@@ -171,9 +171,20 @@ class Interrupts:
 
     def _deliver(self, ident: int, caught: BaseException) -> None:
         time.sleep(_SECONDS)
-        if self._kept.get(ident) is caught and self._kept.pop(ident, None) is not None:
-            api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
-            raise_in = api["PyThreadState_SetAsyncExc"]  # a private binding: that of ctypes.pythonapi is shared
+        if self._kept.get(ident) is not caught:
+            return
+        api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+        if ident == threading.main_thread().ident:
+            # The main thread asks this object for its truth value, which raises. PyThreadState_SetAsyncExc would be
+            # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could be hit.
+            late = _Late(self, ident, caught)
+            _LATE[:] = [*(other for other in _LATE if not other.is_done), late]
+            call_soon = api["Py_AddPendingCall"]  # a private binding: that of ctypes.pythonapi is shared
+            call_soon.argtypes = [ctypes.c_void_p, ctypes.py_object]
+            while call_soon(ctypes.cast(api["PyObject_IsTrue"], ctypes.c_void_p), late):  # there is room for 32 calls
+                time.sleep(_SECONDS)
+        elif self._kept.pop(ident, None) is not None:
+            raise_in = api["PyThreadState_SetAsyncExc"]
             raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
             raise_in(ident, type(caught))
 
@@ -185,6 +196,22 @@ class Interrupts:
                 raise caught
 
 
+class _Late:
+    """An object whose truth value raises an exception, unless somebody has claimed that exception."""
+
+    __slots__ = ("_interrupts", "_ident", "_caught", "is_done")
+
+    def __init__(self, interrupts: Interrupts, ident: int, caught: BaseException) -> None:
+        self._interrupts, self._ident, self._caught, self.is_done = interrupts, ident, caught, False
+
+    def __bool__(self) -> bool:
+        self.is_done = True
+        if self._interrupts._kept.get(self._ident) is self._caught:
+            self._interrupts.claim()
+        return False
+
+
+_LATE: list[_Late] = []  # what the main thread has been asked to look at: they stay alive until it has
 _SECONDS = 0.05  # long after the call has returned
 
 
@@ -192,22 +219,31 @@ _SECONDS = 0.05  # long after the call has returned
 
 
 def covered(function: FunctionType) -> FunctionType:
-    """Return a version of a function whose first try statement also covers the beginning of the function.
+    """Return a version of a function whose first try statement also covers the beginning and the end of the function.
 
     From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
     its own can catch what they raise. ctypes would print "Exception ignored" and return an undefined value. Before
     3.11, a function that begins with a try statement has no such gap.
+    Python 3.9 runs them between any two instructions, so also between the end of the try statement and the return.
+    There, the function returns without ending the statement.
     """
-    table = getattr(function.__code__, "co_exceptiontable", b"")
-    if not table:
-        return function
-    start, at = _number(table, 0)
-    length, after = _number(table, at)
-    wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
-    code: CodeType = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
+    code: CodeType
+    if sys.version_info < (3, 10):
+        code = function.__code__.replace(co_code=function.__code__.co_code.replace(_END_AND_RETURN, _RETURN))
+    else:
+        table = getattr(function.__code__, "co_exceptiontable", b"")
+        if not table:
+            return function
+        start, at = _number(table, 0)
+        length, after = _number(table, at)
+        wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
+        code = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
     made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
+
+
+_END_AND_RETURN, _RETURN = b"W\0S\0", b"\t\0S\0"  # in 3.9: POP_BLOCK, RETURN_VALUE; NOP, RETURN_VALUE
 
 
 def _number(table: bytes, at: int) -> tuple[int, int]:

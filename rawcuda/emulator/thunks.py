@@ -180,7 +180,8 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     """Wrap an entry so that it always returns a code.
 
     ctypes only prints an exception that leaves a callback, and the caller reads an undefined result, which is often 0.
-    The try statement comes first, so that it covers the whole function (see `covered`).
+    The outer try statement comes first, so that it covers the whole function (see `covered`). Its body has one exit, at
+    its end: the inner statement handles what the entry raises, and the outer one an interrupt that comes during that.
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
     getpid, get_ident, save = os.getpid, threading.get_ident, served.save
@@ -193,23 +194,24 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
 
     def call_entry(*arguments: Any, undo: Any = None) -> int:
         try:
-            if free:
-                code = function(machine, *arguments)
-            elif machine.pid != getpid():  # before the lock, which a fork may have copied while it was held
-                return _NOT_INITIALIZED
-            elif worker.ident == get_ident():
-                return _NOT_PERMITTED
-            else:
-                with lock:
-                    if save is not None:
-                        undo = save(machine, *arguments)
-                    code = function(machine, *arguments)
-            return 0 if code is None else _checked(code)
-        except BaseException as caught:
             try:
-                return answer(machine, name, caught, save and partial(do_again, arguments, undo))
-            except BaseException as again:  # an interrupt while the first exception was handled
-                return answer(machine, name, again, save and partial(do_again, arguments, undo))
+                if free:
+                    code = function(machine, *arguments)
+                elif machine.pid != getpid():  # before the lock, which a fork may have copied while it was held
+                    code = _NOT_INITIALIZED
+                elif worker.ident == get_ident():
+                    code = _NOT_PERMITTED
+                else:
+                    with lock:
+                        if save is not None:
+                            undo = save(machine, *arguments)
+                        code = function(machine, *arguments)
+                code = 0 if code is None else _checked(code)
+            except BaseException as caught:
+                code = answer(machine, name, caught, save and partial(do_again, arguments, undo))
+            return code
+        except BaseException as caught:
+            return answer(machine, name, caught, save and partial(do_again, arguments, undo))
 
     made: Any = covered(call_entry)  # type: ignore[arg-type]
     made.__name__ = made.__qualname__ = name

@@ -3,8 +3,8 @@
 What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several
              calls as one step; and `Scratch`, the C memory that they read and write.
 How          A checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
-             argument already is a ctypes object, or an int where PLAIN allows it. The call is still traced, refused in
-             a forked child, and answered with the driver's error.
+             argument already is a ctypes object. The call is still traced, refused in a forked child, and answered with
+             the driver's error.
              Python runs signal handlers only between bytecodes. `run` passes all calls to C functions (starmap,
              list.extend), so that KeyboardInterrupt is raised before the first call or after the last: no context stays
              pushed, and no capture mode stays changed.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
-from itertools import chain, starmap
+from itertools import chain, starmap, tee
 from time import perf_counter_ns
 
 from .. import driver, tracing
@@ -39,20 +39,6 @@ __all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "te
 _NOT_READY = 600
 _UNTRIED = -1
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
-_ADDRESS = ctypes.c_void_p  # of the types that accept an int, ctypes converts this one fastest; it also fits sizes
-
-# The functions whose first arguments are non-negative Python ints, and the number of these.
-PLAIN = {
-    "cuMemcpyHtoDAsync_v2": 3,
-    "cuMemcpyDtoHAsync_v2": 3,
-    "cuMemcpyDtoDAsync_v2": 3,
-    "cuMemsetD8Async": 3,
-    "cuMemsetD16Async": 3,
-    "cuMemsetD32Async": 3,
-    "cuMemsetD2D8Async": 5,
-    "cuMemsetD2D16Async": 5,
-    "cuMemsetD2D32Async": 5,
-}
 
 invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # invoke(function, *arguments) is function(*arguments)
 _call: Any = partial.__call__
@@ -105,7 +91,7 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     """
     codes: list[int] = []
     if careful:
-        return _run_traced(tuple(steps), context)
+        return _run_traced(steps, context)
     if context is None:
         codes.extend(starmap(invoke, steps))
         return codes
@@ -116,24 +102,24 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     return codes
 
 
-def _run_traced(steps: tuple[Step, ...], context: PrimaryContext | None) -> list[int]:
+def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[int]:
     """Do the same as run(), and report each call and its time to the listeners."""
-    inner = steps if context is None else (*steps, context.pushing[1])
-    clock: Any = partial(perf_counter_ns)
-    log: list[int] = []  # a time, a code, a time, a code, ..., a time
-    timed = [call for step in inner for call in (clock, partial(*step))]
-    inside: Any = partial(log.extend, map(_call, (*timed, clock)))
+    # A step is taken from `steps` when it is made, as in run(): an interrupt must not lose a step that was taken.
+    taken, made = tee(steps if context is None else chain(steps, (context.pushing[1],)))
+    clock = iter(perf_counter_ns, None)
+    log: list[tuple[int, int, int, Step]] = []  # of each call: when it began, its code, when it ended, the step
+    inside: Any = partial(log.extend, zip(clock, starmap(invoke, taken), clock, made))
     began = perf_counter_ns()
     if context is None:
         inside()
     else:
         push = context.pushing[0]
-        if any(map(_call, (partial(*push), inside))):
+        if any(map(_call, (context.push, inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0] - 1)  # 1 ns less, so that calls do not touch in a picture
-    for number, step in enumerate(inner):
-        _tell(step, log[2 * number + 1], log[2 * number], log[2 * number + 2] - 1)
-    return log[1 : 2 * len(steps) : 2]
+        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls do not touch in a picture
+    for began, code, ended, step in log:
+        _tell(step, code, began, ended)
+    return [code for _, code, _, _ in log]
 
 
 def _tell(step: Step, code: int, began_ns: int, ended_ns: int) -> None:
@@ -161,9 +147,9 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
     values = []
     for (_, kind), argument in zip(parameters, step[1:]):
         inside = getattr(argument, "_obj", argument)
-        if type(inside) is ctypes.c_char:  # made by as_argument(): its address is the value
-            address = ctypes.addressof(inside)
-            values.append(kind(address) if issubclass(kind, cuda_h.Handle) else address)
+        if inside is None and argument is not None:  # made by as_argument(), or another type's from_param()
+            number = _number_in(repr(argument))
+            values.append(kind(number) if issubclass(kind, cuda_h.Handle) else number)
         elif isinstance(inside, ctypes.c_void_p):  # a Lifetime: the handle, or a pointer to it
             value = inside.value or 0
             values.append(kind(value) if inside is argument else ctypes.byref(ctypes.c_uint64(value)))
@@ -172,6 +158,12 @@ def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:
         else:
             values.append(inside)
     return [name for name, _ in parameters], tuple(values)
+
+
+def _number_in(text: str) -> int:
+    """Return the number in <cparam 'P' (0x7f00)> or <cparam 'I' (5)>: ctypes shows it in no other way."""
+    digits = text.rpartition("' (")[2].rstrip(")>")
+    return 0 if "nil" in digits else int(digits, 0)
 
 
 class Calls:
@@ -189,8 +181,7 @@ class Calls:
     def __getattr__(self, symbol: str) -> Callable[..., int]:
         if not symbol.startswith("cu"):
             raise AttributeError(symbol)
-        kinds = (_ADDRESS,) * PLAIN.get(symbol, 0)
-        prepared = self._prepare(self._driver.raw(symbol, *kinds), symbol in _QUERIES)
+        prepared = self._prepare(self._driver.raw(symbol), symbol in _QUERIES)
         self.__dict__[symbol] = prepared
         return prepared
 

@@ -19,10 +19,10 @@ from ..protocols.description import Description, Place, place
 from ..tracing import careful
 from .context import AnyContext, Current, count
 from .device import Device
-from .ordering import device_of, make_wait, pending_handle, wait_between
+from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
 from .queue import NO_SYNC, handle_of
-from .spans import copy_span, fill_span
+from .spans import copy_run, fill_run
 from .stream import Stream
 
 TYPE_CHECKING = False
@@ -34,12 +34,13 @@ __all__ = [
     "Device",
     "Stream",
     "copies",
-    "copy_span",
+    "copy_run",
     "empty_like",
     "empty_on",
-    "fill_span",
+    "fill_run",
     "check_label",
     "device_around",
+    "device_of",
     "handle_of",
     "locate",
     "make_wait",
@@ -48,6 +49,7 @@ __all__ = [
     "settle_device",
     "settle_host",
     "spot",
+    "wait_for",
 ]
 
 # CUpointer_attribute
@@ -190,15 +192,16 @@ def _wait(made: Any, pending: int, using: int) -> None:
         return
     if pending != UNORDERED:
         made.exporting_stream = pending
+        if pending == using:
+            return
     try:
         driver.current()
     except DriverNotFound:  # without a driver there is no CUDA work
         return
-    device = Device((made._place.device or ("cuda", 0))[1] or 0)
-    if pending == UNORDERED:
-        device.synchronize()  # before version 3 the exporter does not name its stream
+    if pending == UNORDERED:  # before version 3 the exporter does not name its stream
+        Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        wait_between(using, pending, device)
+        wait_between(using, pending, device_of(made) or Device(0))
 
 
 _UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked
@@ -212,7 +215,8 @@ def check_label(view: Description) -> None:
     device, protocol = view._place.device, view._place.protocol
     if device is None or protocol in _UNCHECKED or 0 in view.shape or not driver.is_loaded():
         return
-    where = locate(view.ptr)
+    places = spot(view.ptr)
+    where = places[0].device if places is not None else locate(view.ptr)
     if where != device and (
         where is None and device[0] == "cuda" or where is not None and "cuda" in (where[0], device[0])
     ):

@@ -9,12 +9,15 @@ Read next    stream.py
 from __future__ import annotations
 
 import ctypes
+from _weakref import ref
+from functools import partial
+from itertools import chain, repeat, starmap
 
 from .. import names
 from ..errors import Closed, CudaError
 from ..headers import cuda_h
 from ..owned import Owned, invalidate
-from .calls import run
+from .calls import invoke, run
 from .context import PrimaryContext
 from .handles import EXECUTABLE, capturing, make
 from .queue import StreamHandle, calls_on, work_handle
@@ -22,11 +25,43 @@ from .retention import capture_number, retain, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["Graph"]
 
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
+
+
+class _Exit(partial):  # type: ignore[type-arg]
+    """The __exit__ of a Graph for one with block; only the block refers to it.
+
+    If an interrupt keeps it from being called, its finalizer, a C function, ends the capture. It is a partial object,
+    because a method would stay alive in the traceback of the interrupt.
+    """
+
+    __slots__ = ("__del__",)
+
+    __del__: Any
+
+    def disarm(self) -> None:
+        """Do nothing when this object goes."""
+        self.__del__ = "".__len__
+
+
+class _ExitOf:
+    """The attribute __exit__ of graphs: each with block gets an _Exit of its own."""
+
+    def __get__(self, graph: Graph | None, kind: Any = None) -> Any:
+        if graph is None:
+            return Graph._finish
+        made = _Exit(Graph._finish, graph)
+        made.disarm()
+        graph._exit = ref(made)
+        return made
+
+
+_call: Any = partial.__call__
 
 
 class Graph(Owned):
@@ -44,7 +79,25 @@ class Graph(Owned):
             ValueError  a default or borrowed stream, an unknown mode
     """
 
-    __slots__ = ("stream", "_primary", "_mode", "_kept", "_state", "_number")
+    __slots__ = (
+        "stream",
+        "_primary",
+        "_mode",
+        "_kept",
+        "_state",
+        "_numbers",
+        "_graph",
+        "_exit",
+        "_ends",
+        "_destroys",
+        "_end",
+    )
+
+    __exit__: Any = _ExitOf()
+    _exit: Any  # a weak reference to the _Exit of the with block
+    _ends: Iterator[Any]  # the step that ends the capture, for one caller only
+    _destroys: Iterator[Any]  # likewise, the step that destroys the graph from which the executable one is made
+    _end: Any  # does what is left to do, in one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
@@ -55,7 +108,9 @@ class Graph(Owned):
         self.stream, self._mode, self._state = stream, mode, "new"
         self._primary: PrimaryContext = stream._primary
         self._kept: list[Any] = []
-        self._number = 0
+        self._graph = cuda_h.CUgraph()  # destroyed once the executable graph is made from it
+        self._numbers: list[int] = []  # the number of the capture, once it began
+        self._exit = type(None)  # called like a weak reference
         self._own(0, None)
         self._handle = None
 
@@ -69,48 +124,59 @@ class Graph(Owned):
     def __enter__(self) -> Graph:
         if self._state != "new":
             raise ValueError("a graph records only once: call capture() again")
-        stream, primary = self.stream, self._primary
-        mode = ctypes.c_uint(_MODES[self._mode])
+        stream, primary, exit = self.stream, self._primary, self._exit()
+        mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
+        self._prepare_end(queue)
         try:
-            primary.inside.cuStreamBeginCapture_v2(stream._argument or stream._prepare(), mode)
-            self._number = capture_number(primary, stream.handle) or 0
+            if exit is not None:
+                exit.__del__ = self._end
+            primary.inside.cuStreamBeginCapture_v2(queue, mode)
+            number = capture_number(primary, stream.handle)
+            if number:
+                self._numbers.append(number)
+                capturing[number] = self._kept
             self._state = "recording"
-            capturing[self._number] = self._kept
         except CudaError:
+            if exit is not None:
+                exit.disarm()
             raise
         except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture
-            self._abandon()
+            self._end()
             raise
         return self
 
-    def __exit__(
+    def _prepare_end(self, queue: Any) -> None:
+        """Prepare the end of the capture, as steps of which each is made only once."""
+        primary, graph = self._primary, self._graph
+        push, pop = primary.pushing
+        done: list[Any] = []
+        self._ends = iter(((primary.function("cuStreamEndCapture"), queue, ctypes.byref(graph)),))
+        self._destroys = zip((primary.function("cuGraphDestroy"),), filter(None, (graph,)))  # (NULL is not destroyed)
+        forget: Any = partial(done.extend, map(capturing.pop, self._numbers, repeat(None)))
+        inside: Any = partial(done.extend, starmap(invoke, chain(self._ends, self._destroys, (pop,))))
+        self._end = partial(any, map(_call, (forget, partial(*push), inside)))
+
+    def _finish(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
+        """End the with block: make the graph, or only end the capture if an exception left the block."""
         self._state = "spoilt"
+        primary, exit = self._primary, self._exit()
         try:
+            if self.stream.closed:
+                next(self._ends, None)  # its handle must not reach the driver
             if kind is None:
-                graph = cuda_h.CUgraph()
-                try:
-                    stream = self.stream
-                    self._primary.inside.cuStreamEndCapture(stream._argument or stream._prepare(), ctypes.byref(graph))
-                    make(self, EXECUTABLE, self._primary, (graph, *EXECUTABLE.numbers))
-                    self._state = "recorded"
-                finally:
-                    if graph:
-                        run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
+                handle = self.stream.handle  # raises Closed
+                failed = next(filter(None, run(self._ends, primary._to_push())), 0)
+                if failed:
+                    raise primary.driver.error(failed, "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
+                make(self, EXECUTABLE, primary, (self._graph, *EXECUTABLE.numbers))
+                self._state = "recorded"
+                run(self._destroys, primary._to_push())
         finally:  # an error in the block matters more than an unfinished capture
-            self._abandon()
-
-    def _abandon(self) -> None:
-        """End the capture if it has not ended yet."""
-        if self._number:
-            capturing.pop(self._number, None)
-        queue = self.stream.queue()
-        if self._state != "recorded" and queue is not None:
-            graph = cuda_h.CUgraph()
-            run(((self._primary.function("cuStreamEndCapture"), queue, ctypes.byref(graph)),), self._primary._to_push())
-            if graph:
-                run(((self._primary.function("cuGraphDestroy"), graph),), self._primary._to_push())
+            self._end()
+            if exit is not None:
+                exit.disarm()
 
     def launch(self, stream: names.Any = None) -> None:
         """Run the recorded work in the order of a stream; None is the legacy default stream.

@@ -14,14 +14,13 @@ from _weakref import ref
 from operator import index
 
 from .. import names
-from ..arrays import making
+from ..arrays import copying, making
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, primary_of
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
-from .spans import copy_span, fill_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
 
     nbytes: int
     kind: str
@@ -152,7 +151,7 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  it has another number of bytes
         """
-        _copy_bytes(self, source, stream)
+        copying.copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: names.Any, *, stream: names.Any = None) -> names.Any:
@@ -160,19 +159,12 @@ class Memory(Owned, Bytes):
 
         raises  ValueError  it has another number of bytes
         """
-        _copy_bytes(target, self, stream)
+        copying.copy(target, self, stream=stream)
         return target
 
     def fill(self, value: int, *, stream: names.Any = None) -> Memory:
         """Set every byte to a value from 0 to 255, and return self."""
-        if (
-            type(value) is int
-            and 0 <= value < 256
-            and (self.stream is None or self.stream is stream)
-            and fill_span(self, self.ptr, value, 1, self.nbytes, stream)
-        ):
-            return self
-        self.view().fill(value, stream=stream)
+        copying.fill(self, value, stream)
         return self
 
     def __dlpack__(
@@ -208,19 +200,6 @@ class Memory(Owned, Bytes):
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
-
-
-def _copy_bytes(target: Any, source: Any, stream: Any) -> None:
-    if (
-        isinstance(target, Memory)
-        and isinstance(source, Memory)
-        and target.nbytes == source.nbytes
-        and (target.stream is None or target.stream is stream)
-        and (source.stream is None or source.stream is stream)
-        and copy_span(target, target.ptr, source, source.ptr, target.nbytes, stream)
-    ):
-        return
-    making.copy_raw(target, source, stream=stream)
 
 
 def _kind_of(kind: Any) -> Kind:
@@ -266,8 +245,9 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     elif stream is None:
         make(memory, row, primary, (ctypes.c_uint64(nbytes), *row.numbers))
     else:
-        calls, queue = calls_on(stream, primary)
-        ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
+        is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
+        ordering = stream if is_ours else Ordering(stream)
+        calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
         make(memory, ORDERED, primary, (ctypes.c_uint64(nbytes), queue), calls, ordering)
     return memory
 

@@ -17,8 +17,8 @@ from ..errors import refusal
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
-from .queue import NO_SYNC, PER_THREAD, StreamHandle, handle_of
-from .retention import retained, sweep
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, work_handle
+from .retention import retain, retained, sweep
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ..arrays.copying import Side
     from ..protocols.description import Description
 
 __all__ = [
     "device_of",
     "forget_closed",
     "hold_back",
+    "keep_foreign",
+    "make_ready",
     "make_wait",
     "pending_handle",
     "settle",
     "synchronize_contexts",
     "wait_between",
+    "wait_for",
 ]
 
 _LEGACY = 1
@@ -78,11 +82,47 @@ def pending_handle(view: Description) -> int | None:
     return None if handle == NO_SYNC else handle
 
 
-def forget_closed(view: Description) -> None:
+def forget_closed(view: Any) -> None:
     """If the stream that a view was made for is closed, wait for all work, and mark the view as ready."""
     if isinstance(view.stream, StreamHandle) and view.stream.closed:
         synchronize_contexts()
         view.stream = None
+
+
+def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
+    """Make a stream wait until a view or a Memory is ready in the order of its own stream.
+
+    stream  as for queue.work_handle
+    """
+    theirs, is_view = thing.stream, not isinstance(thing, Memory)
+    if theirs is None or theirs is stream or is_view and thing._place.is_host:
+        return
+    if isinstance(theirs, StreamHandle) and theirs._handle is None:
+        synchronize_contexts()
+        if is_view:  # (the stream of a Memory is that of its allocation)
+            thing.stream = None
+    elif handle_of(theirs) not in (work_handle(stream), NO_SYNC):
+        record_and_wait(primary, theirs, stream)
+
+
+def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
+    """Keep foreign memory until a stream has completed its work, and make its exporter's stream wait for that."""
+    handle = work_handle(stream)
+    if type(view) is view._streamed:
+        hold_back((view,), handle, primary)
+    retain(primary, handle, view._owner)
+
+
+def wait_for(thing: Any, side: Side, stream: Any) -> None:
+    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done."""
+    primary = side.primary
+    if primary is None:  # it is not ours
+        settle(thing)
+        return
+    if thing.stream is not None and thing.stream is not stream:
+        make_ready(primary, stream, thing)
+    calls, queue = calls_on(stream, primary)
+    calls.cuStreamSynchronize(queue)
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:

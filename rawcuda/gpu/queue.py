@@ -32,7 +32,6 @@ __all__ = [
     "Ordering",
     "PER_THREAD",
     "StreamHandle",
-    "argument_of",
     "calls_on",
     "handle_of",
     "work_handle",
@@ -122,6 +121,8 @@ def handle_of(stream: Any) -> int:
         return LEGACY
     if isinstance(stream, StreamHandle):
         return stream.handle
+    if type(stream) is int and 0 < stream < 2**64:
+        return stream
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
     if hasattr(type(stream), "__index__"):
@@ -159,36 +160,21 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
         return (primary.inside if stream._calls is _BORROWED[True] else primary.direct), argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
-    argument = _arguments.get(stream) if type(stream) is int else None
-    handle = stream if argument is not None else work_handle(stream)
-    return (primary.inside if handle <= PER_THREAD else primary.direct), argument or argument_of(handle)
-
-
-_arguments: dict[int, Any] = {}  # handles as arguments of prepared calls; preparing one takes 150 ns
-_MOST_ARGUMENTS = 1000
-
-
-def argument_of(handle: int) -> Any:
-    """Return the handle of a stream, from work_handle(), as an argument of prepared calls."""
-    argument = _arguments.get(handle)
-    if argument is None:
-        if len(_arguments) >= _MOST_ARGUMENTS:
-            _arguments.clear()
-        argument = _arguments[handle] = as_argument(handle)
-    return argument
+    handle = work_handle(stream)
+    return (primary.inside if handle <= PER_THREAD else primary.direct), as_argument(handle)
 
 
 class Ordering:
-    """The stream that memory was allocated on, for its release."""
+    """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
-    __slots__ = ("given", "_handle")
+    __slots__ = ("given", "handle")
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive
-        self._handle = work_handle(given)
+        self.handle = work_handle(given)
 
     def queue(self) -> Any:
         """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
-        if self._handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given.closed:
+        if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
-        return as_argument(self._handle)
+        return as_argument(self.handle)

@@ -1,54 +1,62 @@
-"""Copies and fills of contiguous bytes in our own memory, on any stream: each is one call of the driver.
+"""Copies and fills of runs of bytes, wherever they lie and on any stream: each is one call of the driver.
 
-What it is   `copy_span` and `fill_span`; most copies are one of these.
-What not     layouts with gaps, foreign memory and pageable memory: copies/device_copy.py handles them, when these
+What it is   `copy_run` and `fill_run`; most copies and fills are one of these.
+How          Unified addressing: cuMemcpyAsync finds out from the addresses what kind of memory they are.
+What not     other layouts, overlapping sides and copies between devices: copies/device_copy.py does them, where these
              functions return False.
-Source       CUDA Driver API, "Memory Management"
-Read next    memory.py, copies/device_copy.py
+Source       CUDA Driver API, "Memory Management", "Unified Addressing"
+Read next    ordering.py, copies/device_copy.py
 """
 
 from __future__ import annotations
 
+from ..driver import as_argument
 from ..owned import drain, dropped
-from .queue import calls_on
+from .context import reaches
+from .ordering import keep_foreign, make_ready
+from .queue import StreamHandle, calls_on
 from .retention import retained, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .memory import Memory
+    from ..arrays.copying import Side
 
-__all__ = ["copy_span", "fill_span"]
+__all__ = ["copy_run", "fill_run"]
 
-# (the target's kind, the source's kind) -> the driver's function; the CPU copies pinned to pinned memory
-_COPIES = {
-    ("device", "device"): "cuMemcpyDtoDAsync_v2",
-    ("device", "managed"): "cuMemcpyDtoDAsync_v2",
-    ("managed", "device"): "cuMemcpyDtoDAsync_v2",
-    ("managed", "managed"): "cuMemcpyDtoDAsync_v2",
-    ("device", "pinned"): "cuMemcpyHtoDAsync_v2",
-    ("managed", "pinned"): "cuMemcpyHtoDAsync_v2",
-    ("pinned", "device"): "cuMemcpyDtoHAsync_v2",
-    ("pinned", "managed"): "cuMemcpyDtoHAsync_v2",
-}
-_FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}  # by the bytes of an element
+_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
-def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, stream: Any) -> bool:
-    """Copy bytes between memories of ours, in stream order, and tell whether that was possible.
+def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
+    """Copy one run of bytes to another, and tell whether that was possible.
 
-    It is not if the copy is not a single call of the driver.
-
-    to, start  addresses in target and source; both are open, and no other stream has pending work on them
-    stream     as for queue.calls_on
-    calls      cuMemcpyDtoDAsync_v2, cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2
+    dst, src  views or Memories, whose Sides are `to` and `of`; both are open
+    stream    as for queue.calls_on
+    calls     cuMemcpyAsync, cuStreamSynchronize
+    order     done on return if either side is pageable, else when the stream reaches it
     """
-    primary, symbol = target._primary, _COPIES.get((target.kind, source.kind))
-    if symbol is None or primary is not source._primary or -nbytes < to - start < nbytes or not nbytes:
+    primary = to.primary
+    if primary is not of.primary:
+        if primary is None:
+            primary = of.primary
+        elif of.primary is not None:
+            return False
+    if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
+    if primary._handle is None:
+        primary.open()
+    before, theirs = dst.stream, src.stream
+    if before is not None and before is not stream:
+        make_ready(primary, stream, dst)
+    if theirs is not None and theirs is not stream:
+        make_ready(primary, stream, src)
     calls, queue = calls_on(stream, primary)
-    getattr(calls, symbol)(to, start, nbytes, queue)
+    calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
+    if not to.ours or not of.ours:
+        _finish(primary, calls, queue, (dst, to), (src, of), stream)
+    elif to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+        dst.stream = stream  # its elements will be ready in this stream's order
     if retained:
         sweep()
     if dropped:
@@ -56,18 +64,72 @@ def copy_span(target: Memory, to: int, source: Memory, start: int, nbytes: int, 
     return True
 
 
-def fill_span(target: Memory, to: int, value: int, width: int, count: int, stream: Any) -> bool:
-    """Fill memory of ours with elements of 1, 2 or 4 bytes, in stream order, and tell whether that was possible.
+def _finish(
+    primary: Any, calls: Any, queue: Any, target: tuple[Any, Side], source: tuple[Any, Side], stream: Any
+) -> None:
+    """Wait if a side is pageable: nothing keeps it alive, and its owner may use it immediately. Keep other memory."""
+    if target[1].kind == "host" or source[1].kind == "host":
+        calls.cuStreamSynchronize(queue)
+        return
+    for thing, side in (target, source):
+        if not side.ours:
+            keep_foreign(primary, stream, thing)
+    if target[1].form.dtype is not None:
+        target[0].stream = stream
 
-    to      an address in it, a multiple of the width; the memory is open, and no other stream has pending work on it
-    calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
+
+def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool:
+    """Fill a run of bytes, or rows of them at a pitch, with a word of 1, 2 or 4 bytes; tell whether that was possible.
+
+    width   of the word; 0 if the element does not repeat any
+    stream  as for queue.calls_on
+    calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async, cuMemsetD2D8Async, cuMemsetD2D16Async,
+            cuMemsetD2D32Async
+    raises  ValueError  the stream is of a device that cannot access the memory
+    order   returns at once; done when the stream reaches it
     """
-    if target.kind == "pinned" or not count:  # the CPU fills pinned memory
+    form, primary = to.form, to.primary
+    if isinstance(stream, StreamHandle) and stream._primary is not primary:
+        _check_reach(stream, to)
+    if not width:
         return False
-    calls, queue = calls_on(stream, target._primary)
-    getattr(calls, _FILLS[width])(to, value, count, queue)
+    if form.size is None:
+        first = to.address + form.offset
+        row, pitch, rows = form.rows or (1, 0, 0)
+        if not row <= pitch <= _LARGEST_PITCH or first % width or pitch % width:
+            return False
+    elif to.address % width:
+        return False
+    if primary._handle is None:
+        primary.open()
+    if target.stream is not None and target.stream is not stream:
+        make_ready(primary, stream, target)
+    calls, queue = calls_on(stream, primary)
+    if form.size is not None:
+        fill = calls.cuMemsetD32Async if width == 4 else calls.cuMemsetD16Async if width == 2 else calls.cuMemsetD8Async
+        fill(to.argument, as_argument(value), as_argument(form.nbytes // width), queue)
+    else:
+        fill = getattr(calls, _FILLS_OF_ROWS[width])
+        fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
+    if not to.ours:
+        keep_foreign(primary, stream, target)
+    if form.dtype is not None:
+        target.stream = stream
     if retained:
         sweep()
     if dropped:
         drain()
     return True
+
+
+def _check_reach(stream: StreamHandle, to: Side) -> None:
+    """Check that the device of a stream can access memory that it is to fill."""
+    working, there = stream._primary, to.primary.ordinal
+    if working is not None and to.kind == "device" and not reaches(working.ordinal, there):
+        raise ValueError(
+            f"{stream!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
+            f"stream of device {there}, or call Device({working.ordinal}).enable_peer_access(Device({there})) first"
+        )
+
+
+_FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}

@@ -9,7 +9,7 @@ Why so       The `obj` of the memoryview is that object (a view), never the shor
              does.
 How          No Python code runs between the start and the end of the callback, so that no signal handler can leave the
              Py_buffer unfilled: the short-lived object is a functools.partial of memmove, and the callback calls it.
-Source       Python/C API Reference Manual, "Buffer Object Structures", PyType_FromSpecWithBases; ctypes, "Function
+Source       Python/C API Reference Manual, "Buffer Object Structures"; ctypes, "Function
              prototypes"
 Read next    arrays/exporting.py
 """
@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from functools import partial
 
-from .cpython import bind, immortal
+from .cpython import bind, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,27 +46,12 @@ def memoryview_of(struct: Any, owner: object) -> memoryview:
 
 
 def _begin() -> list[Any]:
-    class Slot(ctypes.Structure):  # PyType_Slot
-        _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
-
-    class Spec(ctypes.Structure):  # PyType_Spec
-        _fields_ = [
-            ("name", ctypes.c_char_p),
-            ("basicsize", ctypes.c_int),
-            ("itemsize", ctypes.c_int),
-            ("flags", ctypes.c_uint),
-            ("slots", ctypes.POINTER(Slot)),
-        ]
-
     # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which may be ignored, are always those of
     # memoryview(). partial.__call__(exporter, address) calls copy(address, source=...), which must return 0.
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     fill = immortal(prototype(partial.__call__))
-    slots = (Slot * 2)(Slot(_BF_GETBUFFER, ctypes.cast(fill, ctypes.c_void_p).value), Slot(0, None))
-    spec = Spec(f"{__name__}.Exporter".encode(), 0, 0, _FLAGS, slots)
-    immortal((slots, spec))
-    new_type = bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)
-    _made[:] = new_type(spec, (partial,)), _copier()
+    slot = _BF_GETBUFFER, ctypes.cast(fill, ctypes.c_void_p).value
+    _made[:] = type_with_slots(f"{__name__}.Exporter", partial, _FLAGS, slot), _copier()
     return _made
 
 

@@ -24,7 +24,7 @@ To raise     Exceptions in a callback are reported and lost. But ctypes drops th
              to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
 Not known    CPython 3.14 and later, free-threaded and debug builds: there `available()` is False, and dlpack.py uses no
              callback. Near the recursion limit, or if a signal handler raises, our function may be cut short.
-Source       Python/C API Reference Manual: Exception Handling, PyType_FromSpec, PyCapsule_Destructor
+Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
 Read next    dlpack.py
 """
 
@@ -32,12 +32,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from functools import partial
+from _operator import attrgetter
 from itertools import repeat
-from operator import attrgetter
 from struct import Struct
 
-from .cpython import address_of, bind, immortal
+from .cpython import address_of, bind, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,23 +132,8 @@ def _failure_kind() -> Any:
 
 def _kind(base: type, *answers: tuple[int, str]) -> Any:
     """Return a subclass whose slots are functions of the C API, without Python code in between."""
-
-    class Slot(ctypes.Structure):  # PyType_Slot
-        _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
-
-    class Spec(ctypes.Structure):  # PyType_Spec
-        _fields_ = [
-            ("name", ctypes.c_char_p),
-            ("basicsize", ctypes.c_int),
-            ("itemsize", ctypes.c_int),
-            ("flags", ctypes.c_uint),
-            ("slots", ctypes.POINTER(Slot)),
-        ]
-
-    slots = (Slot * (len(answers) + 1))(*[Slot(slot, address_of(name)) for slot, name in answers])
-    spec = Spec(f"{__name__}.Calling".encode(), 0, 0, _FLAGS, slots)
-    immortal((slots, spec))  # some versions keep pointers into both
-    return bind("PyType_FromSpecWithBases", ctypes.py_object, ctypes.POINTER(Spec), ctypes.py_object)(spec, (base,))
+    slots = ((slot, address_of(name)) for slot, name in answers)
+    return type_with_slots(f"{__name__}.Calling", base, _FLAGS, *slots)
 
 
 def _pending_since_3_12(served: Any, first: Any) -> Any:

@@ -12,9 +12,9 @@ Read next     cuda_array_interface.py, which reads the same dict with a stream
 
 from __future__ import annotations
 
+from _operator import index, itemgetter
 from itertools import islice
 from marshal import dumps
-from operator import index
 
 from .. import tracing
 from ..elements import layout
@@ -26,7 +26,9 @@ from .description import HOST, Description, describe_as, place
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Callable
+
+    from .description import Place
 
     Ints = tuple[int, ...]
     Meaning = tuple[Ints, Ints, DType, int, int, Any]
@@ -36,7 +38,10 @@ __all__ = [
     "check_address",
     "check_interface",
     "describe",
+    "from_interface",
     "meaning_of",
+    "reader_by",
+    "reader_for",
     "read_attribute",
     "read_layout",
     "read_pointer",
@@ -68,10 +73,35 @@ def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
     return interface
 
 
-# The meaning of a dict, except its data, is determined once. Dicts are looked up as bytes, which distinguish 1 from
-# True and from 1.0.
-_KEYS = "shape", "strides", "typestr", "descr", "mask", "version", "stream"
-_known: dict[bytes, Meaning] = {}
+_KEYS = {"shape", "strides", "typestr", "descr", "mask", "version", "stream"}
+
+
+class _Form:
+    """The dicts with the same keys: `values` gets what decides their meaning, and `known` has the meanings seen.
+
+    The meaning of a dict, except its data, is determined once. The values are looked up as bytes, which distinguish 1
+    from True and from 1.0.
+    """
+
+    __slots__ = ("size", "values", "known", "has_owner")
+
+    def __init__(self, keys: tuple[Any, ...]) -> None:
+        self.size, self.has_owner = len(keys), "__ref" in keys
+        self.values = itemgetter(*(_KEYS.intersection(keys) or ["shape"]))
+        self.known: dict[bytes, Meaning] = {}
+
+
+_forms: dict[tuple[Any, ...], _Form] = {}  # by the protocol and the keys
+
+
+def _form_of(interface: dict[str, Any], protocol: str) -> _Form:
+    keys = protocol, *interface
+    form = _forms.get(keys)
+    if form is None:
+        if len(_forms) >= 100:  # the input is foreign, so no table may grow without limit
+            _forms.clear()
+        form = _forms[keys] = _Form(keys[1:])
+    return form
 
 
 def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
@@ -81,19 +111,14 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     returns    (shape, byte strides, dtype, low, high, stream): if the first element's address is below low or above
                high, some element is outside the address space
     """
-    key = b""
+    key, known = b"", {}
     if type(interface) is dict:
+        form = _form_of(interface, protocol)
+        known = form.known
         try:
-            if len(interface) == 6 and "stream" in interface:  # the usual CUDA dict: saves 250 ns against all keys
-                shape, typestr, version = interface["shape"], interface["typestr"], interface["version"]
-                key = dumps((shape, interface["strides"], typestr, version, interface["stream"]), 2)
-            else:
-                key = dumps((protocol, *map(interface.get, _KEYS)), 2)
-            return _known[key]
-        except (
-            KeyError,
-            ValueError,
-        ):  # new, or a missing key, or a value that is not a plain number, str, tuple or list
+            key = dumps(form.values(interface), 2)
+            return known[key]
+        except (KeyError, ValueError):  # new, or without a shape, or with a value that is no plain Python object
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)
@@ -107,9 +132,9 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     # stored
     numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
-        if len(_known) >= 1000:  # the input is foreign, so the table must not grow without limit
-            _known.clear()
-        _known[key] = made
+        if len(known) >= 1000:
+            known.clear()
+        known[key] = made
     return made
 
 
@@ -220,8 +245,11 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     raises   ProtocolError   malformed: see read_layout, read_pointer; or a buffer too small for the shape
     """
     interface = read_attribute(exporter, NAME)
-    if interface is None:
-        return None
+    return None if interface is None else from_interface(exporter, interface, kind)
+
+
+def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
+    """Describe the memory by the value of an `__array_interface__`; see describe()."""
     meaning = meaning_of(interface, NAME, _check_version)
     shape, strides, dtype = meaning[:3]
     data = _get(interface, "data")
@@ -234,6 +262,85 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
     made: Description = describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
     return made
+
+
+def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+    """Return a reader for a type whose objects have `__array_interface__`; see reader_by."""
+    earlier = ("__dlpack__", "__cuda_array_interface__") if can_have_dlpack else ()
+    return reader_by(
+        NAME, earlier, from_interface, (place(HOST, False, NAME), place(HOST, True, NAME)), otherwise, rest
+    )
+
+
+def reader_by(
+    protocol: str,
+    earlier: tuple[str, ...],
+    from_interface: Callable[[Any, Any, Any], Description],
+    places: tuple[Place, Place],
+    otherwise: Any,
+    rest: Any,
+    cuda_side: Any = None,
+) -> Any:
+    """Return a reader for the objects of a type, whose dicts have the same keys: only their data is read each time.
+
+    earlier         attributes of protocols that come first, in case an object or its class gets one later
+    from_interface  the function that reads any dict
+    places          the Places of writable and of read-only memory
+    otherwise       the reader that tries all protocols, for everything unusual
+    rest            the reader that tries all protocols but this one
+    cuda_side       for CUDA memory: the function that opens the room which finishes views of it
+    """
+    attribute, listeners = f"__{protocol}__", tracing.listeners
+    first = earlier[0] if earlier else ""
+    form = _Form(())
+    cuda: Any = None
+
+    def read(exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
+        nonlocal form, cuda
+        if listeners or first and hasattr(exporter, first) or len(earlier) > 1 and hasattr(exporter, earlier[1]):
+            return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
+        interface: Any = getattr(exporter, attribute, _MISSING)
+        if interface is _MISSING:
+            return rest(exporter, kind, stream)  # type: ignore[no-any-return]
+        try:
+            try:
+                like = form  # (another thread may replace it)
+                if type(interface) is dict and len(interface) == like.size:
+                    shape, strides, dtype, low, high, pending = like.known[dumps(like.values(interface), 2)]
+                    address, readonly = interface["data"]
+                    if type(address) is int and type(readonly) is bool and low <= address <= high:
+                        made: Any = (kind if pending is None else kind._streamed)()
+                        made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
+                        made._owner = interface if like.has_owner else exporter
+                        if cuda is not None and low and pending is None:  # settle() in short, which saves 100 ns
+                            found = cuda.spot(address)
+                            if found is not None and found[0].device is not None:
+                                made._place, made.stream = found[readonly], stream
+                                return made  # type: ignore[no-any-return]
+                        made._place, made.stream = places[readonly], pending
+                        if cuda is not None:
+                            cuda.settle(made, stream)
+                        return made  # type: ignore[no-any-return]
+            except (KeyError, ValueError, TypeError):  # new, or unusual
+                pass
+            if type(interface) is not dict:
+                interface = check_interface(exporter, interface, protocol)
+            made = from_interface(exporter, interface, kind)
+            if type(interface) is dict:
+                form = _form_of(interface, protocol)
+            if cuda_side is not None:
+                cuda = cuda_side()
+                cuda.settle(made, stream)
+            return made  # type: ignore[no-any-return]
+        except BufferError as refused:
+            if rest is otherwise:  # there is no other protocol to try
+                raise
+            return rest(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
+
+    return read
+
+
+_MISSING: Any = object()
 
 
 def _check_version(interface: Mapping[str, Any]) -> None:

@@ -144,8 +144,8 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
             )
         )
     made = kind()
-    (made.ptr,) = _read_buf(window, id(view)) if _offset else (_call_address(view),)
-    made.shape, made.strides, made.dtype = view.shape or (), view.strides or (), dtype
+    (made._ptr,) = _read_buf(window, id(view)) if _offset else (_call_address(view),)
+    made._shape, made._strides, made._dtype = view.shape or (), view.strides or (), dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
     return made
 

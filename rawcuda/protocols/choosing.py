@@ -7,9 +7,10 @@ The order    torch's exchange table, DLPack, CUDA Array Interface, array interfa
 Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
              kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the
              type are tried. All other objects are tested for each protocol in turn, so that attributes added later to
-             a class or an object are honoured. Types that live as long as their modules have another table, by the
-             type itself, where view() looks first: that saves 60 ns of 800 against the tables by id, which keep no
-             type alive.
+             a class or an object are honoured. The tables are by the id of a type, and keep no type alive.
+One reader   If a type offers a protocol, the module of that protocol may have a reader for objects of this type
+             (`reader_for`), which looks up what it learned of the first object. It hands everything unusual to the
+             general readers, which try one protocol after the other.
 Read next    arrays/strided.py
 """
 
@@ -17,12 +18,11 @@ from __future__ import annotations
 
 import sys
 from _weakref import ref
-from functools import partial
 
 from ..doors import gpu
 from ..errors import ProtocolError, worded
-from ..interpreter.cpython import has_plain_attributes
-from .description import Description
+from ..interpreter.cpython import has_plain_attributes, partial
+from .description import Bytes, Description
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
 
-__all__ = ["PROTOCOLS", "describe", "forget", "lasting", "learn", "reader_of", "readers"]
+__all__ = ["PROTOCOLS", "describe", "forget", "learn", "reader_of", "readers"]
 
 # protocol -> the attribute by which it is offered
 PROTOCOLS = {
@@ -46,7 +46,6 @@ _UNASKED = tuple(PROTOCOLS)[1:]  # the default; the exchange table is for torch'
 # when one is freed, `_types` removes its entries before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
-lasting: dict[type, Reader] = {}  # the readers if no protocol is named, of types that live as long as their modules
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
 _side: Any = None  # gpu/cuda_side.py, imported on first use
 
@@ -75,24 +74,41 @@ def reader_of(exporter: Any, protocol: Any) -> Reader:
         return learn(exporter, protocol)  # type: ignore[no-any-return]
 
 
-def _in_turn(tried: tuple[tuple[str, Reader], ...], protocol: str | None) -> Reader:
-    """Return a reader that tries readers until one works."""
+class _Step:
+    """A protocol to try. Its reader is made when it is first needed, so that only the modules in use are imported."""
 
-    def read(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-        refusals: Any = None
+    __slots__ = ("name", "read", "make")
+
+    def __init__(self, name: str, make: Callable[[], Reader]) -> None:
+        self.name, self.make = name, make
+        self.read: Reader | None = None
+
+    def begin(self) -> Reader:
+        """Make the reader."""
+        self.read = read = self.make()
+        return read
+
+
+def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
+    """Return a reader that tries protocols until one works; `refused` is the answer of one that was tried before."""
+
+    def read(exporter: Any, kind: Kind, stream: Any, refused: Any = None) -> Description | None:
+        refusals = refused and [refused]
         try:
-            for name, by in tried:
+            for step in steps:
                 try:
-                    made = by(exporter, kind, stream)
+                    made = (step.read or step.begin())(exporter, kind, stream)
                     if made is not None:
                         if not made._place.is_host:
                             (_side or _cuda_side()).settle(made, stream)
                         return made
-                except BufferError as refused:
-                    refusals = [*(refusals or ()), (name, refused)]
+                except BufferError as refusal:
+                    refusals = [*(refusals or ()), (step.name, refusal)]
             raise _none_fits(exporter, protocol, refusals or [])
         finally:
-            refusals = None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
+            refusals = refused = (
+                None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
+            )
 
     return read
 
@@ -137,7 +153,6 @@ def forget() -> None:
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.clear()
-    lasting.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -148,33 +163,55 @@ def learn(exporter: Any, protocol: Any) -> Any:
     if protocol is not None and (not isinstance(protocol, str) or protocol not in PROTOCOLS):
         raise ValueError(f"protocol {worded(protocol)}: give one of {', '.join(map(repr, PROTOCOLS))}")
     kind = type(exporter)
-    tried = _readers_of(kind, exporter, protocol)
-    read = _in_turn(tuple(tried.items()), protocol)
+    steps = [_Step(name, make) for name, make in _makers_of(kind, exporter, protocol).items()]
+    read = _in_turn(steps, protocol)
     if protocol is None and issubclass(kind, Description):
         read = kind._viewed_again  # type: ignore[attr-defined]
-    elif "dlpack" in tried and not issubclass(kind, _of_module("torch", "Tensor")):
-        rest = tuple([(name, by) for name, by in tried.items() if name != "dlpack"])
-        read = _room("dlpack").reader_in_c(kind, exporter, read, _in_turn(rest, protocol) if rest else read) or read
-    elif "dlpack_c_exchange" in tried and _room("dlpack_c_exchange").is_torch(kind):
-        read = _room("dlpack_c_exchange").reader_for_torch(kind, read) or read
+    elif protocol is None and issubclass(kind, Bytes):
+        read = _view_memory
+    else:
+        read = _reader_for(kind, exporter, steps, protocol, read) or read
     if len(_types) >= _MOST:
         forget()
     number = id(kind)
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
     readers[protocol][number] = read
-    if protocol is None and _lasts(kind):
-        lasting[kind] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
         readers[protocol].pop(number, None)
     return read
 
 
-def _lasts(kind: type) -> bool:
-    """Tell whether a type is one of C's, or stands in its module, so that a reference to it changes nothing."""
-    if not kind.__flags__ & _HEAP:
-        return True
-    return getattr(sys.modules.get(kind.__module__), "__dict__", {}).get(kind.__qualname__) is kind
+def _reader_for(
+    kind: type, exporter: Any, steps: list[_Step], protocol: str | None, otherwise: Reader
+) -> Reader | None:
+    """Return the reader that the module of the first protocol that a type offers has for it, or None."""
+    own = getattr(exporter, "__dict__", None)
+    first = ""
+    for step in steps:
+        name = PROTOCOLS[step.name]
+        if not name or hasattr(kind, name) or isinstance(own, dict) and name in own:
+            first = step.name
+            break
+    rest = [step for step in steps if step.name != first]
+    after = _in_turn(rest, protocol) if rest else otherwise
+    read: Reader | None = None
+    if issubclass(kind, _of_module("torch", "Tensor")):
+        if first == "dlpack_c_exchange" and _room(first).is_torch(kind):
+            read = _room("dlpack_c_exchange").reader_for_torch(kind, otherwise)
+        elif first == "dlpack":
+            read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
+    elif first == "dlpack":
+        read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+    elif first in ("cuda_array_interface", "array_interface"):
+        read = _room(first).reader_for(otherwise, after, steps[0].name == "dlpack")
+    return read
+
+
+def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
+    """Read a Memory of ours, which makes a view of itself."""
+    made = memory.view()
+    return made if stream is None else made._viewed_again(kind, stream)
 
 
 def _forget_type(number: int, _: object) -> None:
@@ -183,35 +220,45 @@ def _forget_type(number: int, _: object) -> None:
         table.pop(number, None)
 
 
-def _readers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Reader]:
-    """Return the readers to try on objects of a type, in order."""
+def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:
+    """Return the protocols to try on objects of a type, in order, with functions that return the readers."""
     names: Any = _UNASKED if protocol is None else (protocol,)
     if kind.__name__ == "PyCapsule" and _room("dlpack").is_capsule(exporter):
-        return {"dlpack": _room("dlpack").describe_capsule} if "dlpack" in names else {}
+        return {"dlpack": lambda: _room("dlpack").describe_capsule} if "dlpack" in names else {}
     if issubclass(kind, type):  # the class has the property; only its instances have memory
         return {}
     if issubclass(kind, _of_module("torch", "Tensor")):
         if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
             names = tuple(PROTOCOLS)
-        return {name: _checked(_room(name).describe) for name in names}
+        return {name: partial(_checked, name) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        return {"buffer": _room("buffer").describe}  # its __array_interface__ would make another array
-    if protocol is not None or not _is_fixed(kind):
-        return {name: _room(name).describe for name in names}
-    tried = {name: _room(name).describe for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")}
-    if "array_interface" in tried:
-        # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
-        tried["buffer"] = _not_last(tried["buffer"])
-        tried["array_interface"] = tried.pop("array_interface")
-    return tried
+        names = ("buffer",)  # its __array_interface__ would make another array
+    elif protocol is None and _is_fixed(kind):
+        names = [name for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")]
+        if "array_interface" in names:
+            # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
+            names = [*[name for name in names if name != "array_interface"], "array_interface"]
+            return {name: _not_last if name == "buffer" else partial(_describe_of, name) for name in names}
+    made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
+    if "dlpack" in made and hasattr(kind, "__dlpack__"):
+        describe = _room("dlpack").describe_for(kind)
+        made["dlpack"] = lambda: describe
+    return made
 
 
-def _not_last(read: Reader) -> Reader:
-    """Return a reader whose ValueError means "not by this protocol": NumPy raises it for datetimes."""
+def _describe_of(name: str) -> Reader:
+    """Return the reader of a protocol for objects of any type."""
+    reader: Reader = _room(name).describe
+    return reader
+
+
+def _not_last() -> Reader:
+    """Return a reader of buffers whose ValueError means "not by this protocol": NumPy raises it for datetimes."""
+    read = _room("buffer").describe
 
     def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
         try:
-            return read(exporter, kind, stream)
+            return read(exporter, kind, stream)  # type: ignore[no-any-return]
         except ValueError as error:
             raise BufferError(str(error)) from None
 
@@ -236,14 +283,13 @@ def _of_module(module: str, name: str) -> Any:
     return found if isinstance(found, type) else ()
 
 
-def _checked(read: Reader) -> Reader:
+def _checked(name: str) -> Reader:
     """Return a reader for torch's tensors that first makes the checks which their protocols omit."""
-
-    check_torch = _room("dlpack_c_exchange").check_torch
+    check_torch, read = _room("dlpack_c_exchange").check_torch, _room(name).describe
 
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
         check_torch(tensor)
-        return read(tensor, kind, stream)
+        return read(tensor, kind, stream)  # type: ignore[no-any-return]
 
     return checked
 

@@ -13,11 +13,12 @@ Read next     dlpack.py
 
 from __future__ import annotations
 
-from operator import index
+from _operator import index
 
+from ..doors import gpu
 from ..errors import refusal
 from ..tracing import listeners
-from .array_interface import check_address, check_interface, meaning_of, read_pointer
+from .array_interface import check_address, check_interface, meaning_of, read_pointer, reader_by
 from .description import Description, place
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["NAME", "UNORDERED", "describe"]
+__all__ = ["NAME", "UNORDERED", "describe", "reader_for"]
 
 NAME = "cuda_array_interface"
 UNORDERED = 0  # a Description's stream if the dict is too old to name one; never a handle
@@ -47,6 +48,17 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         interface = check_interface(exporter, interface, NAME)
         if interface is None:
             return None
+    return _from_interface(exporter, interface, kind)
+
+
+def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+    """Return a reader for a type whose objects have `__cuda_array_interface__`; see reader_by."""
+    earlier = ("__dlpack__",) if can_have_dlpack else ()
+    return reader_by(NAME, earlier, _from_interface, _UNLOCATED, otherwise, rest, gpu)
+
+
+def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
+    """Describe the memory by the value of a `__cuda_array_interface__`; see describe()."""
     meaning = meaning_of(interface, NAME, _stream)
     shape, strides, dtype, low, high, pending = meaning
     data = interface["data"] if "data" in interface else None
@@ -59,7 +71,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     if not low <= address <= high:
         check_address(read_pointer(data, NAME)[0], meaning, NAME)
     made: Description = (kind if pending is None else kind._streamed)()
-    made.ptr, made.shape, made.strides, made.dtype = address, shape, strides, dtype
+    made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending
     return made
 

@@ -60,6 +60,8 @@ def handle_from(stream: object) -> int:
 def _checked_pair(pair: object) -> tuple[int, int]:
     if isinstance(pair, tuple) and len(pair) == 2:
         version, handle = pair
+        if type(version) is int and type(handle) is int:
+            return version, handle
         if not isinstance(version, bool) and not isinstance(handle, bool):
             if hasattr(type(version), "__index__") and hasattr(type(handle), "__index__"):
                 return version.__index__(), handle.__index__()

@@ -10,6 +10,8 @@ Read next    tensor.py
 
 from __future__ import annotations
 
+from ..interpreter.cpython import read_only
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
     Any, Ints, Where, DType = object, tuple, object, object
 
-__all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS"]
+__all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule"]
 
 HOST = "cpu", 0
 KINDS = ("cpu", "cuda", "cuda_host", "cuda_managed")
@@ -33,12 +35,35 @@ class Bytes:
     __slots__ = ()
 
     if TYPE_CHECKING:
+        _handle: Any
+        handle: Any
 
         def view(self) -> Any:
             """Return the memory as an array of bytes."""
 
         def copy_from(self, source: Any, *, stream: Any = None) -> Any:
             """Copy all bytes from an exporter."""
+
+
+class OwnedCapsule:
+    """The owner that a view shows where a capsule's tensor keeps the memory alive.
+
+    The capsule itself is not shown: a caller could consume it, and so free the memory under the view.
+    """
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnedCapsule) and other._capsule is self._capsule
+
+    def __hash__(self) -> int:
+        return hash(self._capsule)
+
+    def __repr__(self) -> str:
+        return "<the capsule of a view's tensor>"
 
 
 class Place:
@@ -49,13 +74,15 @@ class Place:
     protocol  the protocol that the memory was described by
     unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
     is_host   pageable host memory, which needs nothing of a driver
+    frozen    the same Place, but read-only because somebody said so
     """
 
-    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host")
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "frozen")
 
     def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
         self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
         self.is_host = device == HOST
+        self.frozen = self if readonly and not unsaid else place(device, True, protocol)
 
 
 _places: dict[tuple[Where, bool, str, bool], Place] = {}
@@ -84,17 +111,24 @@ class Description:
     _owner   what keeps the memory alive
     stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is
              pending
+    _side    what copies and fills found out about it; set by the first one
     """
 
-    __slots__ = ("ptr", "shape", "strides", "dtype", "_place", "_owner", "stream")
+    __slots__ = ("_ptr", "_shape", "_strides", "_dtype", "_place", "_owner", "stream", "_side")
 
     ptr: int
     shape: Ints
     strides: Ints
     dtype: DType
+    if TYPE_CHECKING:
+        _ptr: int
+        _shape: Ints
+        _strides: Ints
+        _dtype: DType
     _place: Place
     _owner: Any
     stream: Any
+    _side: Any
     _streamed: Any  # the class to make where the exporter may name a stream of its own
 
     @property
@@ -103,6 +137,8 @@ class Description:
         return self._owner
 
 
+for _name in "ptr", "shape", "strides", "dtype":  # users can only read them; a change would lead out of the memory
+    setattr(Description, _name, read_only(Description, _name))
 Description._streamed = Description
 
 
@@ -111,6 +147,6 @@ def describe_as(
 ) -> Any:
     """Make a Description of a class; nothing is checked. Hot paths set the fields themselves."""
     made = kind()
-    made.ptr, made.shape, made.strides, made.dtype = ptr, shape, strides, dtype
+    made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype
     made._place, made._owner, made.stream = place, owner, stream
     return made

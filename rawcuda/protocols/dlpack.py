@@ -16,27 +16,29 @@ Read next     tensor.py
 
 from __future__ import annotations
 
-from operator import index
+from _operator import index
+from _weakref import ref
 from sys import getrefcount, modules
 
 from .. import tracing
-from ..dlpack import VERSION, Capsule, consume, identify, is_capsule, names, pointers, taking
+from ..dlpack import VERSION, Capsule, consume, identify, immortal_names, is_capsule, names, pointers, taking
 from ..doors import gpu
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import has_plain_attributes, unpacker, window
+from ..interpreter.cpython import has_plain_attributes, partial, unpacker, window
+from ..tracing import listeners
 from .description import Description, place
-from .tensor import BY_CAPSULE, LEGACY, describe_tensor, read_versioned
+from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["NAME", "describe", "describe_capsule", "is_capsule", "reader_in_c"]
+__all__ = ["NAME", "describe", "describe_capsule", "describe_for", "is_capsule", "reader_in_c"]
 
 NAME = "dlpack"
 _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 2, 3, 11, 13
-_ON_HOST, _INTS = (1, 0), [int, int]
+_ON_HOST = 1, 0
 _HOST = (1, _CUDA_HOST, _ROCM_HOST)
 _WITH_STREAM = (_CUDA, _CUDA_MANAGED)
 
@@ -91,48 +93,64 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
             return None
     except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
         return None
-    name, has_dict, listeners = names[hash(trial)], type_.__dictoffset__ != 0, tracing.listeners
+    name, has_dict = names[hash(trial)], type_.__dictoffset__ != 0
     can_change = has_dict or type_.__flags__ & _HEAP != 0
     plain: Any = type_.__getattribute__
     by_ndim = _numpy_readers(ask)
+    if by_ndim:
+        immortal_names[name] = True  # it stands in NumPy's library, which is never unloaded
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
+    dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
+    unfit: dict[
+        type, Any
+    ] = {}  # classes of dtypes that only the array interface can describe; NumPy has two of its own
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        if listeners or (
-            can_change
-            and (
-                type(array).__dlpack__ is not ask
-                or type(array).__dlpack_device__ is not say
-                or type(array).__getattribute__ is not plain
+        if can_change:
+            its: Any = type(array)
+            if (
+                its.__dlpack__ is not ask
+                or its.__dlpack_device__ is not say
+                or its.__getattribute__ is not plain
                 or has_dict
-                and ("__dlpack__" in (own := array.__dict__) or "__dlpack_device__" in own)
-            )
-        ):
+                and (own := array.__dict__)
+                and ("__dlpack__" in own or "__dlpack_device__" in own)
+            ):
+                return otherwise(array, kind, stream)  # type: ignore[no-any-return]
+        if listeners:
             return otherwise(array, kind, stream)  # type: ignore[no-any-return]
-        key = None
         try:
             capsule = ask(array, max_version=VERSION)
             if by_ndim:
-                flags, data, what, seen = by_ndim[ndim_of(array)](window, pointers[hash(capsule)])
+                unpack = by_ndim[ndim_of(array)] or _numpy_reader(by_ndim, ndim_of(array))
+                flags, data, what, seen = unpack(window, pointers[hash(capsule)])
                 key = what, flags, seen
                 try:
                     extents, steps, dtype, where = _numpy_layouts[key]
-                    made: Any = kind()
-                    made.ptr, made.shape, made.strides, made.dtype = data, extents, steps, dtype
-                    made._place, made._owner, made.stream = where, capsule, None
-                    return made  # type: ignore[no-any-return]
                 except KeyError:
-                    pass
-            elif type(capsule) is not Capsule or names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:
+                    extents, steps, dtype, where = _meet_numpys(key)
+                made: Any = kind()
+                made._ptr, made._shape, made._strides, made._dtype = data, extents, steps, dtype
+                made._place, made._owner, made.stream = where, capsule, None
+                return made  # type: ignore[no-any-return]
+            if type(capsule) is not Capsule or names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:
                 return otherwise(array, kind, stream)  # type: ignore[no-any-return]
             made = describe_tensor(kind, BY_CAPSULE, capsule, pointers[hash(capsule)])
             if made._place.is_host:
-                if key:
-                    _meet_numpys(key, made)
                 return made  # type: ignore[no-any-return]
         except BufferError:
             try:
-                return rest(array, kind, stream)  # type: ignore[no-any-return]
+                of_dtype: Any = by_ndim and type(dtype_of(array))
+                if (
+                    of_dtype and of_dtype in unfit
+                ):  # the buffer protocol has no datetimes either, and takes 1,000 ns to say so
+                    return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
+                made = rest(array, kind, stream)
+                if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:
+                    from .array_interface import reader_for
+
+                    unfit[of_dtype] = reader_for(otherwise, rest, False)
+                return made  # type: ignore[no-any-return]
             except (BufferError, TypeError):  # this error would hide the reason of DLPack
                 pass
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
@@ -147,32 +165,39 @@ _numpy_layouts: dict[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
 
 
 def _numpy_readers(ask: Any) -> list[Any]:
-    """Return what reads flags, address, `what`, and shape with strides, by the number of dimensions.
+    """Return a list for functions that read flags, address, `what`, and shape with strides, by number of dimensions.
 
-    There is nothing in the list if `ask` is not NumPy's own function, or if it puts shape and strides elsewhere.
+    The list is empty if `ask` is not NumPy's own function, or if it puts shape and strides elsewhere.
     """
     numpy: Any = modules.get("numpy")
     if numpy is None or numpy.ndarray.__dlpack__ is not ask:
         return []
     whole = numpy.zeros((2, 3, 4))
-    for sample in (whole, whole.T, whole[:, ::-1, ::2], whole[0], whole[0, 0], whole[0, 0, :0], whole[0, 0, 0:1]):
+    for sample in whole, whole[0, 0, :0]:
         capsule, behind = ask(sample, max_version=VERSION), 8 * sample.ndim
         address = pointers[hash(capsule)]
         major, _, _, _, shape, strides, offset = read_versioned(window, address)
         if (major, shape, strides, offset) != (1, address + _SIZE, address + _SIZE + behind, 0):
             return []
-    readers: list[Any] = [unpacker(f"24xQQ16s24x{16 * ndim}s") for ndim in range(MAX_NDIM + 1)]
-    return readers
+    return [None] * (MAX_NDIM + 1)
+
+
+def _numpy_reader(by_ndim: list[Any], ndim: int) -> Any:
+    made = by_ndim[ndim] = unpacker(f"24xQQ16s24x{16 * ndim}s")
+    return made
 
 
 _SIZE = 80  # of a DLManagedTensorVersioned
 
 
-def _meet_numpys(key: tuple[bytes, int, bytes], made: Description) -> None:
-    """Enter a layout that describe_tensor() has checked."""
-    if len(_numpy_layouts) >= 1000:  # what comes from outside must not grow without limit
+def _meet_numpys(key: tuple[bytes, int, bytes]) -> tuple[Any, Any, Any, Any]:
+    """Check a layout as describe_tensor() does, and store its meaning."""
+    what, flags, seen = key
+    _, _, _, work_out, _ = BY_CAPSULE.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
+    if len(_numpy_layouts) >= MOST_LAYOUTS:  # what comes from outside must not grow without limit
         _numpy_layouts.clear()
-    _numpy_layouts[key] = made.shape, made.strides, made.dtype, made._place
+    made = _numpy_layouts[key] = work_out((seen,))[:4]
+    return made
 
 
 _METHOD: Any = type(str.upper)  # of a C function that is a method
@@ -182,11 +207,26 @@ _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made, and can ch
 # -- every other exporter
 
 
-def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
+def describe_for(type_: type) -> Any:
+    """Return describe(), prepared for a type whose `__dlpack__` is a Python function that cannot take max_version."""
+    function = getattr(type_, "__dlpack__", None)
+    code: Any = getattr(function, "__code__", None)
+    if type(function) is not type(describe_for) or code.co_flags & _ANY_KEYWORD or "max_version" in code.co_varnames:
+        return describe
+    return partial(describe, without_version=ref(function))
+
+
+_ANY_KEYWORD = 8  # inspect.CO_VARKEYWORDS
+
+
+def describe(
+    exporter: Any, kind: type[Description] = Description, stream: Any = None, without_version: Any = None
+) -> Description | None:
     """Describe the tensor from `__dlpack__`, or return None if the exporter does not offer it.
 
     kind      the class to make, with Description's attributes
     stream    the stream that will use CUDA memory, as the user gave it; exporters of host memory get none
+    without_version  a reference to a function that would refuse max_version: not giving it saves 800 ns
     raises    ProtocolError   a tensor that describe_tensor refuses, or that contradicts `__dlpack_device__`
               BufferError and any other   raised by the exporter, unchanged
     """
@@ -195,35 +235,44 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         return None
     say = getattr(exporter, "__dlpack_device__", None)
     said: Any = None if say is None else say()
-    if said is not None and (type(said) is not tuple or [*map(type, said)] != _INTS):
-        said = _two_ints(said)
+    if said is not None:
+        if type(said) is not tuple or len(said) != 2 or type(said[0]) is not int or type(said[1]) is not int:
+            said = _two_ints(said)
     if said is not None and said[0] in _WITH_STREAM:
         capsule = _ask_on_stream(ask, said, stream)
+    elif without_version is not None and getattr(ask, "__func__", None) is without_version():
+        capsule = ask()
     else:
         try:
             capsule = ask(max_version=VERSION)
         except (TypeError, BufferError) as first:
             capsule = _ask_again(ask, first, {})
-    if getrefcount(capsule) <= _ALONE:  # nothing else can consume it
-        return _describe_fetched(exporter, capsule, said, kind)
-    with taking:  # two threads may have got the same capsule
-        made = _describe_fetched(exporter, capsule, said, kind)
-        made._owner = consume(capsule)
+    shared = getrefcount(capsule) > _ALONE  # something else could consume it
+    if shared:
+        taking.acquire()  # two threads may have got the same capsule
+    try:
+        address, versioned = identify(capsule)
+        made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
+        if said != _ON_HOST or not versioned or not made._place.is_host or listeners:
+            _check_fetched(exporter, made, address, versioned, said)
+        if shared:
+            made._owner = consume(capsule)
+    finally:
+        if shared:
+            taking.release()
     return made
 
 
-def _describe_fetched(
-    exporter: Any, capsule: Any, said: tuple[int, int] | None, kind: type[Description]
-) -> Description:
-    address, versioned = identify(capsule)
-    made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
-    if tracing.listeners:
+def _check_fetched(
+    exporter: Any, made: Description, address: int, versioned: bool, said: tuple[int, int] | None
+) -> None:
+    """Report a tensor to the listeners, compare its device with `__dlpack_device__`, and ask whether it is writable."""
+    if listeners:
         tell(exporter, made, address, versioned)
     if said is not None and (said != _ON_HOST or not made._place.is_host):
         _compare_devices(said, made)
     if not versioned and _own_word_is_writable(exporter, made):
         made._place = place(made._place.device, False, NAME)
-    return made
 
 
 def tell(exporter: Any, made: Description, address: int, versioned: bool = True) -> None:

@@ -12,14 +12,13 @@ Read next    dlpack.py
 
 from __future__ import annotations
 
-from functools import partial
 from struct import Struct, unpack
 
 from ..dlpack import DEVICE_TYPES, VERSION
 from ..elements import layout
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
-from ..interpreter.cpython import unpacker, window
+from ..interpreter.cpython import partial, unpacker, window
 from .description import Description, Place, place
 
 TYPE_CHECKING = False
@@ -31,12 +30,13 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0 if it is empty
     Layout = tuple[Ints, Ints, DType, Place, int]
-    # apart, together, known, work_out, separately: see _meet()
+    # apart, together, known, work_out, separately: see meet()
     Kind = tuple[int, Any, dict[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = dict[Any, Kind]
 
-__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "Moved", "describe_tensor", "read_versioned"]
+__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "meet", "read_versioned"]
 
+MOST_LAYOUTS = 8000  # in a table, which then takes some 3 MB
 LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is unknown
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
@@ -75,7 +75,7 @@ def describe_tensor(
     try:
         apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
     except KeyError:
-        apart, together, known, work_out, separately = _meet(kinds, flags, what, strides - shape)
+        apart, together, known, work_out, separately = meet(kinds, flags, what, strides - shape)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
         seen = together(window, shape)
     else:
@@ -97,7 +97,7 @@ def describe_tensor(
         if data < begin or data + reach > begin + within.nbytes():
             raise Moved
     made = kind()
-    made.ptr, made.shape, made.strides, made.dtype = data, shape_, steps, dtype
+    made._ptr, made._shape, made._strides, made._dtype = data, shape_, steps, dtype
     made._place, made._owner, made.stream = where, owner, None
     return made
 
@@ -115,7 +115,7 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
     )
 
 
-def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
+def meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     """Check the fields other than sizes, and store their meaning.
 
     distance  the bytes from shape to strides in this tensor
@@ -139,7 +139,7 @@ def _meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
         )
     where = place(_device(type_, id_, protocol), legacy or bool(flags & 1), protocol, legacy)
     known: dict[Any, Layout] = {}
-    work_out = partial(_work_out, known, ndim, dtype, where)
+    work_out = partial(_work_out, known, ndim, Struct(f"{2 * ndim}q").unpack, dtype, where)
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     if len(kinds) >= 100:  # what comes from outside must not grow without limit
         kinds.clear()
@@ -169,12 +169,17 @@ def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: i
     return extents + read(window, strides) if strides else extents
 
 
-def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, seen: tuple[bytes, ...]) -> Layout:
+def _work_out(
+    known: dict[Any, Layout], ndim: int, unpack: Any, dtype: DType, where: Place, seen: tuple[bytes, ...]
+) -> Layout:
     """Check the shape and, if present, the strides, and store their meaning."""
-    raw, itemsize = b"".join(seen), dtype.itemsize
-    numbers: Ints = Struct(f"{len(raw) // 8}q").unpack(raw)
-    shape = numbers[:ndim]
-    steps = numbers[ndim:] or layout.c_strides(shape, 1)
+    raw, itemsize = seen[0] if len(seen) == 1 else b"".join(seen), dtype.itemsize
+    if len(raw) == 16 * ndim:
+        numbers: Ints = unpack(raw)
+        shape, steps = numbers[:ndim], numbers[ndim:]
+    else:  # the strides are null
+        shape = Struct(f"{ndim}q").unpack(raw)
+        steps = layout.c_strides(shape, 1)
     strides, total, low, high = [], max(itemsize, 1), 0, itemsize
     for n, step in zip(shape, steps):
         step *= itemsize
@@ -193,7 +198,7 @@ def _work_out(known: dict[Any, Layout], ndim: int, dtype: DType, where: Place, s
             raise refusal(where.protocol, "shape", shape, str(error)) from None
     if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
         raise refusal(where.protocol, "strides", steps, "exceed the address space; the exporter is at fault")
-    if len(known) >= 1000:
+    if len(known) >= MOST_LAYOUTS:
         known.clear()
     made = known[seen] = shape, tuple(strides), dtype, where, 0 if 0 in shape else high
     return made

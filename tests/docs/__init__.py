@@ -1,1 +1,1 @@
-"""Tests of what is written: pages, examples, pictures, the site."""
+"""Tests of the documentation: pages, examples, pictures, the site."""

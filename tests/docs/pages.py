@@ -1,16 +1,15 @@
 """Run the blocks of code of a page in order, in one namespace, and compare what they print with what the page shows.
 
-    python3 -m tests.docs.pages PAGE              run it; say what is wrong
-    python3 -m tests.docs.pages PAGE --show       the same, and print what each block printed
+    python3 -m tests.docs.pages PAGE              run the page, and print the errors
+    python3 -m tests.docs.pages PAGE --show       the same, and print the output of each block
 
 The conventions of a page:
-    ```python     is run. What it prints is compared with the ```text block right below it, or with the comments
-                  behind its print() calls. A block that raises shows the last line of its traceback there.
-    ```console    the shell runs each line that begins with "$ "; the lines below it are what it prints, if there
-                  are any.
-    ```text       elsewhere, and blocks of other languages: only text.
-    ...           in what is shown, stands for anything; and one space is as good as several.
-    <!-- not run: WHY -->     above a block, leaves it out; <!-- needs numpy -->, where that module is not installed.
+    ```python     is run. Its output is compared with the ```text block directly below it, or with the comments
+                  after its print() calls. If the block raises, the last line of the traceback is its output.
+    ```console    the shell runs each line that begins with "$ "; the lines below, if any, are its output.
+    ```text       elsewhere, and blocks of other languages, are only text.
+    ...           in the output that a page shows, matches anything; one space matches any number of spaces.
+    <!-- not run: WHY -->     above a block: it is not run. <!-- needs numpy -->: only if that module is installed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ RUN = ("python", "console")
 
 
 class Block(NamedTuple):
-    """A fenced block: its first line's number, why it is left out, and the text block below it."""
+    """A fenced block: the number of its first line, the reason if it is not run, and the text block below it."""
 
     language: str
     code: str
@@ -47,7 +46,7 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Return the pages in the checkout's own folder and everything in docs/."""
+    """Return the pages in the root of the checkout and in docs/."""
     return [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
@@ -70,7 +69,7 @@ def fenced(text: str) -> Iterator[tuple[str, str, int, int, str]]:
 def blocks(text: str) -> list[Block]:
     """Return the blocks that are to be run."""
     found: list[Block] = []
-    behind = None  # where the block ended that the next text block may belong to
+    behind = None  # the end of the block to which a text block directly below belongs
     for language, code, line, end, above in fenced(text):
         if language in RUN:
             remark = REMARK.match(above)
@@ -85,7 +84,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def why(kind: str, what: str) -> str:
-    """Return why a block is left out; "" where it can be run."""
+    """Return the reason why a block is not run, or "" if it can be run."""
     if kind == "not run":
         return what
     missing = [name for name in what.split(", ") if importlib.util.find_spec(name) is None]
@@ -93,13 +92,13 @@ def why(kind: str, what: str) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Tell whether what was printed is what is shown, where ... is anything, and one space as good as several."""
+    """Tell whether an output matches the output that is shown, in which ... matches anything."""
     wanted, got = ("\n".join(" ".join(line.split()) for line in text.strip().splitlines()) for text in (shown, printed))
     return re.fullmatch(".*?".join(map(re.escape, wanted.split("..."))), got, re.S) is not None
 
 
 def run_python(block: Block, path: Path, namespace: dict[str, object]) -> tuple[str, str]:
-    """Run a block of Python and return what it printed, and what is wrong."""
+    """Run a block of Python; return its output, and an error message or ""."""
     out, wrong = io.StringIO(), ""
     with contextlib.redirect_stdout(out):
         try:
@@ -117,7 +116,7 @@ def run_python(block: Block, path: Path, namespace: dict[str, object]) -> tuple[
 
 
 def run_console(block: Block) -> tuple[str, str]:
-    """Run the commands of a console block and return what they printed, and what is wrong."""
+    """Run the commands of a console block; return their output, and an error message or ""."""
     printed = ""
     for part in re.split(r"^\$ ", block.code, flags=re.M)[1:]:
         command, _, shown = part.partition("\n")
@@ -141,7 +140,7 @@ def run_console(block: Block) -> tuple[str, str]:
 
 
 def run(path: Path, show: bool = False) -> int:
-    """Run a page in this process and return how many of its blocks are wrong."""
+    """Run a page in this process, and return the number of blocks with errors."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     failed = 0
     text = path.read_text("utf-8")
@@ -163,7 +162,7 @@ if __name__ == "__main__":
     os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT))
     asked = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)  # what a page writes stays there
+        os.chdir(folder)  # files that a page writes stay there
         wrong_ones = run(asked, "--show" in sys.argv)
         os.chdir(asked.parent)
     sys.exit(min(wrong_ones, 100))

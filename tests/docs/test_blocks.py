@@ -37,14 +37,14 @@ def test_fences_are_closed_and_remarks_understood(name: str) -> None:
     assert len(fences) % 2 == 0
     for line, closing in zip(fences, [False, True] * len(fences)):
         assert line.strip() == "```" if closing else pages.FENCE.match(line) and line.strip() != "```", (
-            f"{line}: say which language it is"
+            f"{line}: name the language of the block"
         )
     remarks = [line for line in text.splitlines() if re.match(r"<!--\s*(not run|needs)", line)]
     assert len([line for line in remarks if pages.REMARK.match(line)]) == len(remarks)
     used = sum(
         bool(pages.REMARK.match(above)) for language, _, _, _, above in pages.fenced(text) if language in pages.RUN
     )
-    assert used == len(remarks), "a remark that is not right above a block that is run"
+    assert used == len(remarks), "a remark that is not directly above a block"
 
 
 def anchors(path: Path) -> set[str]:
@@ -93,7 +93,7 @@ def test_there_are_ten_chapters_each_led_to_by_the_one_before() -> None:
 
 
 def test_the_last_chapter_is_the_example() -> None:
-    """Each statement of examples/exporter.py is in chapter 10, word for word; and it is some 60 lines."""
+    """Each statement of examples/exporter.py is in chapter 10, word for word, and the example has about 60 lines."""
     source = (CHECKOUT / "examples" / "exporter.py").read_text("utf-8")
     chapter = CHAPTERS["docs/course/10-write-an-exporter.md"].read_text("utf-8")
     own = source.partition('\nif __name__ == "__main__":')[0].rstrip() + "\n"
@@ -104,7 +104,7 @@ def test_the_last_chapter_is_the_example() -> None:
     assert not missing
 
 
-# -- the pages' runner can fail
+# -- the program that runs the pages reports errors
 
 PAGE = """
 ```python

@@ -1,4 +1,4 @@
-"""Each example runs on the emulator, whether it works at once or as late as it may, and from any folder."""
+"""Each example runs on the emulator in eager and in lazy mode, and from any folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_five_libraries_says_which_and_which_not(python: Python) -> None:
 
 @pytest.mark.parametrize("left_out", ["computing.wait(self.copied)", "outgoing.wait(self.computed)"])
 def test_the_pipeline_streams_need_to_wait(python: Python, tmp_path: Path, left_out: str) -> None:
-    """On the lazy emulator, which does nothing before somebody waits for it."""
+    """In lazy mode, the emulator runs no work before a call waits for it."""
     text = EXAMPLES["pipeline"].read_text("utf-8")
     assert text.count(left_out) == 1
     (tmp_path / "broken.py").write_text(text.replace(left_out, "pass"), "utf-8")
@@ -81,7 +81,7 @@ def test_compiled_ptx_is_what_its_source_says() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed")
 def test_the_exporter_with_a_real_consumer(python: Python) -> None:
-    """Exceptions come through, nothing is left out, and what is alive at exit may die after it."""
+    """Exceptions are passed on, all exports are released, and an export may outlive the interpreter."""
     result = python(f"""
         import sys, gc, builtins
         sys.path.insert(0, {str(CHECKOUT / "examples")!r})

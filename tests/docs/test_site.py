@@ -1,10 +1,9 @@
-"""The pictures are current and well formed. The site builds without a warning, its links work, a browser shows it."""
+"""The pictures are current and well-formed. The site builds without a warning, its links work, a browser shows it."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -15,18 +14,18 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.__main__ import environment
+from tests.shared import browser_command
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original")
 
 PICTURES = CHECKOUT / "docs" / "pictures"
 NEEDED = ["mkdocs == 1.6.*", "pygments == 2.*"]
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw the pictures again, elsewhere."""
+    """Draw the pictures again, in another folder."""
     folder = tmp_path_factory.mktemp("pictures")
     subprocess.run(
         [sys.executable, str(CHECKOUT / "docs" / "make_pictures.py"), str(folder)],
@@ -39,7 +38,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts(picture: Path) -> list[str]:
-    """Return a picture's words, without what differs from one trace to the next."""
+    """Return the words of a picture, without addresses and times, which differ between traces."""
     found = ElementTree.parse(picture).getroot().itertext()
     return [re.sub(r"0x[0-9a-f]+|\d+\.\d+|\d+ us", "#", " ".join(text.split())) for text in found if text.strip()]
 
@@ -60,7 +59,7 @@ def test_a_picture_is_well_formed_alone_and_used(name: str) -> None:
 
 
 def test_a_picture_has_words_instead() -> None:
-    """Who cannot see a picture reads what is on it."""
+    """A picture has a text for readers who cannot see it."""
     for page in (CHECKOUT / "docs").rglob("*.md"):
         assert all(len(words) > 20 for words in re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))), page
 
@@ -70,7 +69,7 @@ def test_a_picture_has_words_instead() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site with its tool, in an environment of its own; a warning is an error."""
+    """Build the site with its tool, in a separate environment; a warning is an error."""
     folder = tmp_path_factory.mktemp("site") / "built"
     built = subprocess.run(
         [environment(NEEDED), "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
@@ -85,7 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Links(HTMLParser):
-    """What a page links to, and what in it can be linked to."""
+    """The links of a page, and the targets in it that links can point to."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -109,7 +108,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
             if link.startswith(("https://", "http://", "data:", "javascript:")):
                 continue
             target, _, anchor = unquote(link).partition("#")
-            start = site if target.startswith("/") else page.parent  # 404.html is served from anywhere
+            start = site if target.startswith("/") else page.parent  # 404.html is served for every path
             to = (start / target.partition("?")[0].lstrip("/")).resolve() if target else page
             if not to.exists() or anchor and to in found and anchor not in found[to].anchors:
                 wrong.append(f"{page.relative_to(site)}: {link}")
@@ -118,7 +117,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 @pytest.mark.heavy
 def test_the_site_needs_no_network(site: Path) -> None:
-    """Nothing that a page loads by itself is elsewhere."""
+    """A page loads nothing from another host."""
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         loaded = re.findall(r"""<(?:script|img|iframe)[^>]*\bsrc=["'](https?:[^"']+)""", text) + re.findall(
@@ -128,27 +127,13 @@ def test_the_site_needs_no_network(site: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="Chromium is not installed")
+@pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
 @pytest.mark.parametrize("page", ["index", "course/04-strides", "course/08-capsules-and-lifetimes"])
 def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
-    browser = next(filter(None, map(shutil.which, BROWSERS)))
     shot = tmp_path / "shot.png"
+    target = (site / f"{page}.html").as_uri()
     done = subprocess.run(
-        [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1000,1400",
-            f"--screenshot={shot}",
-            (site / f"{page}.html").as_uri(),
-        ],
+        browser_command(tmp_path / "profile", "--window-size=1000,1400", f"--screenshot={shot}", target),
         timeout=120,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -157,4 +142,4 @@ def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
     )
     assert done.returncode == 0 and shot.exists(), done.stdout
     data = shot.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "nearly nothing is on it"
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "the page is nearly empty"

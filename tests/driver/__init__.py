@@ -1,1 +1,1 @@
-"""What runs on every driver, unchanged: the emulator, and with --driver nvidia a GPU."""
+"""Tests that run unchanged on every driver: on the emulator, and with --driver nvidia on a GPU."""

@@ -1,4 +1,4 @@
-"""Choose the driver before the first call; after every test look at what it left behind."""
+"""Choose the driver before the first call; after each test, check that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session", autouse=True)
 def library(pytestconfig: pytest.Config) -> Any:
-    """Choose the driver, once a process. It is the Emulator, or None when a real driver is tested."""
+    """Choose the driver, once for each process. Return the Emulator, or None if a real driver is tested."""
     option = pytestconfig.getoption
     if option("driver") == "nvidia":
         rawcuda.use("nvidia")
@@ -43,12 +43,12 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
     """Fail a test that leaves handles alive or a context pushed, or in which an exception was swallowed."""
     before, context = _handles(library), _current_context()
     yield
-    if request.node.stash.get(FAILED, False):  # its traceback keeps what it made alive
+    if request.node.stash.get(FAILED, False):  # the traceback of a failed test keeps its objects alive
         _swallowed(library)
         return
     swallowed, pushed = _swallowed(library), _current_context() != context
     after = _handles(library)
-    if after != before:  # a last look: what still pends may hold what it uses
+    if after != before:  # check again: pending work may keep alive what it uses
         for each in rawcuda.devices():
             each.synchronize()
         after = _handles(library)
@@ -60,13 +60,13 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
     }
     assert not swallowed, f"swallowed in a callback of the emulator: {swallowed}"
     assert not leaked, f"handles leaked: {leaked}"
-    assert not pushed, "another context is current than before"
+    assert not pushed, "the current context is not the same as before"
 
 
 def _handles(library: Any) -> dict[str, int]:
-    """Count the live handles by kind, after everything collectable is collected and released.
+    """Count the live handles by kind, after a garbage collection and the release of collected handles.
 
-    Primary contexts are not counted: they stay retained from their first use on.
+    Primary contexts are not counted, because they stay retained after their first use.
     """
     gc.collect()
     module("owned").drain()
@@ -78,7 +78,7 @@ def _handles(library: Any) -> dict[str, int]:
 
 
 def _swallowed(library: Any) -> list[BaseException]:
-    """Take the exceptions that the emulator kept, since C cannot pass them on."""
+    """Return the exceptions that the emulator kept because they cannot pass through C code."""
     if library is None:
         return []
     kept = list(library.kept_exceptions)
@@ -95,7 +95,7 @@ def _current_context() -> int | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note which tests failed, so that they are not blamed for more."""
+    """Record which tests failed, so that nothing_left_behind reports no second failure for them."""
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report

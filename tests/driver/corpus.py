@@ -1,8 +1,8 @@
-"""The corpus of compiled kernels: loading a build, running its kernels, and the exact arithmetic they are checked with.
+"""The corpus of compiled kernels: loading a build, running its kernels, and exact arithmetic for the results.
 
 tests/data/corpus/ has the sources, the PTX, and the script that compiles the sources to PTX. TESTED_CORPUS names
 another folder of PTX to test, such as the one that tests/reruns/test_corpus.py fills. A build for an architecture or a
-PTX version that the device does not take is skipped by name; the emulator becomes a device of each build's
+PTX version that the device does not accept is skipped by name; the emulator becomes a device of each build's
 architecture.
 """
 
@@ -26,12 +26,12 @@ from tests.subject import NAME, rawcuda  # noqa: E402
 
 COMMITTED = Path(__file__).resolve().parent.parent / "data" / "corpus"
 CORPUS = Path(os.environ.get("TESTED_CORPUS") or COMMITTED)
-# kernels are not about the package's own name
+# the name of the package does not matter for kernels
 under_its_own_name = pytest.mark.skipif(
-    NAME != "rawcuda", reason="what compilers make does not depend on the package's name"
+    NAME != "rawcuda", reason="compiled kernels do not depend on the name of the package"
 )
 _HEADER = re.compile(r"\.version\s+(\d+)\.(\d+)\s+\.target\s+sm_(\d+)(\d)(a?)")
-# .version that each driver takes, newest first
+# the .version that each driver accepts, newest first
 VERSIONS = (
     (13000, (9, 0)),
     (12090, (8, 8)),
@@ -62,13 +62,13 @@ class Build:
         self.kernels = set(self.loaded.names)
 
     def flushed(self, value: float) -> float:
-        """Give a float32 as fast arithmetic sees it: zero where it is subnormal."""
+        """Return a float32, or zero if it is subnormal, as fast arithmetic does."""
         return math.copysign(0.0, value) if self.fast and abs(value) < 2.0**-126 else value
 
     def run(
         self, kernel: str, *arguments: Any, grid: Any = 1, block: Any = 1, shared: int = 0, cooperative: bool = False
     ) -> Any:
-        """Launch; arrays go to the device and come back: one as it is, more in a list."""
+        """Launch with copies of the arrays on the device; return the array afterwards, or a list of them."""
         given = [self.device.upload(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a for a in arguments]
         self.loaded[kernel].launch(*given, grid=grid, block=block, shared_bytes=shared, cooperative=cooperative)
         back = [np.asarray(g.download()) for a, g in zip(arguments, given) if isinstance(a, np.ndarray)]
@@ -76,14 +76,14 @@ class Build:
         return back[0] if len(back) == 1 else back
 
     def map(self, kernel: str, out: Any, *columns: Any) -> Any:
-        """Run out[i] = f(a[i], b[i], c[i]); a missing column is the first again."""
+        """Run out[i] = f(a[i], b[i], c[i]); the first column replaces missing ones."""
         n = len(columns[0])
         made = np.zeros(n, out) if not isinstance(out, np.ndarray) else out
         return self.run(kernel, made, *(columns + columns[:1] * 2)[:3], n, grid=(n + 63) // 64, block=64)[0]
 
 
 def load(path: Path, emulated: bool) -> Build:
-    """Load one build; skip it where the device does not take it."""
+    """Load one build; skip it if the device does not accept it."""
     device = rawcuda.Device(0)
     found = _HEADER.search(path.read_text(errors="replace"))
     assert found, path
@@ -112,7 +112,7 @@ def built(request: Any, library: Any) -> Iterator[Build]:
 
 
 def builds(source: str, only: str = "") -> Any:
-    """Give each committed build of one source, or those whose name matches."""
+    """Return the committed builds of one source, or those whose name matches."""
     paths = sorted(path for path in CORPUS.glob(f"{source}.*.ptx") if re.search(only, path.name))
     if not paths and CORPUS != COMMITTED:
         return pytest.mark.skip(f"no {source} in {CORPUS}")
@@ -121,7 +121,7 @@ def builds(source: str, only: str = "") -> Any:
 
 
 def rng(seed: object) -> random.Random:
-    """Make numbers that depend on a name only."""
+    """Return a random generator whose numbers depend only on a name."""
     return random.Random(str(seed))
 
 
@@ -157,7 +157,7 @@ def rounded(value: Fraction | int, format: str, mode: str = "rn") -> float:
 
 
 def root(value: Fraction) -> Fraction:
-    """Give a square root to 300 bits, with a sticky last one."""
+    """Return a square root with 300 bits, of which the last is sticky."""
     scale = 1 << 600
     top = value.numerator * value.denominator * scale
     found = math.isqrt(top)
@@ -165,7 +165,7 @@ def root(value: Fraction) -> Fraction:
 
 
 def same(got: Any, want: Any, note: object = "") -> None:
-    """Compare numbers one by one; NaN equals NaN, and zeros have signs."""
+    """Compare numbers one by one; NaN equals NaN, and +0 differs from -0."""
     got, want = np.asarray(got).ravel().tolist(), list(want)
     assert len(got) == len(want)
     for at, (g, w) in enumerate(zip(got, want)):
@@ -203,24 +203,8 @@ def within(ulps: float, got: Any, want: Sequence[float], format: str, note: obje
         )
 
 
-def wrap(value: int, bits: int, signed: bool) -> int:
-    """Cut an integer to a C type."""
-    value &= (1 << bits) - 1
-    return value - (value >> bits - 1 << bits) if signed else value
-
-
-def quotient(a: int, b: int) -> int:
-    """Divide as C does."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def rest(a: int, b: int) -> int:
-    """Give the remainder as C does."""
-    return a - quotient(a, b) * b
-
-
 def number(format: str, bits: int) -> float:
-    """Give what 16 bits stand for."""
+    """Return the number that 16 bits represent."""
     if format == "f16":
         return float(struct.unpack("<e", struct.pack("<H", bits))[0])
     return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])

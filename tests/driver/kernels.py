@@ -1,4 +1,4 @@
-"""PTX that the tests launch: every driver since 11.4 takes it, and any GPU since Maxwell runs it."""
+"""PTX that the tests launch. Every driver since 11.4 accepts it, and any GPU since Maxwell runs it."""
 
 HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 
@@ -79,7 +79,7 @@ FAULT = (
 """
 )
 
-# variables: one initialised array, one kernel that doubles it, one without arguments that does nothing
+# variables: an initialized array, a kernel that doubles it, and a kernel without arguments that does nothing
 GLOBALS = (
     HEAD
     + """
@@ -102,7 +102,7 @@ GLOBALS = (
 """
 )
 
-# out[blockIdx * ntid + tid] = ntid - 1 - tid, by way of dynamic shared memory and a barrier
+# out[blockIdx * ntid + tid] = ntid - 1 - tid, through dynamic shared memory and a barrier
 REVERSE = (
     HEAD
     + """

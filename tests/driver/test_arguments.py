@@ -1,4 +1,4 @@
-"""Arguments that lie, fail, recurse or are interrupted: each is refused by name or raises its own error."""
+"""Arguments that pretend, fail, recurse or are interrupted: each is refused by name, or raises its own error."""
 
 import ctypes
 import struct
@@ -9,13 +9,14 @@ import pytest
 
 from tests.driver import kernels
 from tests.driver.test_kernel import echoed
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 errors = module("errors")
 
 
 class Strange:
-    """Make a type on the fly: Strange(int, __index__=lambda self: 300)(5)."""
+    """Make a type with the given methods: Strange(int, __index__=lambda self: 300)(5)."""
 
     def __new__(cls, *bases, **methods):
         return type("Strange", bases, methods)
@@ -99,7 +100,7 @@ def test_strange_values_are_refused_by_name(device, kind, argument, error, words
 
 
 class Telling(ctypes.Structure):
-    """A structure that converts itself to bytes in its own way, as those of network protocols do."""
+    """A structure with its own __bytes__, as structures of network protocols have."""
 
     _fields_ = (("a", ctypes.c_uint32), ("b", ctypes.c_uint32))
 
@@ -154,7 +155,7 @@ def test_numpy_scalars(device):
     for kind in (".u8", ".u32", ".f32", ".f64", ".u64"):
         for argument in bad:
             if kind == ".u64" and isinstance(argument, numpy.ndarray) and device.attribute("PAGEABLE_MEMORY_ACCESS"):
-                continue  # there host memory is a legal address
+                continue  # on such a device, an address of host memory is legal
             with pytest.raises((TypeError, ValueError), match="kernel echo: parameter 'p0' is "):
                 echoed(device, [kind], argument)
     with pytest.raises(TypeError, match="round it yourself"):
@@ -228,20 +229,56 @@ def test_an_exporter_that_launches_while_it_is_asked(device):
         device.synchronize()
         got = bytearray(16)
         out.copy_to(got)
-        assert got[:4] == b"\x4d\0\0\0"  # the outermost launch came last
+        assert got[:4] == b"\x4d\0\0\0"  # the outermost launch is the last one
+
+
+class Exporter:
+    """An exporter of memory; `alive` is the number of these objects."""
+
+    alive = 0
+
+    def __init__(self, memory):
+        Exporter.alive += 1
+        self.__cuda_array_interface__ = memory.__cuda_array_interface__
+
+    def __del__(self):
+        Exporter.alive -= 1
+
+
+def test_in_whose_array_is_exchanged_or_closed(device):
+    with device.load(kernels.echo(".u64")) as loaded, device.allocate(48) as out:
+        a, b = device.empty((4,), "float32"), device.empty((4,), "float32")
+        launch = loaded["echo"].configure(grid=1, block=1)
+        given = rawcuda.In(a)
+        for array in (a, b, b.owner, a[1:], rawcuda.view(a), a):
+            given.exporter = array
+            launch(out, given)
+            got = bytearray(48)
+            device.synchronize()
+            out.copy_to(got)
+            assert int.from_bytes(got[:8], "little") == array.ptr
+        a.owner.close()
+        with pytest.raises(errors.Closed, match="kernel echo: parameter 'p0'"):
+            launch(out, given)
+        given.exporter = bytearray(8)
+        with pytest.raises(ValueError, match="host memory"):
+            launch(out, given)
+
+
+def test_in_that_contains_itself(device):
+    itself, first, second = rawcuda.In(None), rawcuda.In(None), rawcuda.In(None)
+    itself.exporter, first.exporter, second.exporter = itself, second, first
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for wrong in (itself, first):
+            with pytest.raises(ValueError, match=r"kernel add: parameter 'a'.*contains itself.*write In\(array\)"):
+                launch(wrong, memory, memory, 0)
+            assert repr(wrong) == "In(In(...))"
+        launch(rawcuda.In(rawcuda.In(memory)), memory, memory, 0)
+        device.synchronize()
 
 
 def test_a_failure_half_way_keeps_nothing(device):
-    class Exporter:
-        alive = 0
-
-        def __init__(self, memory):
-            Exporter.alive += 1
-            self.__cuda_array_interface__ = memory.__cuda_array_interface__
-
-        def __del__(self):
-            Exporter.alive -= 1
-
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
         for _ in range(5):
@@ -250,22 +287,12 @@ def test_a_failure_half_way_keeps_nothing(device):
         del _
         sys.last_value = None
         assert Exporter.alive == 0 and len(launch._pool) <= 1
-        launch(Exporter(memory), memory, memory, 0)  # and it works still
+        launch(Exporter(memory), memory, memory, 0)  # it still works
         device.synchronize()
         assert Exporter.alive == 0 and len(launch._pool) == 1
 
 
 def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch):
-    class Exporter:
-        alive = 0
-
-        def __init__(self, memory):
-            Exporter.alive += 1
-            self.__cuda_array_interface__ = memory.__cuda_array_interface__
-
-        def __del__(self):
-            Exporter.alive -= 1
-
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
         call = launch._call
@@ -285,35 +312,24 @@ def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch)
 
 
 def test_many_threads_over_one_launch_switching_all_the_time(device):
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    wrong = []
-    try:
-        with device.load(kernels.echo(".u32", ".u64", ".f32")) as loaded, device.stream() as stream:
-            launch = loaded["echo"].configure(grid=1, block=1, stream=stream)
+    with device.load(kernels.echo(".u32", ".u64", ".f32")) as loaded, device.stream() as stream:
+        launch = loaded["echo"].configure(grid=1, block=1, stream=stream)
 
-            def work(seed):
-                with device.allocate(48) as out:
-                    for number in range(25):
-                        value = seed * 1000 + number
-                        launch(out, value, value << 20, float(value))
-                        got = bytearray(48)
-                        out.copy_to(got, stream=stream)
-                        if (got[:4], got[16:24], got[32:36]) != (
-                            struct.pack("<I", value),
-                            struct.pack("<Q", value << 20),
-                            struct.pack("<f", value),
-                        ):
-                            wrong.append((seed, number, bytes(got)))
+        def work(seed):
+            with device.allocate(48) as out:
+                for number in range(25):
+                    value = seed * 1000 + number
+                    launch(out, value, value << 20, float(value))
+                    got = bytearray(48)
+                    out.copy_to(got, stream=stream)
+                    assert (got[:4], got[16:24], got[32:36]) == (
+                        struct.pack("<I", value),
+                        struct.pack("<Q", value << 20),
+                        struct.pack("<f", value),
+                    ), (seed, number, bytes(got))
 
-            threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert not wrong and 1 <= len(launch._pool) <= 8
-    finally:
-        sys.setswitchinterval(interval)
+        run_threads(work)
+        assert 1 <= len(launch._pool) <= 8
 
 
 # -- configurations

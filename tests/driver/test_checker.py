@@ -13,7 +13,7 @@ import pytest
 
 from tests.subject import module
 
-pytestmark = pytest.mark.emulator_only("a GPU has no such reports")
+pytestmark = pytest.mark.emulator_only("a GPU does not write such reports")
 CORPUS = Path(__file__).resolve().parent.parent / "data" / "corpus"
 HEAD = ".version 7.8\n.target sm_75\n.address_size 64\n.const .align 8 .b8 table[32] = {1, 2, 3};\n"
 REGISTERS = (
@@ -28,7 +28,7 @@ START += "mov.u32 %r2, tile;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r4, %r2, %r3;\n"
 
 
 def text(body: str, lines: bool = True) -> str:
-    """Write a kernel, with one line of a .cu file for each line from there on."""
+    """Return the PTX of a kernel in which each line belongs to one line of a .cu file."""
     found = []
     for number, line in enumerate(body.strip().split("\n"), 1):
         found.append((f".loc 1 {100 + number} 1\n" if lines else "") + line)
@@ -45,7 +45,7 @@ def text(body: str, lines: bool = True) -> str:
 
 
 class Bench:
-    """An emulator with one module, called through its entry points alone."""
+    """An emulator with one module, called only through its entry points."""
 
     def __init__(self, body: str, **options: Any) -> None:
         from tests.null.emulator_client import Client
@@ -66,7 +66,7 @@ class Bench:
 USE = "ld.global.u32 %r5, [%d4];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;"
 LOCAL = "mov.u64 %d6, own;\n"
 MISTAKES = {
-    # kind: body, code, what the report says, the line of kernel.cu that it names
+    # kind: body, code, text of the report, the line of kernel.cu that it names
     "global, past the end": (
         "ld.global.u32 %r5, [%d4+400];",
         700,
@@ -286,7 +286,7 @@ def test_a_compiled_kernel_is_reported_with_the_line_of_its_source() -> None:
     assert "4-byte device allocation at 0x" in report and "emulator_client.py" in report
 
 
-# -- what is no mistake
+# -- programs without a mistake
 
 
 def test_what_is_only_moved_may_be_anything() -> None:
@@ -375,7 +375,7 @@ def test_leaks_are_listed_at_the_end_of_a_context(ends: str, capsys: pytest.Capt
     else:
         client.do("cuMemFree_v2", bench.out)
     client.stream()
-    client.do("cuMemFreeAsync", client.get("cuMemAllocAsync", 16, 0), 0)  # given back: no leak
+    client.do("cuMemFreeAsync", client.get("cuMemAllocAsync", 16, 0), 0)  # released: no leak
     client.do(ends, context)
     assert "1 allocations of 400 bytes were left" in bench.report
     assert (
@@ -425,13 +425,13 @@ def test_memory_freed_from_inside_a_kernel_is_freed_at_its_end() -> None:
     assert bench.client.emulator.live_handles()["memory"] == 1
 
 
-# -- any program of loads, stores and barriers, against a model that compares each two accesses
+# -- random programs of loads, stores and barriers, compared with a model that examines every pair of accesses
 
-Step = "tuple[str, int, int, int]"  # kind; partner (lane ^ it), width and first byte of an access
+Step = "tuple[str, int, int, int]"  # kind; partner (lane ^ partner), width and first byte of an access
 
 
 def steps_of(pick: random.Random) -> list[Step]:
-    """Make a program: what each thread does, one thing after the other."""
+    """Return a random program: the steps that each thread does in order."""
     made: list[Step] = []
     for _ in range(pick.randint(1, 6)):
         kind = pick.choice(["load", "load", "store", "bar.sync 0", "bar.warp.sync -1"])
@@ -441,7 +441,7 @@ def steps_of(pick: random.Random) -> list[Step]:
 
 
 def body_of(steps: list[Step]) -> str:
-    """Write a program as PTX; a store writes what no other does."""
+    """Return a program as PTX; each store writes a different value."""
     lines = ["st.shared.u32 [%r4], %r1;\nbar.sync 0;"]
     for number, (kind, partner, width, first) in enumerate(steps, 1):
         place = f"xor.b32 %r6, %r1, {partner};\nshl.b32 %r6, %r6, 2;\nadd.u32 %r6, %r6, %r2;\n"
@@ -455,7 +455,7 @@ def body_of(steps: list[Step]) -> str:
 
 
 def races(steps: list[Step]) -> bool:
-    """Tell whether two threads meet at one byte, one of them writing, with nothing that orders them in between."""
+    """Tell whether two threads access one byte, at least one of them writing, without synchronization in between."""
     met: dict[int, list[tuple[int, str, int, int]]] = {}
     block = warp = 0
     for kind, partner, width, first in steps:

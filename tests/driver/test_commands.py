@@ -1,4 +1,4 @@
-"""The command line on a driver: `run` over PTX that nvcc made gives NumPy's own numbers; demo, doctor, examples."""
+"""The command line on a driver: `run` gives the same numbers as NumPy for PTX of nvcc; demo, doctor, examples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ran(result) -> str:
 
 
 def refused(result, *findings: str) -> str:
-    """Expect a failure of one line, and no file."""
+    """Expect a failure with a message of one line, and no output file."""
     status, out, err = result
     assert (status, out) == (1, "") and err.startswith("error: ")
     for finding in findings:
@@ -54,7 +54,7 @@ def numbers():
 
 
 def test_saxpy(cli, numbers):
-    x, y = (numbers.integers(-4096, 4096, 1000).astype("f4") / 8 for _ in range(2))  # so small that nothing is rounded
+    x, y = (numbers.integers(-4096, 4096, 1000).astype("f4") / 8 for _ in range(2))  # small: no result is rounded
     numpy.save("x.npy", x)
     numpy.save("y.npy", y)
     said = ran(
@@ -63,7 +63,7 @@ def test_saxpy(cli, numbers):
     assert re.fullmatch(r"On .*\.\nsaxpy: grid 4, block 256, \d+\.\d{3} ms\nout\.npy: float32 \(1000,\)\n", said)
     out = numpy.load("out.npy")
     assert out.dtype == "f4" and (out == numpy.float32(2.5) * x + y).all()
-    assert (numpy.load("y.npy") == y).all()  # the input is as it was
+    assert (numpy.load("y.npy") == y).all()  # the input is unchanged
     assert sorted(os.listdir()) == ["out.npy", "x.npy", "y.npy"]
 
 
@@ -106,7 +106,7 @@ def test_integers_of_two_widths_under_a_mangled_name(cli, numbers):
 @pytest.mark.parametrize("order", "CF")
 def test_stencil_in_two_dimensions(cli, numbers, order):
     grid = numbers.random((45, 70))
-    numpy.save("in.npy", numpy.asarray(grid, order=order))  # the kernel gets C order, whatever the file has
+    numpy.save("in.npy", numpy.asarray(grid, order=order))  # the kernel gets C order, in whatever order the file is
     ran(
         cli(
             "run",
@@ -207,7 +207,7 @@ def test_every_type_passes_through(cli, dtype):
     for shape in ((3, 4), (0,), (), (2, 0, 3)):
         value = (numpy.arange(int(numpy.prod(shape))) % 2).astype(dtype).reshape(shape)
         numpy.save("in.npy", value)
-        # saxpy over 0 elements touches nothing: the arrays only go up and come down again
+        # saxpy over 0 elements changes nothing: the arrays are only uploaded and downloaded
         ran(
             cli(
                 "run",
@@ -232,7 +232,7 @@ def test_every_type_passes_through(cli, dtype):
         assert zero.dtype == value.dtype and zero.shape == (shape or (1,)) and not zero.any()
 
 
-# -- run: what it refuses, with the kernel's or device's own words
+# -- run: refused arguments, with the messages of the kernel or the device
 
 SAXPY = ("--grid", 1, "--block", 32)
 
@@ -323,7 +323,7 @@ def test_a_device_that_is_there_twice_is_chosen(cli):
         )
 
 
-@pytest.mark.emulator_only("a GPU does not notice one byte, and would lose its context for the rest of the tests")
+@pytest.mark.emulator_only("a GPU may not notice this")
 def test_a_kernel_that_writes_past_the_end_leaves_no_file(python, tmp_path):
     result = python(
         [
@@ -366,7 +366,7 @@ def test_demo(cli):
 
 def test_demo_traces_each_call(cli):
     out = ran(cli("demo", "--trace"))
-    assert out.startswith("On ") and "-> CUDA_SUCCESS" not in out and "\033" not in out  # colours are for terminals
+    assert out.startswith("On ") and "-> CUDA_SUCCESS" not in out and "\033" not in out  # not a terminal
     lines = [line for line in out.splitlines() if re.match(r" *\d+\.\d{3} +\d+\.\d  cu\w+  ", line)]
     assert len(lines) > 40 and len({line.index("  cu") for line in lines}) == 1
     for call in ("cuModuleLoadDataEx ", "cuMemAlloc_v2 ", "cuLaunchKernelEx ", "cuEventElapsedTime "):
@@ -424,7 +424,7 @@ def test_doctor(cli):
 
 
 def test_what_is_said_of_a_real_driver(cli, monkeypatch):
-    """Take whatever driver is there for a GPU's: the words about one must be made without failing."""
+    """Treat the tested driver as one of a GPU, to check that the text about a GPU can be made."""
     for name in ("tools.commands.console", "tools.commands.doctor"):
         monkeypatch.setattr(module(name), "is_emulator", lambda loaded: False)
     device, said = rawcuda.Device(0), module("tools.commands.console").first_line(rawcuda.cu)
@@ -453,7 +453,7 @@ def test_doctor_tells_what_does_not_compile(cli, monkeypatch):
 
 @pytest.mark.parametrize("flags", [("-S",), ("-I", "-S"), ("-B", "-W", "error"), ("-O",), ("-X", "utf8=0")])
 def test_started_in_every_way(python, flags):
-    if "-I" in flags:  # PYTHONPATH is ignored: what a script does that puts a folder on sys.path
+    if "-I" in flags:  # as PYTHONPATH would
         code = (
             f"import sys, runpy; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['demo']; "
             f"runpy.run_module({NAME!r}, run_name='__main__')"

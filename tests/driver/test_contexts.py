@@ -1,4 +1,4 @@
-"""Whatever context other code has current, ours is pushed where it is needed, and none is left pushed by an error."""
+"""Our context is pushed where it is needed, whichever context is current, and an error leaves no context pushed."""
 
 import array
 import ctypes
@@ -19,7 +19,7 @@ def current():
 
 
 def every_call(device):
-    """Use every public call that needs a context, and see after each that the same one is current as before."""
+    """Use every public call that needs a context, and check after each that the current context is unchanged."""
     before, stages = current(), []
 
     def same(stage, *results):
@@ -136,7 +136,7 @@ def test_a_context_of_somebody_else_is_current(device):
 def test_none_is_current_on_top_of_another(device):
     theirs = cuda_h.CUcontext()
     rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
-    rawcuda.cu.cuCtxSetCurrent(None)  # takes it off the stack
+    rawcuda.cu.cuCtxSetCurrent(None)  # removes it from the stack
     try:
         every_call(device)
     finally:
@@ -159,7 +159,7 @@ def test_in_another_thread(device):
 
 
 def test_a_default_stream_is_that_of_our_context(device):
-    """Work on the legacy stream goes to ours: a wait for theirs would not see it."""
+    """Work on the legacy stream goes to our context; a wait in another context would not include it."""
     theirs = cuda_h.CUcontext()
     n = 1000
     with device.load(kernels.ADD) as loaded:
@@ -181,7 +181,7 @@ def test_a_default_stream_is_that_of_our_context(device):
 
 @pytest.mark.parametrize("code", [201, 400])
 def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, monkeypatch):
-    """A stream of ours knows its context, so nothing is pushed at first; some drivers then refuse the launch."""
+    """Our stream determines the context, so no context is pushed at first; some drivers then refuse the launch."""
     with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
         launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
         call, contexts = launch._call, []

@@ -1,4 +1,4 @@
-"""Compiled kernels give right results: copies, threads that meet, control flow, variables.
+"""Compiled kernels give right results: copies, threads that synchronize, control flow, variables.
 
 test_corpus_numbers.py has the arithmetic.
 """
@@ -15,7 +15,8 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tests.driver.corpus import Build, builds, built, rng, under_its_own_name, wrap  # noqa: E402
+from tests.driver.corpus import Build, builds, built, rng, under_its_own_name  # noqa: E402
+from tests.shared import wrap  # noqa: E402
 
 pytestmark = under_its_own_name
 
@@ -155,7 +156,7 @@ def test_bounds_strides_and_clocks(built: Build) -> None:
     assert after == 1 and now == 1
 
 
-# -- threads together
+# -- threads that synchronize
 
 
 @builds("threads")
@@ -255,7 +256,7 @@ def test_reductions_of_warps(built: Build) -> None:
     v = [rng(i).randrange(-(2**31), 2**31) for i in range(64)]
     got = built.run("warp_reduce", np.zeros((64, 7), "i4"), np.array(v, "i4"), block=64)[0]
     if "sm75" in built.name:
-        assert not got.any()  # compiled away below sm_80
+        assert not got.any()  # removed by the compiler below sm_80
         return
     for t in range(64):
         warp = v[t // 32 * 32 :][:32]
@@ -357,7 +358,7 @@ def test_mandelbrot(built: Build) -> None:
         inside = abs(z) < 2
         count += inside
         z = np.where(inside, z * z + c, z)
-    assert (got != count).sum() <= 2  # a point on the edge may go either way
+    assert (got != count).sum() <= 2  # a point on the edge may be inside or outside
 
 
 @builds("flow")
@@ -459,7 +460,7 @@ def test_printf(built: Build, capfd: Any) -> None:
 @builds("flow")
 @pytest.mark.parametrize("kernel,code", [("asserting", 710), ("trapping", None)])
 def test_what_ends_a_context(built: Build, library: Any, python: Any, kernel: str, code: Any) -> None:
-    """An assertion and a trap are sticky, so each has a process of its own."""
+    """An assertion and a trap make the context unusable, so each is tested in its own process."""
     result = python(
         """
         import sys
@@ -571,11 +572,11 @@ def test_address_spaces(built: Build) -> None:
     assert got.tolist() == [(19 - t) * 7 + 80 for t in range(20)]
 
 
-# -- compilers of Python
+# -- kernels in Python
 
 
 def arrays(*given: Any) -> list[Any]:
-    """Lay arguments out as numba does: of an array two pointers of its own, count, size, data, extents, strides."""
+    """Return arguments as numba passes them: for an array two pointers, count, size, data, extents, strides."""
     made: list[Any] = []
     for each in given:
         if isinstance(each, np.ndarray):
@@ -586,7 +587,7 @@ def arrays(*given: Any) -> list[Any]:
 
 
 def only(built: Build) -> str:
-    """Name the one kernel of a build."""
+    """Return the name of the only kernel of a build."""
     (name,) = built.kernels
     return str(name)
 

@@ -1,4 +1,4 @@
-"""What compilers make computes right: atomics, integers, halves, conversions, floating point."""
+"""Compiled kernels compute correctly: atomics, integers, halves, conversions, floating point."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from tests.driver.corpus import (  # noqa: E402
     builds,
     built,
     number,
-    quotient,
-    rest,
     rng,
     root,
     rounded,
     same,
     under_its_own_name,
     within,
-    wrap,
 )
+from tests.shared import quotient, rest, wrap  # noqa: E402
 
 pytestmark = under_its_own_name
 
@@ -69,7 +67,7 @@ UPDATES: dict[str, tuple[str, Any, Callable[[int, int], int]]] = {
 @builds("atomics")
 @pytest.mark.parametrize("form", ["", "_shared", "_unread"])
 def test_atomics(built: Build, form: str) -> None:
-    """Replay: whatever the order was, each thread saw a state, and what it made of it is what another one saw."""
+    """Replay the operations: in some order, the state that a thread leaves is the state that another thread reads."""
     for name, (code, start, update) in UPDATES.items():
         random_ = rng(name)
         if "f" in code:
@@ -101,7 +99,7 @@ def test_atomics(built: Build, form: str) -> None:
 
 
 def replay(name: str, state: Any, steps: list[tuple[Any, Any]], update: Callable[[Any, Any], Any], ended: Any) -> None:
-    """Find an order in which each step saw the state before it."""
+    """Find an order in which each step reads the state that the previous one left."""
     arcs: dict[Any, list[Any]] = {}
     for seen, value in steps:
         arcs.setdefault(seen, []).append(update(seen, value))
@@ -165,7 +163,7 @@ SPECIAL_HALVES = {
 
 
 def half_triples(format: str, seed: object, count: int = 160) -> list[list[int]]:
-    """Make three columns of bits: corners, then numbers of like size."""
+    """Return three columns of bits: corner cases, then numbers of similar size."""
     random_ = rng(seed)
     corners = SPECIAL_HALVES[format]
     rows = [[random_.choice(corners) for _ in range(3)] for _ in range(count // 2)]
@@ -186,7 +184,7 @@ def half_triples(format: str, seed: object, count: int = 160) -> list[list[int]]
 def ieee(
     operation: Callable[..., Fraction], plain: Callable[..., float], format: str, mode: str = "rn"
 ) -> Callable[..., float]:
-    """Make an operation on finite numbers exact and round it once; leave the others to Python."""
+    """Return an operation that is exact and rounded once for finite numbers; other numbers are left to Python."""
 
     def compute(*values: float) -> float:
         try:
@@ -234,12 +232,12 @@ FMA: Callable[..., Fraction] = lambda x, y, z: x * y + z
 
 
 def clean(x: float) -> float:
-    """Make a NaN and what is below zero +0, as relu does, but keep the NaN."""
+    """Return +0 for a negative number, as relu does, and keep a NaN."""
     return x if x != x else max(x, 0.0) + 0.0
 
 
 def halves(format: str) -> dict[str, tuple[float, Callable[..., float]]]:
-    """List kernel -> (ulps, f(x, y, z))."""
+    """Return the kernels of halves: name -> (ulps, f(x, y, z))."""
     add = ieee(ADD, lambda x, y: x + y, format)
     mul = ieee(lambda x, y: x * y, lambda x, y: x * y, format)
     fma = ieee(FMA, lambda x, y, z: x * y + z, format)
@@ -365,7 +363,7 @@ def test_pairs_of_halves(built: Build, format: str) -> None:
 
 
 def corners(code: str, seed: object) -> Any:
-    """Make numbers of one type that conversions trip over."""
+    """Return corner cases of one type for conversions."""
     random_ = rng(seed)
     if code[0] in "iu":
         bits = 8 * int(code[1])
@@ -513,17 +511,17 @@ TYPES = {"i8": I8, "u8": U8, "i16": I16, "u16": U16, "i32": I32, "u32": U32, "i6
 
 
 def parts(x: int, bits: int, signed: bool) -> list[int]:
-    """Cut 32 bits into parts."""
+    """Split 32 bits into parts."""
     return [wrap(x >> at, bits, signed) for at in range(0, 32, bits)]
 
 
 def joined(values: Sequence[int], bits: int) -> int:
-    """Put parts together."""
+    """Join parts to 32 bits."""
     return sum((v & (1 << bits) - 1) << bits * at for at, v in enumerate(values))
 
 
 def find_nth(mask: int, start: int, offset: int) -> int:
-    """Find the n-th set bit from a place on (__fns)."""
+    """Find the n-th set bit from a position on (__fns)."""
     if offset == 0:
         return start if mask >> start & 1 else 0xFFFFFFFF
     step, at, count = (1, start, offset) if offset > 0 else (-1, start, -offset)
@@ -537,18 +535,18 @@ def find_nth(mask: int, start: int, offset: int) -> int:
 
 
 def permuted(x: int, y: int, s: int) -> int:
-    """Pick bytes (__byte_perm)."""
+    """Select bytes (__byte_perm)."""
     raw = struct.pack("<II", x, y)
     return sum(raw[s >> 4 * k & 7] << 8 * k for k in range(4))
 
 
 def bits(x: int, width: int) -> int:
-    """Take the low bits."""
+    """Return the low bits."""
     return x & (1 << width) - 1
 
 
 def s32(x: int) -> int:
-    """See 32 bits as signed."""
+    """Return 32 bits as a signed integer."""
     return wrap(x, 32, True)
 
 
@@ -647,7 +645,7 @@ def test_integers(built: Build, first: str) -> None:
         edge = [low, high, 0, 1, low + 1, high // 3]
         rows = [[random_.choice(edge) for _ in range(3)] for _ in range(40)]
         rows += [[random_.randint(low, high) >> random_.randrange(width) for _ in range(3)] for _ in range(88)]
-        if name.endswith(("_div", "_mod")):  # what C leaves undefined
+        if name.endswith(("_div", "_mod")):  # undefined in C
             rows = [[x, y or 3, z] if not (x == low and y == -1) else [x, 2, z] for x, y, z in rows]
         got = built.map("k_" + name, to, *(np.array(column, source) for column in zip(*rows)))
         want = [wrap(expected(*row), 8 * int(to[1]), to[0] == "i") for row in rows]
@@ -665,7 +663,7 @@ def test_conversions_of_every_pair(built: Build, source: str) -> None:
     )
     for (name, code), got in zip(codes.items(), outs):
         for have, value in zip(got.tolist(), values.tolist()):
-            value = built.flushed(value) if source == "f32" and name != "f32" else value  # what is only copied stays
+            value = built.flushed(value) if source == "f32" and name != "f32" else value  # a copied number is unchanged
             if name in ("f32", "f64"):
                 if isinstance(value, float) and not math.isfinite(value):
                     assert have == value or have != have and value != value
@@ -682,7 +680,7 @@ def test_conversions_of_every_pair(built: Build, source: str) -> None:
             low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
             if isinstance(value, int):
                 assert have == wrap(value, width, signed), (source, name, value)
-            elif low - 1 < value < high + 1:  # else undefined in C
+            elif low - 1 < value < high + 1:  # undefined in C otherwise
                 assert have == math.trunc(value), (source, name, value, have)
 
 
@@ -726,7 +724,7 @@ def test_conversions_in_every_rounding(built: Build, kernel: str) -> None:
             width = 8 * int(to[1])
             low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "i" else (0, (1 << width) - 1)
             if value != value:
-                continue  # the guide leaves it open
+                continue  # the guide does not specify it
             want_int = high if value == math.inf else low if value == -math.inf else max(low, min(high, turn(value)))
             assert have == want_int, (kernel, mode, value, have, want_int)
 
@@ -746,12 +744,12 @@ def test_bits_of_floats(built: Build) -> None:
 
 
 def spread(low: float, high: float, *more: float) -> Callable[[random.Random], list[float]]:
-    """Make numbers between two bounds, and some more."""
+    """Return numbers between two bounds, and some special ones."""
     return lambda r: [*more, *(r.uniform(low, high) for _ in range(60))]
 
 
 def powers(least: int, most: int, *more: float, signs: bool = True) -> Callable[[random.Random], list[float]]:
-    """Make numbers of every size between two powers of two, and some more."""
+    """Return numbers of every size between two powers of two, and some special ones."""
     return lambda r: [
         *more,
         *(math.ldexp(r.uniform(1, 2), r.randint(least, most)) * (r.choice((1, -1)) if signs else 1) for _ in range(60)),
@@ -759,7 +757,7 @@ def powers(least: int, most: int, *more: float, signs: bool = True) -> Callable[
 
 
 def limited(function: Callable[..., float]) -> Callable[..., float]:
-    """Turn Python's exceptions into what IEEE arithmetic has."""
+    """Return a function that gives IEEE results where Python raises."""
 
     def compute(*values: float) -> float:
         try:
@@ -773,7 +771,7 @@ def limited(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def sine_of_pi(x: float) -> float:
-    """Give sin(pi x)."""
+    """Return sin(pi x)."""
     x = math.fmod(x, 2)
     x = x - 2 if x > 1 else x + 2 if x < -1 else x
     x = 1 - x if x > 0.5 else -1 - x if x < -0.5 else x
@@ -847,17 +845,17 @@ PAIRS: dict[str, tuple[float, Callable[..., float], Callable[[random.Random], li
 
 
 def singles(values: Sequence[float]) -> Any:
-    """Make an array of float32."""
+    """Return an array of float32."""
     return np.array(values, "f4")
 
 
 def moderate(values: list[float]) -> list[float]:
-    """Keep the arguments for which fast arithmetic promises something."""
+    """Return the arguments for which the accuracy of fast arithmetic is specified."""
     return [v for v in values if 2.0**-10 < abs(v) < 32]
 
 
 def nearly(got: Any, want: Sequence[float], note: object) -> None:
-    """Compare absolutely or relatively, as fast arithmetic is."""
+    """Compare with an absolute or a relative bound, as for fast arithmetic."""
     for at, (g, w) in enumerate(zip(got.tolist(), want)):
         assert g != g and w != w or abs(g - w) <= 2e-5 * max(1.0, abs(w)), (note, at, g, w)
 
@@ -1015,7 +1013,7 @@ def test_every_rounding(built: Build, kernel: str) -> None:
 
 @builds("math")
 def test_intrinsics(built: Build) -> None:
-    """Their errors are bounded absolutely, or in part by the argument: the programming guide's second table."""
+    """Their errors have absolute bounds, or bounds for a part of the arguments: the guide's second table."""
     r = rng("intrinsics")
     angles = singles([r.uniform(-math.pi, math.pi) for _ in range(60)])
     assert abs(built.map("k_fast_sin", "f4", angles) - np.sin(angles.astype("f8"))).max() < 2.0**-20.5

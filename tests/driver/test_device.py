@@ -1,4 +1,4 @@
-"""Devices, primary contexts and what is current afterwards."""
+"""Devices, primary contexts, and the current context afterwards."""
 
 import ctypes
 import re

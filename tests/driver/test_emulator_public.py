@@ -1,6 +1,6 @@
-"""What the driver promises about order, host functions, handles and errors, asked through the public driver layer.
+"""The driver's guarantees about order, host functions, handles and errors, tested through the public driver layer.
 
-Most of it runs on a GPU, too: what the emulator answers must be what the driver answers.
+Most tests also run on a GPU, because the emulator must give the same results as the driver.
 """
 
 import array
@@ -167,7 +167,7 @@ def test_two_devices_have_their_own_memory_and_exchange_it():
     assert first.uuid != second.uuid
 
 
-# -- what only the emulator says
+# -- features of the emulator only
 
 
 @pytest.mark.emulator_only("the report of a failed call")
@@ -196,7 +196,7 @@ def test_errors_say_what_was_wrong(device, driver, context):
         each.close()
 
 
-@pytest.mark.emulator_only("the count of what is alive")
+@pytest.mark.emulator_only("the count of live handles")
 def test_handles_are_counted(device, library):
     before = library.live_handles()
     with (
@@ -235,7 +235,7 @@ def test_ctrl_c_ends_an_endless_kernel(python):
     assert (result.stdout, result.stderr) == ("interrupted\nand well\n", "")
 
 
-@pytest.mark.emulator_only("its own variable")
+@pytest.mark.emulator_only("a variable of the emulator")
 @pytest.mark.parametrize("text, expected", [("lazy", "lazy 1"), ("random=4,devices=3", "random 3"), ("", "eager 1")])
 def test_the_environment_describes_the_emulator(python, text, expected):
     result = python(
@@ -248,7 +248,7 @@ def test_the_environment_describes_the_emulator(python, text, expected):
     assert result.stdout.strip() == expected, result.stderr
 
 
-@pytest.mark.emulator_only("only its kernels run in the thread that launches them")
+@pytest.mark.emulator_only("only the emulator runs kernels in the thread that launches them")
 def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_does_not_hang(python):
     result = python(
         """

@@ -1,6 +1,7 @@
-"""Graphs: recorded once, launched often."""
+"""Graphs: work that is captured once and launched many times."""
 
 import array
+import contextlib
 
 import pytest
 
@@ -73,6 +74,42 @@ def test_an_error_in_the_block_ends_the_recording(device):
         with pytest.raises(ValueError, match="records only once"):
             with graph:
                 pass
+
+
+def test_a_stream_that_is_closed_in_the_block(device):
+    stream = device.stream()
+    with pytest.raises(errors.Closed):
+        with stream.capture() as graph:
+            stream.close()
+    with pytest.raises(errors.Closed):
+        graph.launch()
+    with device.stream() as other, other.capture() as graph:  # and nothing is left of it
+        pass
+    graph.launch()
+    graph.close()
+
+
+def test_blocks_without_with(device):
+    with device.stream() as stream, contextlib.ExitStack() as stack:
+        graph = stack.enter_context(stream.capture())
+        stack.close()
+        graph.launch(stream)
+        graph.close()
+        graph = stream.capture()
+        graph.__enter__()
+        graph.__exit__(None, None, None)
+        graph.launch(stream)
+        graph.close()
+
+
+def test_a_stream_that_is_captured_already_stays_captured(device):
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            with pytest.raises(errors.CudaError):
+                with stream.capture():
+                    pass
+        graph.launch(stream)  # the outer block has ended its own capture
+        graph.close()
 
 
 def test_what_waits_cannot_be_recorded(device):

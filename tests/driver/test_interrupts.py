@@ -1,8 +1,8 @@
-"""An exception at any line of ours, as a signal handler may raise it: nothing stays pushed, changed, leaked or released
-twice.
+"""An exception at any line of the package, as a signal handler may raise it, leaves nothing pushed, changed or leaked,
+and releases nothing twice.
 
-At each line once, by tracing; and at random moments, by a timer. A driver is C code, in which no handler of Python's
-runs: so no exception is raised inside the emulator.
+Tracing raises it once at each line; a timer raises it at random moments. A driver is C code, which runs no Python
+signal handlers, so no exception is raised inside the emulator.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CALLED_BY_C = str(FOLDER / "emulator") + os.sep, str(FOLDER / "interpreter") + o
 
 
 class Injected(BaseException):
-    """What is raised instead of KeyboardInterrupt, so that nothing else is taken for it."""
+    """The exception that is raised instead of KeyboardInterrupt, so that it cannot be confused with a real one."""
 
 
 def state() -> tuple[Any, int]:
-    """Return the context that is current and this thread's capture mode."""
+    """Return the current context and the capture mode of this thread."""
     context, mode = cuda_h.CUcontext(), ctypes.c_uint(0)
     rawcuda.cu.cuCtxGetCurrent(ctypes.byref(context))
     rawcuda.cu.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
@@ -43,7 +43,7 @@ def state() -> tuple[Any, int]:
 
 
 class World:
-    """What the sequences work on."""
+    """The objects that the sequences use."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -70,6 +70,13 @@ def leased(w: World) -> None:
     del lease
 
 
+def captured(w: World) -> None:
+    with w.stream.capture() as graph:
+        w.a.fill(3, stream=w.stream)
+    graph.launch(w.stream)
+    graph.close()
+
+
 class Foreign:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -93,12 +100,13 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
     "copy bytes": lambda w: (w.pinned.copy_from(w.ordered, stream=w.stream), w.ordered.copy_from(bytes(32))),
     "fill": lambda w: (w.a.fill(3, stream=w.stream), w.pinned.fill(1), w.a[::2].fill(1)),
     "with current": current_block,
+    "captured": captured,
     "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
 }
 
 
 def interrupted(sequence: Callable[[], object], nth: int) -> bool:
-    """Run a sequence, and raise at the nth line of ours; tell whether it came to that."""
+    """Run a sequence, and raise at the nth line of the package; tell whether that line was reached."""
     left = [nth]
 
     def trace(frame: Any, event: str, _: object) -> Any:
@@ -135,7 +143,7 @@ def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None
             hit = interrupted(lambda: sequence(world), nth)
             owned.drain()
             assert state() == before, f"line {nth}: (current context, capture mode) is {state()}, was {before}"
-            sequence(world)  # it works as ever
+            sequence(world)  # it still works
             rawcuda.synchronize()
             owned.drain()
             gc.collect(0)
@@ -153,9 +161,15 @@ def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None
         world.close()
 
 
+@pytest.mark.parametrize("name", ["stream", "pinned memory", "ordered memory", "dropped", "record and wait", "copy"])
+def test_an_exception_at_each_line_of_traced_calls(device: Any, library: Any, name: str) -> None:
+    with rawcuda.trace(lambda event: None):
+        test_an_exception_at_each_line(device, library, name)
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 def test_real_signals(device: Any) -> None:
-    """Signals at random moments, for a second or two, from a timer."""
+    """A timer sends signals at random moments, for a second or two."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals are handled in the main thread only")
     world, choose, before, caught = World(device), random.Random(5), state(), 0
@@ -171,7 +185,7 @@ def test_real_signals(device: Any) -> None:
 
     old = signal.signal(signal.SIGALRM, handler)
     try:
-        sequences = [SEQUENCES[name] for name in SEQUENCES if name not in ("with current", "foreign")]
+        sequences = [SEQUENCES[name] for name in SEQUENCES if name not in ("with current", "foreign", "captured")]
         for _ in range(1500):
             sequence = choose.choice(sequences)
             try:

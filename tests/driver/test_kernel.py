@@ -1,4 +1,4 @@
-"""Modules, kernels, and every argument a launch takes or refuses."""
+"""Modules, kernels, and the arguments that a launch accepts or refuses."""
 
 import array
 import ctypes
@@ -87,7 +87,7 @@ def test_variables(device):
         table.ptr
 
 
-# -- arguments that go
+# -- accepted arguments
 
 NUMBERS = [
     (".u8", 255, b"\xff"),
@@ -207,7 +207,7 @@ def test_declared_parameters(device, kind, what, argument, stored):
     assert slot[: len(stored)] == stored
 
 
-# -- arguments that do not
+# -- refused arguments
 
 REFUSED = [
     (".u8", 256, ValueError, r"-128 \.\. 255"),

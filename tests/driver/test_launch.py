@@ -1,4 +1,4 @@
-"""Launch objects: every sort of argument on every sort of stream, errors, generated text, threads and interrupts."""
+"""Launch objects: every kind of argument on every kind of stream, errors, generated text, threads and interrupts."""
 
 import array
 import ctypes
@@ -42,7 +42,7 @@ def test_a_launch_is_written_out_and_computes_the_same(device, add, monkeypatch)
     results = []
     for enabled in (True, False):
         monkeypatch.setattr(source, "enabled", enabled)
-        kernel._packing = None
+        kernel._known.packing = None
         launch = kernel.configure(grid=1, block=32, stream=stream)
         assert isinstance(launch, rawcuda.Launch) and (type(launch) is not rawcuda.Launch) == enabled
         for _ in range(3):
@@ -172,7 +172,7 @@ def test_the_function_outlives_its_launch_and_sees_what_is_closed(device):
             for _ in range(2):
                 with pytest.raises(errors.Closed):
                     launch(a, b, x, 4)
-            other = device.stream()  # what closes here is no business of the launch's
+            other = device.stream()  # what is closed here does not concern the launch
             other.close()
             with pytest.raises(errors.Closed):
                 launch(a, b, x, 4)
@@ -250,7 +250,7 @@ def test_in_of_host_memory_is_told_to_upload(device, add):
             kernel.launch(rawcuda.In(host), None, None, 0, grid=1, block=1)
 
 
-# -- every sort of argument on every sort of stream
+# -- every kind of argument on every kind of stream
 
 
 class Color(int):
@@ -262,7 +262,7 @@ class Pair(ctypes.Structure):
 
 
 class Foreign:
-    """An array of another library: the CUDA Array Interface over memory of ours."""
+    """An array of another library: the CUDA Array Interface over our memory."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -273,7 +273,7 @@ class Foreign:
 
 
 class Capsules:
-    """An array of another library, by DLPack."""
+    """An array of another library that offers DLPack."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -290,7 +290,7 @@ FORMATS = ["B", "H", "I", "i", "Q", "f", "d", "Q", "8s", "12s"]
 
 
 def rounds(memory, made):
-    """Give lists of arguments for TYPES, each of other types, with what the kernel must store."""
+    """Yield lists of arguments of different types for TYPES, with the values that the kernel must store."""
     pointer, eight, twelve = memory.ptr, b"abcdefgh", b"abcdefghijkl"
     yield (1, 2, 3, -4, 5, 1.5, 2.5, memory, eight, twelve), (1, 2, 3, -4, 5, 1.5, 2.5, pointer, eight, twelve)
     yield (True, False, True, True, None, True, 3, None, None, twelve), (1, 0, 1, 1, 0, 1, 3, 0, bytes(8), twelve)
@@ -372,7 +372,7 @@ def rounds(memory, made):
 
 
 def streams(device, own):
-    """Give every sort of stream."""
+    """Yield every kind of stream."""
 
     class Theirs:
         def __cuda_stream__(self):
@@ -407,11 +407,11 @@ def test_every_argument_on_every_stream(device, written, monkeypatch):
                             assert slot == value + b"\xee" * (16 - len(value)), (form, arguments)
 
 
-# -- objects that pretend
+# -- objects that claim to be ours
 
 
 class Liar:
-    """An object that claims to be an array of ours."""
+    """An object that claims to be one of our arrays."""
 
     def __init__(self, array):
         self.array = array
@@ -480,26 +480,26 @@ def test_the_tables_have_a_bound(device, add):
     stream.synchronize()
 
 
-# -- what is written
+# -- the generated source
 
 
 def test_the_written_text_shows_in_tracebacks(device, add):
     kernel, stream = add
     launch = kernel.configure(grid=1, block=32, stream=stream)
     if type(launch) is rawcuda.Launch:
-        pytest.skip("launches are not written out in this run")
+        pytest.skip("no source is generated for launches in this run")
     try:
         launch(None, None, None, 2**40)
     except ValueError as error:
         frames = traceback.extract_tb(error.__traceback__)
     (frame,) = [frame for frame in frames if frame.filename.startswith("<launch")]
-    assert frame.name == "add" and "pack_into" in frame.line or "table_3[type(n)]" in frame.line
-    assert "type(a) is MemoryView" in "".join(linecache.getlines(frame.filename))
+    assert frame.name == "add" and "pack_into" in frame.line or "table_3[kind]" in frame.line
+    assert "type(a)) is MemoryView" in "".join(linecache.getlines(frame.filename))
     assert type(kernel.configure(grid=2, block=2, stream=stream)) is type(launch)  # once for a signature
 
 
 def test_the_text_of_signatures_that_are_gone_is_forgotten(device):
-    """Kernels' names come from outside, so nothing of them may stay for ever."""
+    """The names of kernels come from outside, so the package must not keep them for ever."""
     start = {file for file in linecache.cache if str(file).startswith("<launch")}
     with device.load(kernels.echo(".u32")) as loaded:
         slots = loaded["echo"].configure(grid=1, block=1)._slots
@@ -510,6 +510,45 @@ def test_the_text_of_signatures_that_are_gone_is_forgotten(device):
         assert len(left) <= 501
         newest = source.call_for("k1199", ["n"], slots, False)
         assert "def k1199(self, n" in linecache.getline(newest.__code__.co_filename, 1)
+
+
+def test_integers_of_eight_bytes_beside_a_float(device):
+    """With a float among the parameters, the format of struct is another one, which takes signed integers only."""
+    for types in ((".u64", ".u8", ".u64"), (".u64", ".u8", ".f32"), (".u64", ".u8", ".f64")):
+        with device.load(kernels.echo(*types)) as loaded, device.allocate(64) as out:
+            launch = loaded["echo"].configure(grid=1, block=1)
+            for value in (0, -1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), True, ctypes.c_uint64(2**64 - 1)):
+                for small in (-128, 127, 255, True):
+                    launch(out, value, small, 3)
+                    device.synchronize()
+                    got = bytearray(64)
+                    out.copy_to(got)
+                    number = getattr(value, "value", value)
+                    assert got[:8] == (number % 2**64).to_bytes(8, "little") and got[16] == small % 256
+            for value in (2**64, -(2**63) - 1):
+                with pytest.raises(
+                    ValueError, match=r"u64: .* does not fit: it holds -9223372036854775808 \.\. 1844674"
+                ):
+                    launch(out, value, 0, 3)
+                with pytest.raises(ValueError, match=r"u8: .* does not fit: it holds -128 \.\. 255"):
+                    launch(out, 0, value, 3)
+
+
+def test_numbers_that_struct_refuses_are_refused_with_their_parameter(device):
+    with device.load(kernels.echo(".f32", ".f64")) as loaded, device.allocate(64) as out:
+        launch = loaded["echo"].configure(grid=1, block=1)
+        launch(out, float("inf"), -float("inf"))
+        for number in (1e39, -1e39, 10**39, 10**400):
+            with pytest.raises(ValueError, match="f32: .* does not fit: its magnitude must be below") as caught:
+                launch(out, number, 1.0)
+            assert caught.value.__suppress_context__  # the error of struct is not shown
+        with pytest.raises(ValueError, match="f64: .* does not fit"):
+            launch(out, 1.0, 10**400)
+        with pytest.raises(errors.Closed, match="kernel echo: parameter"):
+            closed = device.allocate(64)
+            closed.close()
+            launch(closed, 1.0, 1.0)
+        device.synchronize()
 
 
 NAMES = ["n", "self", "class", "None", "argument_2", "n", "x y", "é", "__x", "table_1", "kept", "a" * 200, "", "print"]
@@ -523,8 +562,8 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
         """def self surplus call _call _token if else _check _refuse_count len try buffer _pool pop except IndexError
         other threads use them all _new_buffer storage given kept ask current here _here pack_into type is MemoryView
         and _place owner _handle not None start int float True code _ask _context _in_context _answer _retain
-        BaseException the driver or in may
-        have taken launch before an interrupt came raise append _slots _given""".split()
+        BaseException the driver or in may kind _primary Memory _keeps _pack_by_tables Unpackable a number that does fit
+        have taken launch before an interrupt came raise append _slots _given closed In places None""".split()
     )
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):
@@ -534,7 +573,7 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
                 text = source.text_for(kernel, safe, slots[: len(safe)], on_default)
                 compile(text, "text", "exec")
                 words = set(re.findall(r"[^\W\d]\w*", text)) - known - set(safe)
-                words = {word for word in words if not re.fullmatch(r"(table|fitting)_\d+|e|plain|kernel", word)}
+                words = {word for word in words if not re.fullmatch(r"(table|plain)_\d+|e|plain|kernel", word)}
                 assert not words, words
     assert source.safe_names(["n", "self", "n", "print"]) == ["n", "argument_1", "argument_2", "print"]
 
@@ -554,13 +593,13 @@ def test_parameters_and_kernels_of_any_name(device, name):
 # -- configurations that are kept
 
 
-def test_a_configuration_is_found_again_however_it_is_written(device, add):
+def test_a_launch_is_used_again_however_its_configuration_is_written(device, add):
     kernel, stream = add
     for grid, block in ((1, 32), ((1,), [32]), ([1, 1], (32, 1, 1)), (Color(1), range(32, 33))):
         for shared in (0, False + 0, Color(0)):
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream)
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream.handle)
-    assert len(kernel._launches) == 1
+    assert [len(idle) for idle in kernel._idle.values()] == [1]
     for wrong in (
         dict(grid=1.0),
         dict(grid=True),
@@ -572,7 +611,10 @@ def test_a_configuration_is_found_again_however_it_is_written(device, add):
             kernel.launch(None, None, None, 0, **{"grid": 1, "block": 32, "stream": stream, **wrong})
     for number in range(1, 700):
         kernel.launch(None, None, None, 0, grid=number, block=1, stream=stream)
-    assert len(kernel._launches) <= 256
+    assert [len(idle) for idle in kernel._idle.values()] == [1]
+    for _ in range(1, 700):
+        kernel.launch(None, None, None, 0, grid=2, cluster=2, block=1, stream=rawcuda.Stream.from_handle(stream.handle))
+    assert len(kernel._idle) <= 256
     stream.synchronize()
 
 
@@ -604,7 +646,7 @@ class Exporter(Foreign):
 
 
 def interrupted_at(number, function):
-    """Call a function and raise KeyboardInterrupt at a line, counted in all it calls; tell whether it came so far."""
+    """Call a function and raise KeyboardInterrupt at the nth line that runs; tell whether that line was reached."""
     left = [number]
     here = re.compile(r"<launch|[/\\]gpu[/\\]kernels[/\\]")
 
@@ -638,7 +680,7 @@ def test_an_interrupt_at_each_line_of_a_launch(device, on_default):
 
         def counted(*arguments):
             code = call(*arguments)
-            if not code:  # (a driver may refuse at first, where another context is current)
+            if not code:  # (a driver may refuse the first try if another context is current)
                 calls.append(1)
             return code
 
@@ -675,7 +717,7 @@ def test_an_interrupt_by_a_timer(device):
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         launch = loaded["add"].configure(grid=1, block=32, stream=stream)
         a, b, c = arrays(device, 1.0, 2.0)
-        call, launch._call = launch._call, nothing  # (an interrupt inside the emulator is the emulator's)
+        call, launch._call = launch._call, nothing  # (the emulator handles an interrupt inside it)
         before = signal.signal(signal.SIGALRM, interrupt)
         interrupts = 0
         try:

@@ -1,4 +1,4 @@
-"""Closing and dropping: in any order, twice, by several at once, in collections, with pending work, in a capture."""
+"""Closing and dropping: in any order, twice, in several threads, in collections, with pending work, in a capture."""
 
 import array
 import gc
@@ -30,7 +30,7 @@ NAMES = [
 
 
 def everything():
-    """Make one of each, work pending on all of them."""
+    """Make one object of each kind, with pending work on each."""
     device = rawcuda.Device(0)
     stream = device.stream()
     world = dict(
@@ -77,7 +77,7 @@ def test_every_pair_in_both_orders_and_twice(first):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_dropped_without_the_collector(name):
-    """No object of ours is in a circle: what is dropped is released by the next call that may."""
+    """Our objects are in no reference cycle: a dropped object is released by the next call that can do it."""
     rawcuda.synchronize()
     gc.collect()
     gc.disable()
@@ -132,7 +132,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_an_error_keeps_nobodys_frame(device, failure):
-    """A traceback holds the caller's frame: an error that is in a circle with it would hold all that the caller has."""
+    """A traceback refers to the caller's frame; an error in a cycle with it would keep the caller's objects alive."""
     gc.collect()
     gc.disable()
     try:
@@ -202,7 +202,7 @@ def test_closed_by_many_threads_at_once():
 
 
 def test_collections_inside_every_call(device):
-    """Memory that only the collector finds is dropped in the middle of calls; each call runs a collection."""
+    """Memory that only a garbage collection finds is released in the middle of calls; each call runs a collection."""
 
     class Circle:
         def __init__(self):
@@ -213,7 +213,7 @@ def test_collections_inside_every_call(device):
         def __init__(self):
             self.me = self
 
-        def __del__(self):  # whatever it does, it does in the middle of a call of ours
+        def __del__(self):  # it runs in the middle of one of our calls
             with device.allocate(32):
                 device.stream().close()
 
@@ -274,7 +274,7 @@ def test_pageable_memory_may_go_as_soon_as_a_copy_returns(device):
     with device.stream() as stream, device.allocate(8) as memory:
         source = bytearray(b"12345678")
         memory.copy_from(source, stream=stream)
-        source[:] = b"x" * 20  # nobody holds its buffer any more
+        source[:] = b"x" * 20  # no buffer of it is held any more
         target = bytearray(8)
         memory.copy_to(target, stream=stream)
         assert target == b"12345678"
@@ -393,7 +393,7 @@ def test_what_a_stream_that_joined_the_capture_uses_lives_as_long_as_the_graph(d
         alive = 0
 
         def __init__(self, memory):
-            Exporter.alive += 1  # (without a stream that it wants to be waited for)
+            Exporter.alive += 1  # (it names no stream to wait for)
             self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.ptr, False), "version": 3}
 
         def __del__(self):
@@ -449,7 +449,7 @@ def test_a_graph_says_why_it_cannot_be_launched(device):
 
 def test_a_stream_closed_while_it_is_captured(device):
     stream = device.stream()
-    with pytest.raises(KeyError):  # the error in the block is the one that is seen
+    with pytest.raises(KeyError):  # the error in the block is the one that is raised
         with stream.capture():
             stream.close()
             raise KeyError

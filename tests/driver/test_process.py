@@ -1,4 +1,4 @@
-"""What only a process of its own can show: fork, exit, sticky errors, Ctrl-C."""
+"""Tests that need a separate process: fork, exit, sticky errors, Ctrl-C."""
 
 import os
 import sys

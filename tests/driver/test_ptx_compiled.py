@@ -1,4 +1,4 @@
-"""Kernels that nvcc made, launched through the public interface: the same numbers on the emulator and on a GPU."""
+"""Kernels of nvcc, launched through the public interface, give the same numbers on the emulator and on a GPU."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_life(device):
 
 def test_priority(device):
     with device.stream(priority=-1) as stream:
-        assert stream.priority in (-1, 0)  # a device may have but one priority
+        assert stream.priority in (-1, 0)  # a device may have only one priority
 
 
 def test_the_default_streams_are_not_closed():
@@ -43,7 +43,7 @@ def test_borrowing(device):
 
 def test_events(device):
     with device.stream() as stream, device.event(timing=True) as start, device.event(timing=True) as end:
-        assert start.query() is True  # never recorded: nothing to wait for
+        assert start.query() is True  # never recorded: no wait is needed
         stream.record(start)
         assert end.record(stream) is end
         end.synchronize()
@@ -107,7 +107,7 @@ def test_a_default_stream_where_no_context_is_current(python):
 
 def test_waiting_for_streams_of_others(device):
     class Theirs:
-        device = "cuda:0"  # as torch's have it: not a Device of ours
+        device = "cuda:0"  # as in torch's streams: not our Device
 
         def __init__(self, handle):
             self.handle = handle

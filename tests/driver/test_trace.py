@@ -1,4 +1,4 @@
-"""Real traces: streams, events and copies as the driver was told of them, in each form."""
+"""Real traces: streams, events and copies in the order of the driver calls, in each form."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_lanes_of_real_streams(heard):
     dashes = [path.get("stroke-dasharray") for path in root.iter(SVG + "path") if path.get("marker-end")]
     assert (
         dashes.count("none") == 1 and dashes.count("4 2") == texts["waits"]
-    )  # one event waited for; each wait of the program's
+    )  # one wait for an event, and each wait of the program
 
 
 def test_what_telling_takes_is_not_the_calls(device, monkeypatch):
@@ -70,7 +70,7 @@ def test_a_real_chrome_trace(heard, tmp_path):
     events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
     kinds = Counter(event["ph"] for event in events)
     assert kinds["s"] == kinds["f"] == 1 and kinds["X"] > 8
-    for process in (1, 2):  # slices of one row lie beside or within one another, never across
+    for process in (1, 2):  # slices of one row are next to each other or nested, and never overlap partly
         for row in {event["tid"] for event in events if event["pid"] == process}:
             ends = []
             for slice_ in sorted(

@@ -1,4 +1,4 @@
-"""Exporters as kernel arguments: viewed in the launch's order, checked, and kept until the stream has passed."""
+"""Exporters as kernel arguments: viewed in stream order, checked, and kept until the stream has completed the work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_anything_that_exports_goes_into_a_kernel(device, add, wrap):
 
 
 def test_three_libraries_arrays_in_one_kernel(device, add):
-    """What the README shows: arrays of three makers, viewed, and passed to one kernel."""
+    """The example of the README: one kernel gets views of arrays of three libraries."""
     numpy = pytest.importorskip("numpy")
     from_numpy = device.upload(numpy.arange(4, dtype="f4"))
     by_hand = floats(device, 1, 1, 1, 1)
@@ -91,7 +91,7 @@ def test_read_only_needs_in(device, add):
         add.launch(rawcuda.In(make()), b, c, 1, grid=1, block=1)
     rawcuda.synchronize()
     assert c.tolist() == [3.0]
-    add.launch(view(by_legacy_dlpack(a), writable=True), b, c, 1, grid=1, block=1)  # knowingly
+    add.launch(view(by_legacy_dlpack(a), writable=True), b, c, 1, grid=1, block=1)  # on purpose
     rawcuda.synchronize()
 
 
@@ -103,7 +103,7 @@ def test_memory_that_the_device_cannot_reach(device, add):
             with pytest.raises(ValueError, match="host memory"):
                 add.launch(argument, a, c, 1, grid=1, block=1)
     with pytest.raises(ProtocolError, match="the driver says"):
-        add.launch(Exporter(Tensor(shape=(1,), device=(2, 0))), a, c, 1, grid=1, block=1)  # it only claims to be there
+        add.launch(Exporter(Tensor(shape=(1,), device=(2, 0))), a, c, 1, grid=1, block=1)  # not really there
     with device.allocate(4, kind="pinned") as pinned:
         pinned.copy_from(host)
         add.launch(pinned, a, c, 1, grid=1, block=1)

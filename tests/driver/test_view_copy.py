@@ -1,4 +1,4 @@
-"""Copies and fills of any layout, host and device: plain Python over small layouts, NumPy over many random ones."""
+"""Copies and fills of any layout, on host and device: compared with plain Python for small layouts, and with NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = ("host", "pinned", "managed", "device")
 
 
 def made(device, place, data):
-    """Make a writable uint8 array of these bytes in some place, with the Memory that has to be closed."""
+    """Return a writable uint8 array of these bytes in some kind of memory, and the Memory that has to be closed."""
     if place == "host":
         return view(bytearray(data)), None
     memory = device.allocate(len(data), kind=place)
@@ -72,7 +72,7 @@ def test_gaps_are_left_alone(device, place):
     window.fill(255)
     before.reshape(10, 10)[2:8:2, 1:9:3].fill(255)
     assert bytes(v.download().memoryview()) == bytes(before.memoryview())
-    window.copy_from(bytes([7]))  # repeated to the window's shape
+    window.copy_from(bytes([7]))  # repeated to the shape of the window
     before.reshape(10, 10)[2:8:2, 1:9:3] = 7
     assert bytes(v.download().memoryview()) == bytes(before.memoryview())
     window[1] = 9
@@ -132,7 +132,7 @@ def test_1_000_random_layouts_give_numpys_numbers(device, seed):
         copy(target, turned)
         assert numpy.array_equal(numpy.asarray(target.download()), a)
         back = numpy.zeros_like(a, order=choose.choice("CF"), subok=False)
-        copy(back, there)  # straight into an array of NumPy's
+        copy(back, there)  # directly into a NumPy array
         assert numpy.array_equal(back, a)
         if a.size:
             copy(target, a)
@@ -140,7 +140,7 @@ def test_1_000_random_layouts_give_numpys_numbers(device, seed):
 
 
 def on_device(numpy, device, a):
-    """Lay an array out in device memory exactly as it is in host memory."""
+    """Return a copy of an array in device memory with exactly the same layout."""
     low, high = layout.extent(a.shape, a.strides, a.itemsize)
     address = a.__array_interface__["data"][0]
     whole = (ctypes.c_char * max(high - low, 1)).from_address(address + low) if a.size else bytearray(1)
@@ -237,7 +237,7 @@ def test_fill_every_width_and_layout(device, place, dtype, value, result):
 
 def test_fill_of_three_bytes_at_every_address(device):
     v = device.empty(40, "uint8")
-    for start in range(3):  # one of them is a multiple of 3, which no fill of the driver's knows
+    for start in range(3):  # one of them is a multiple of 3, for which the driver has no fill
         assert v[start : start + 30].reinterpret("|V3").fill(b"abc").tolist() == [b"abc"] * 10
 
 
@@ -282,7 +282,7 @@ def test_copy_raw_copies_bytes(device):
         target = array.array("i", [0] * 6)
         memory.copy_to(target)
         assert target.tobytes() == array.array("f", range(6)).tobytes()
-        memory.copy_to(view(target).reshape(2, 3).T)  # of whatever layout
+        memory.copy_to(view(target).reshape(2, 3).T)  # of any layout
         assert array.array("f", target.tobytes()).tolist() == [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
         memory.copy_from(view(target)[::-1])
         with pytest.raises(ValueError, match="bytes"):
@@ -332,7 +332,7 @@ def test_ptxas_takes_the_kernel(tmp_path, architecture):
         assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.gpu_only("copies over more than 4 GiB, which an emulated device would have to hold in the process")
+@pytest.mark.gpu_only("copies over more than 4 GiB, which the emulator would have to allocate in the process")
 def test_past_4_gib_and_2_to_the_31_elements(device):
     if device.free_memory < 12 << 30:
         pytest.skip("less than 12 GiB free")
@@ -359,7 +359,7 @@ def test_the_kernel_moves_every_element_size_in_any_number_of_dimensions(device,
     )
     if wide:
         monkeypatch.setattr(kernel, "_NARROW", 0)
-    monkeypatch.setattr(kernel, "_BLOCKS", 3)  # so that threads take several elements each
+    monkeypatch.setattr(kernel, "_BLOCKS", 3)  # so that each thread copies several elements
     kernel.run(walk, device, 1)
     rows = [data[i : i + strides[0]] for i in range(0, len(data), strides[0])]
     assert bytes(target.download().memoryview()) == b"".join(rows[::-1])
@@ -380,7 +380,7 @@ def test_the_largest_element_that_alignment_allows():
 def test_what_fits_a_pitched_copy_is_one(device):
     source = device.upload(bytes(range(120)))
     for part, call in (
-        (lambda v: v, "cuMemcpyDtoDAsync_v2"),
+        (lambda v: v, "cuMemcpyAsync"),
         (lambda v: v.reshape(10, 12)[:, 2:8], "cuMemcpy2DAsync_v2"),
         (lambda v: v.reshape(5, 4, 6)[::2, 1:3, 2:5], "cuMemcpy3DAsync_v2"),
         (lambda v: v.reshape(10, 12)[:, ::5], "cuLaunchKernel"),

@@ -1,4 +1,4 @@
-"""Arrays of a device: made, viewed, closed, and told to others."""
+"""Arrays of a device: created, viewed, closed, and exported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import weakref
 
 import pytest
 
-from tests.null.producers import Shows
+from tests.null.producers import Shows, interface
 from tests.null.test_dlpack_export import fields
 from tests.subject import module, rawcuda
 
@@ -115,7 +115,7 @@ def test_a_view_beyond_its_memorys_close(device):
     ):
         with pytest.raises(errors.Closed):
             use()
-    assert "closed" in repr(v) or repr(v)  # repr never fails, and asks nobody
+    assert "closed" in repr(v) or repr(v)  # repr never fails, and never calls the driver
     assert v.shape == (6,) and v.strides == (4,) and v.device == ("cuda", 0)
 
 
@@ -199,7 +199,7 @@ def test_exports_of_a_second_device():
     strided.copy_from(v)
     assert strided.tolist() == list(range(6))
     both = []
-    with rawcuda.trace(both.append):  # no kernel of one device touches the other's memory
+    with rawcuda.trace(both.append):  # no kernel of one device accesses the memory of the other
         strided.copy_from(v[::-1])
     assert any(getattr(event, "name", "") == "cuMemcpyPeerAsync" for event in both)
     assert strided.tolist() == list(range(6))[::-1]
@@ -215,19 +215,6 @@ def test_1_11_managed_memory_of_a_second_device(device):
 
 
 # -- the CUDA array interface, read
-
-
-def interface(v, **changes):
-    return Shows(
-        cuda={
-            "shape": v.shape,
-            "typestr": v.dtype.typestr,
-            "data": (v.ptr, False),
-            "strides": None,
-            "version": 3,
-            **changes,
-        }
-    )
 
 
 def test_5_5_the_device_is_the_drivers_to_say(device):
@@ -273,7 +260,7 @@ def test_5_1_the_attribute_is_read_once_also_when_the_class_is_known(device, cha
     del shows
     w = None  # noqa: F841
     gc.collect()
-    assert gone() is None  # and nothing of it is kept
+    assert gone() is None  # and nothing is kept
 
 
 @pytest.mark.parametrize("stream", [None, -1])
@@ -359,7 +346,7 @@ def test_5_5_no_elements_no_question(device):
 
 
 def test_2_17_memory_is_classified_by_its_address(device, driver):
-    """However it was allocated: what the driver says of the address counts."""
+    """The driver's attributes of the address decide, not the way in which the memory was allocated."""
     with device.stream() as stream:
         memories = [
             (device.allocate(24), "cuda"),
@@ -375,7 +362,7 @@ def test_2_17_memory_is_classified_by_its_address(device, driver):
             assert view(shows).device[0] == kind, kind
             assert view(shows).is_host_accessible == (kind != "cuda")
             memory.close()
-    page = mmap.mmap(-1, 4096)  # somebody else's memory, registered with the driver
+    page = mmap.mmap(-1, 4096)  # memory of another owner, registered with the driver
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     shows = Shows(cuda={"shape": (2,), "typestr": "<f4", "data": (address, False), "version": 3})
     with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Order: who waits for whom, as consumer and as producer; section 3, 5.9 to 5.15 and 7 of docs/protocols.md."""
+"""Ordering: which stream waits, if we consume and if we export; section 3, 5.9 to 5.15 and 7 of docs/protocols.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from tests.null.producers import Exporter, Shows, Tensor
+from tests.null.producers import Exporter, Tensor, interface
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -67,7 +67,7 @@ def test_3_1_the_consumers_stream_waits_for_ours(device, two):
         v.__dlpack__(stream=second.handle, max_version=(1, 0))
     assert watched.order == [("record", first.handle), ("wait", second.handle)]
     with Watched() as watched:
-        v.__dlpack__(stream=first.handle)  # equal: nothing to do
+        v.__dlpack__(stream=first.handle)  # the same stream: no wait is needed
     assert watched.order == []
 
 
@@ -85,11 +85,11 @@ def test_3_3_3_10_the_default_streams(device, two, stream, waits):
         v.__dlpack__(stream=stream)
     assert watched.order == [("record", two[0].handle), ("wait", waits)]
     with Watched() as watched:
-        v.__dlpack__()  # left out is None: the legacy default stream waits
+        v.__dlpack__()  # no argument means None: the legacy default stream waits
     assert watched.order == [("record", two[0].handle), ("wait", 1)]
     plain = made(device)
     with Watched() as watched:
-        plain.__dlpack__(stream=stream)  # a view without a stream is in the legacy stream's order
+        plain.__dlpack__(stream=stream)  # a view without a stream is in the order of the legacy stream
     assert watched.order == [] if waits == 1 else [("record", 1), ("wait", 2)]
 
 
@@ -226,7 +226,7 @@ def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
         with pytest.raises(RuntimeError, match="mine"):
             view(Looks(Tensor(there.ptr, device=(2, each.ordinal)), raises={True: RuntimeError("mine")}))
         assert current() == before
-        with rawcuda.devices()[-1].current():  # another's context, perhaps: it is the current one again
+        with rawcuda.devices()[-1].current():  # the current context may be another one: it is restored
             before = current()
             view(Looks(Tensor(there.ptr, device=(2, each.ordinal))))
             assert seen.pop() == each.context and current() == before
@@ -234,19 +234,6 @@ def test_3_11_3_13_the_exporter_is_asked_with_its_device_current(device):
 
 
 # -- the CUDA array interface
-
-
-def interface(v, **changes):
-    return Shows(
-        cuda={
-            "shape": v.shape,
-            "typestr": v.dtype.typestr,
-            "data": (v.ptr, False),
-            "strides": None,
-            "version": 3,
-            **changes,
-        }
-    )
 
 
 def test_5_9_5_10_using_waits_for_exporting(device, two):
@@ -261,7 +248,7 @@ def test_5_9_5_10_using_waits_for_exporting(device, two):
         assert watched.order == []
     with Watched() as watched:
         view(interface(v, stream=None), stream=second)
-    assert watched.order == []  # None: nothing to wait for
+    assert watched.order == []  # None: no wait is needed
     for default in (1, 2):
         with Watched() as watched:
             view(interface(v, stream=default), stream=second)
@@ -283,7 +270,7 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
     )
     assert any(
         name.startswith(("cuMemcpy", "cuLaunchKernel")) for name in names[: names.index("cuEventRecord")]
-    )  # behind our use, not before it
+    )  # after our use, not before it
     second.synchronize()
     first.synchronize()
     assert target[::2].tolist() == [0.0, 2.0, 4.0]
@@ -310,7 +297,7 @@ def test_5_15_before_version_3_nobody_says_what_pends(device, two, version):
     v = made(device)
     with Watched() as watched:
         view(interface(v, version=version), stream=two[0])
-    assert watched.order == [("all", 0)]  # so all of the device is waited for
+    assert watched.order == [("all", 0)]  # so it waits for the whole device
     with Watched() as watched:
         view(interface(v, version=version), stream=rawcuda.NO_SYNC)
     assert watched.order == []
@@ -386,7 +373,7 @@ def test_7_4_a_views_stream_object_lives_as_long_as_the_view(device, two):
 
 
 def test_a_late_write_is_never_missed(device, two):
-    """A producer's work pends on its stream; whoever takes the array by a protocol sees it done."""
+    """If a producer's work is pending on its stream, every consumer of the array reads the result of this work."""
     first, second = two
     for turn in range(20):
         v = device.empty(1000, "int32").fill(-1)
@@ -411,7 +398,7 @@ def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(devic
             for export in (lambda v=v: v.__array_interface__, v.memoryview, v.tolist):
                 with Watched() as watched:
                     export()
-                theirs = two[0].handle  # waited for by the CPU, or by the stream that it waits for
+                theirs = two[0].handle  # the CPU waits for it, or the stream for which the CPU waits
                 assert ("synchronize", theirs) in watched.order or watched.order[:3] == [
                     ("record", theirs),
                     ("wait", 1),

@@ -1,1 +1,1 @@
-"""Real libraries: each consumes our views, and is consumed. What is not installed is skipped, by name."""
+"""Tests with real libraries, in both directions. Libraries that are not installed are skipped by name."""

@@ -1,6 +1,6 @@
-"""Nothing here has a driver, even after tests of tests/driver ran: all memory is host memory, some of it labelled CUDA.
+"""Tests here have no driver, even after tests of tests/driver: all memory is host memory, some of it labelled CUDA.
 
-The tests that ask for the fixture `device` are the device half. They need a GPU (or, in a process that
+The tests that use the fixture `device` are the device half. They need a GPU (or, in a process that
 test_device_half.py starts, the emulator). Their results are written to tests/interop/systems_gpu.json and
 docs/systems_gpu.md.
 """
@@ -21,7 +21,7 @@ OUTCOMES = pytest.StashKey["dict[str, dict[str, str]]"]()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the device half to machines with a GPU; test_device_half.py shows elsewhere that its tests work."""
+    """Ignore the device half without a GPU; test_device_half.py shows on the emulator that its tests work."""
     if (
         collection_path.name == "test_device_systems.py"
         and config.getoption("driver") != "nvidia"
@@ -33,15 +33,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(autouse=True)
 def no_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the driver that another folder's tests chose, and that of this machine."""
+    """Hide the driver that the tests of another folder chose, and the driver of this machine."""
     if "device" not in request.fixturenames:
         monkeypatch.setattr(module("driver"), "_current", None)
-        monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")  # nor is one found
+        monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")  # and none is found
 
 
 @pytest.fixture(scope="session")
 def chosen(pytestconfig: pytest.Config) -> str:
-    """Choose the driver of the device half, once a process."""
+    """Choose the driver of the device half, once for each process."""
     which = pytestconfig.getoption("driver")
     if not module("driver").is_loaded():
         rawcuda.use(module("emulator").Emulator(devices=2) if which == "emulator" else which)

@@ -1,4 +1,4 @@
-"""Write what became of the device half: tests/interop/systems_gpu.json, and docs/systems_gpu.md made of that."""
+"""Write the results of the device half to tests/interop/systems_gpu.json, and make docs/systems_gpu.md from them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write(outcomes: dict[str, dict[str, str]]) -> None:
 
 
 def table(said: dict[str, Any]) -> str:
-    """Return the page: one row a test, one column a library, then everything that failed."""
+    """Return the page: a row for each test, a column for each library, and then all failures."""
     outcomes: dict[str, dict[str, str]] = said["outcomes"]
     systems = sorted({key.split("-")[0] for cells in outcomes.values() for key in cells if key != "-"})
     lines = [

@@ -1,6 +1,6 @@
-"""The libraries again, with their arrays in a GPU's memory. Nothing here is used on a machine without a GPU.
+"""The libraries again, with arrays in the memory of a GPU. This module is not used on a machine without a GPU.
 
-`Itself` is this package in another library's place. With it the tests also run on the emulator, which shows that they
+`Itself` is this package in place of another library. With it, the tests also run on the emulator, which shows that they
 work.
 """
 
@@ -23,25 +23,25 @@ __all__ = ["DEVICE_HERE", "DEVICE_SYSTEMS", "DeviceSystem", "Itself"]
 class DeviceSystem:
     """One library, on device 0.
 
-    name       what is imported; `project` what is installed
-    made       an array of theirs with a NumPy array's values and, if it can, its layout (else Absent)
-    takes      by protocol: an array of theirs over a view of ours
-    host       a NumPy array of an array of theirs, when all their work is done
+    name       the module to import; `project` is the project to install
+    made       an array of the library with the values and, if possible, the layout of a NumPy array (else Absent)
+    takes      for each protocol: an array of the library over our view
+    host       a NumPy array of the library's array, after all its work is complete
     facts      (address, shape, element strides or None)
-    streams    whether it has streams of its own; then stream(), handle(stream) and fill(array, value, stream)
+    streams    whether it has its own streams; then stream(), handle(stream) and fill(array, value, stream)
     """
 
     name = ""
     project = ""
-    protocols: tuple[str, ...] = ("dlpack", "cuda_array_interface")  # that its arrays offer
+    protocols: tuple[str, ...] = ("dlpack", "cuda_array_interface")  # the protocols that its arrays offer
     compact = False  # no strides
     streams = True
-    deaf: tuple[str, ...] = ()  # ways by which it takes ours without a look at the stream
+    deaf: tuple[str, ...] = ()  # the protocols through which it ignores the stream of our arrays
     dtypes: tuple[str, ...] = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64", "complex64")
     module: Any
 
     def load(self, device: Any) -> DeviceSystem:
-        """Import the library and see that it has a GPU, or skip the test by its name."""
+        """Import the library and check that it finds a GPU, or skip the test by its name."""
         try:
             self.module = importlib.import_module(self.name)
         except ImportError as error:
@@ -90,11 +90,11 @@ class DeviceSystem:
         raise NotImplementedError
 
     def within(self, stream: Any) -> Any:
-        """Return a with block in which their work is on this stream."""
+        """Return a context manager in which the library's work is on this stream."""
         return nullcontext()
 
     def used(self, theirs: Any) -> Any:
-        """Return a copy that their current stream makes, which stands for any use of the array; by default no copy."""
+        """Return a copy made on the library's current stream, as an example of a use; by default no copy."""
         return theirs
 
     def synchronize(self) -> None:
@@ -105,12 +105,12 @@ class DeviceSystem:
 
 
 class Itself(DeviceSystem):
-    """This package as if it were another, with the exporters that late_writes.py makes by hand."""
+    """This package as if it were another library, with the exporters of late_writes.py."""
 
     name = "itself"
 
     class Array(ByDlpack, ByInterface):
-        """Offer both protocols, as CuPy's arrays do."""
+        """An array that offers both protocols, as CuPy's arrays do."""
 
     def load(self, device: Any) -> DeviceSystem:
         self.device, self.own = device, device.stream()
@@ -325,13 +325,13 @@ class Numba(DeviceSystem):
     def fill(self, theirs: Any, value: float, stream: Any) -> None:
         import numpy
 
-        theirs.stream = stream  # what its array interface will tell
+        theirs.stream = stream  # the stream that its array interface will name
         theirs.copy_to_device(numpy.full(theirs.shape, value, theirs.dtype), stream=stream)
 
 
 class CudaCore(DeviceSystem):
     name = "cuda.core.utils"
-    deaf = ("dlpack", "cuda_array_interface")  # it is asked not to wait
+    deaf = ("dlpack", "cuda_array_interface")  # it is requested without a wait
     project = "cuda-core"
     protocols = ("dlpack", "dlpack_c_exchange")
     streams = False
@@ -419,7 +419,7 @@ class Warp(DeviceSystem):
 
 class Dali(DeviceSystem):
     name = "nvidia.dali.tensors"
-    deaf = ("dlpack", "cuda_array_interface")  # it takes legacy capsules as they are
+    deaf = ("dlpack", "cuda_array_interface")  # it takes legacy capsules without a wait
     project = "nvidia-dali-cuda130"
     compact = True
     streams = False
@@ -484,7 +484,7 @@ class PyCuda(DeviceSystem):
         return int(stream.handle)
 
     def fill(self, theirs: Any, value: float, stream: Any) -> None:
-        raise Absent  # its array interface says None whatever is pending: the user waits
+        raise Absent  # its array interface names no stream even if work is pending: the user waits
 
 
 DEVICE_SYSTEMS: tuple[type[DeviceSystem], ...] = (Itself, Torch, CuPy, Jax, Numba, CudaCore, Warp, Dali, PyCuda)

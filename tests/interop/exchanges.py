@@ -1,11 +1,11 @@
-"""Measure what one library and we can give each other: every protocol, direction, layout and dtype, one word each.
+"""Measure the exchange of arrays with one library: a word for each protocol, direction, layout and dtype.
 
 yes    the same memory; values, shape, strides, dtype, device and read-only flag are right
 copy   the values, shape and dtype are right, in other memory
 no     refused by an exception
 none   the library has no such array, or no such dtype
 bytes  the same memory, as bytes: the protocol has no name for the dtype
-What comes out wrong is told as "wrong: ...", and is somebody's bug.
+A wrong result is reported as "wrong: ...", and is a bug of one side.
 """
 
 from __future__ import annotations
@@ -16,30 +16,13 @@ from typing import Any, Callable
 
 from tests.interop.systems import LAYOUTS, Absent, ArrowArray, System
 from tests.null.producers import Exporter, Tensor
+from tests.shared import NUMBERS
 from tests.subject import module, rawcuda
 
 view = rawcuda.view
 ProtocolError = module("errors").ProtocolError
 
-DTYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-)
+DTYPES = (*NUMBERS, "bfloat16", "float8_e4m3fn", "float8_e5m2")
 PROTOCOLS = ("dlpack", "dlpack_c_exchange", "array_interface", "buffer", "cuda_array_interface")
 CASES = tuple(name for name in LAYOUTS if name != "row")
 Row = "dict[str, str]"
@@ -67,7 +50,7 @@ def rows_of(system: System) -> dict[str, dict[str, str]]:
 
 
 def outcome_of(exchange: Callable[[], str]) -> str:
-    """Run one exchange, and turn its exceptions into words."""
+    """Run one exchange, and return its result as a word."""
     try:
         return exchange()
     except Absent:
@@ -78,7 +61,7 @@ def outcome_of(exchange: Callable[[], str]) -> str:
         return "no"
 
 
-# -- ours goes there
+# -- the library takes our views
 
 
 def made(layout: str) -> Any:
@@ -92,7 +75,7 @@ def made(layout: str) -> Any:
 
 
 def aligned(nbytes: int) -> Any:
-    """Return zeros that begin at a multiple of 64, where JAX does without a copy."""
+    """Return zeros at an address that is a multiple of 64, which JAX does not copy."""
     import numpy
 
     raw = numpy.zeros(nbytes + 64, "u1")
@@ -100,7 +83,7 @@ def aligned(nbytes: int) -> Any:
 
 
 def values(name: str) -> Any:
-    """Return 2 by 3 numbers of a dtype, as NumPy or ml_dtypes have it."""
+    """Return 2 by 3 numbers of a dtype of NumPy or ml_dtypes."""
     import numpy
 
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
@@ -113,7 +96,7 @@ def values(name: str) -> Any:
 
 
 def viewed(a: Any) -> Any:
-    """View such numbers; the types of ml_dtypes have no name in the array interface."""
+    """Return our view of such numbers; the array interface has no names for the types of ml_dtypes."""
     v = view(a, protocol="array_interface")
     return v if str(v.dtype) == a.dtype.name else v.reinterpret(a.dtype.name)
 
@@ -159,13 +142,13 @@ def took(system: System, take: Callable[[Any], Any], a: Any, v: Any) -> str:
 
 
 def same_strides(shape: tuple[int, ...], some: Any, others: Any) -> bool:
-    """Compare strides where they mean something."""
+    """Compare the strides of dimensions with more than one element."""
     return math.prod(shape) == 0 or [s for n, s in zip(shape, some) if n > 1] == [
         s for n, s in zip(shape, others) if n > 1
     ]
 
 
-# -- theirs comes here
+# -- we view arrays of the library
 
 
 def giving(system: System, protocol: str) -> dict[str, str]:
@@ -192,7 +175,7 @@ def giving(system: System, protocol: str) -> dict[str, str]:
 
 
 def theirs_or_none(make: Callable[[], Any]) -> Any:
-    """Make an array of theirs; what they cannot make they have not."""
+    """Make an array of the library; if that fails, the library has no such array."""
     try:
         return make()
     except Exception as error:
@@ -200,7 +183,7 @@ def theirs_or_none(make: Callable[[], Any]) -> Any:
 
 
 def other(system: System, protocol: str) -> System:
-    """Return the kind of their arrays that offers a protocol."""
+    """Return the kind of array of the library that offers a protocol."""
     if system.name == "pyarrow" and protocol == "dlpack":
         column = ArrowArray()
         column.module = system.module
@@ -209,7 +192,7 @@ def other(system: System, protocol: str) -> System:
 
 
 def offered(theirs: Any, protocol: str) -> Any:
-    """View an array of theirs by one protocol, which must be offered."""
+    """View an array of the library by one protocol, which must be offered."""
     try:
         return view(theirs, protocol=protocol)
     except ProtocolError as error:
@@ -244,11 +227,11 @@ def gave(system: System, protocol: str, layout: str) -> str:
     return "yes" if address is None or v.ptr == address or not a.size else "copy"
 
 
-# -- host memory that claims to be a GPU's
+# -- host memory that claims to be GPU memory
 
 
 def claims(layout: str) -> Any:
-    """Return our view of host memory that is labelled CUDA; without a driver nothing can tell."""
+    """Return our view of host memory that is labelled CUDA; without a driver, no library can tell the difference."""
     tensor = Tensor(shape=(3, 4), strides=(4, 1), device=(2, 0), flags=1 if layout == "read-only" else 0)
     v = view(Exporter(tensor))
     return v if layout == "read-only" else LAYOUTS[layout](v)

@@ -1,10 +1,11 @@
-"""A program: a write that is pending when an array changes hands is never missed, by any exporter or importer.
+"""A program that checks that a consumer never misses a write that is pending when an array is exported.
 
     python3 -m tests.interop.late_writes ROUNDS
 
-It runs on the driver that RAWCUDA_DRIVER names, and prints for each way how many values came out wrong: none may. The
-ways that say "unordered" ask for no ordering. There wrong values must show, on the emulator in its random mode and on a
-GPU where a kernel spins before each write; otherwise this program would notice nothing.
+It runs on the driver that RAWCUDA_DRIVER names, and prints the number of wrong values for each way of passing an array.
+This number must be 0. The ways whose name contains "unordered" request no ordering. Their values must be wrong in some
+rounds, in the random mode of the emulator and on a GPU where a kernel spins before each write; otherwise this program
+could not find an error.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CUstream = module("headers.cuda_h").CUstream
 
 
 class Theirs:
-    """An array of another library's, whose work is on its own stream; it exports as the specifications have it."""
+    """An array of another library, whose work is on its own stream; it exports as the specifications require."""
 
     def __init__(self, array: Any, stream: Any, *, version: int = 3) -> None:
         self.array, self.stream, self.version = array, stream, version
@@ -54,7 +55,7 @@ class ByDlpack(Theirs):
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        if stream != -1:  # what torch, CuPy and JAX do: the consumer's stream waits for ours
+        if stream != -1:  # as in torch, CuPy and JAX, the consumer's stream waits for ours
             rawcuda.Stream.from_handle(1 if stream is None else stream).wait(self.stream)
         return self.array.__dlpack__(stream=-1, max_version=max_version)
 
@@ -70,7 +71,7 @@ class ByInterface(Theirs):
 
 
 def read_on(stream: Any, address: int, device: Any) -> list[int]:
-    """Read as a foreign library would: a copy of its own on its own stream."""
+    """Read as another library would: with a copy on its own stream."""
     target = device.empty(N, "int32")
     with device.current():
         rawcuda.cu.cuMemcpyDtoDAsync_v2(target.ptr, address, 4 * N, CUstream(stream.handle))
@@ -80,7 +81,7 @@ def read_on(stream: Any, address: int, device: Any) -> list[int]:
 
 
 def ways(device: Any, first: Any, second: Any) -> dict[str, Callable[[int, Callable[[], None]], list[int]]]:
-    """Return every way that an array changes hands; each writes a value late, hands the array over, and reads it."""
+    """Return every way of passing an array; each writes a value late, passes the array, and reads it."""
 
     def fresh() -> Any:
         array = device.empty(N, "int32").fill(-1)
@@ -95,7 +96,7 @@ def ways(device: Any, first: Any, second: Any) -> dict[str, Callable[[int, Calla
             late()
             theirs.write(value)
             target = device.empty(N, "int32")
-            if use == "argument":  # straight into a copy, which views it
+            if use == "argument":  # directly to a copy, which views it
                 rawcuda.copy(target, theirs, stream=second)
             else:
                 read = rawcuda.view(theirs, stream=stream)
@@ -124,7 +125,7 @@ def ways(device: Any, first: Any, second: Any) -> dict[str, Callable[[int, Calla
         return way
 
     def back_edge(value: int, late: Callable[[], None]) -> list[int]:
-        """The exporting stream must not run ahead of our use."""
+        """The stream of the exporter must wait for our use."""
         theirs = ByInterface(fresh().fill(value), first)
         rawcuda.synchronize()
         read = rawcuda.view(theirs, stream=second)
@@ -171,7 +172,7 @@ def ways(device: Any, first: Any, second: Any) -> dict[str, Callable[[int, Calla
 
 
 def main(rounds: int) -> dict[str, int]:
-    """Return how many rounds went wrong, for each way."""
+    """Return the number of rounds with wrong values, for each way."""
     device = rawcuda.Device(0)
     emulated = "emulator" in device.name.lower()
     wrong: dict[str, int] = {}
@@ -179,10 +180,10 @@ def main(rounds: int) -> dict[str, int]:
         scratch = device.empty(1, "int32")
 
         def late(stream: Any = first) -> None:
-            if emulated:  # each call may do some of it, so there must be more of it than calls
+            if emulated:  # each call may do a part of this work, so it must be more than the calls can do
                 for _ in range(40):
                     scratch.fill(0, stream=stream)
-            else:  # some 5 ms
+            else:  # about 5 ms
                 loaded["spin"].launch(10_000_000, grid=1, block=1, stream=stream)
 
         for name, way in ways(device, first, second).items():

@@ -1,7 +1,7 @@
-"""The libraries that these tests know: how each makes an array, takes one of ours, and says what it has.
+"""The libraries that these tests know: how each makes an array, takes one of ours, and reports its properties.
 
-What a library cannot do is told in its row, with the reason, and seen to be so: a test that stops failing says that the
-library has changed.
+The entry of a library lists what it cannot do, with the reason. The tests check these failures, too, so they notice if
+the library has changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Absent(Exception):
 
 
 class Only:
-    """Show one attribute of a view and hide the others, so that only one protocol can be taken."""
+    """A proxy of a view with a single attribute, so that only one protocol can be used."""
 
     def __init__(self, view: Any, name: str) -> None:
         self.view = view
@@ -38,7 +38,7 @@ class Only:
 
 
 class OnlyDlpack:
-    """Show the two methods of DLPack, on the type, where C extensions look."""
+    """A proxy of a view with the two methods of DLPack on the type, where C extensions look them up."""
 
     def __init__(self, view: Any) -> None:
         self.view = view
@@ -56,36 +56,36 @@ ELSEWHERE = "`python3 -m tests --heavy reruns` has it in an environment of its o
 class System:
     """One library.
 
-    name       what is imported
-    project    what is installed, where that has another name
-    made_from  an array of theirs over a NumPy array's values (a copy is fine)
-    takes      an array of theirs over a view of ours, by DLPack, sharing its memory
+    name       the module to import
+    project    the project to install, if it has another name
+    made_from  an array of the library with the values of a NumPy array (it may be a copy)
+    takes      an array of the library that shares the memory of our view, by DLPack
     by         the same for each protocol that it can take
-    numbers    nested lists of an array of theirs
-    facts      (address, shape, element strides or None, read-only or None, DLPack device) of an array of theirs
-    refuses    what it cannot take from us by DLPack: any of "reversed", "broadcast", "strided", "readonly", "empty",
+    numbers    nested lists of the elements of an array of the library
+    facts      (address, shape, element strides or None, read-only or None, DLPack device) of an array of the library
+    refuses    the views that it cannot take by DLPack: any of "reversed", "broadcast", "strided", "readonly", "empty",
                "scalar"
     """
 
     name = ""
     project = ""
     refuses: frozenset[str] = frozenset({"reversed"})
-    lacks: frozenset[str] = frozenset()  # dtypes that it has not
-    gives_legacy = False  # its capsules cannot say read-only
-    copies = False  # what it takes is a copy
+    lacks: frozenset[str] = frozenset()  # dtypes that it does not have
+    gives_legacy = False  # its capsules cannot be marked as read-only
+    copies = False  # it copies the arrays that it takes
     compact = False  # its arrays have no strides
-    immutable = False  # its arrays are never written to
-    leaks = False  # it never frees what it takes
+    immutable = False  # its arrays are immutable
+    leaks = False  # it never releases the arrays that it takes
     large = False  # not in the test extra
-    flat = False  # it sees bytes in one dimension
-    labelled: tuple[str, ...] = ()  # protocols by which it takes host memory that is labelled CUDA
+    flat = False  # it treats arrays as bytes in one dimension
+    labelled: tuple[str, ...] = ()  # the protocols through which it takes host memory that is labelled CUDA
     module: Any
 
     def load(self) -> System:
         """Import the library, or skip the test by its name."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what they say of themselves is not ours to mend
+                warnings.simplefilter("ignore")  # warnings of the library itself do not concern these tests
                 self.module = importlib.import_module(self.name)
         except ImportError as error:
             pytest.skip(f"{self.project or self.name}: {error}" + (f"; {ELSEWHERE}" if self.large else ""))
@@ -99,7 +99,7 @@ class System:
         raise NotImplementedError
 
     def made_as(self, layout: str, array: Any) -> Any:
-        """Return an array of theirs with the layout of a NumPy array, `array`."""
+        """Return an array of the library with the layout of a NumPy array, `array`."""
         if layout == "read-only" and (self.immutable or self.compact) != self.immutable:
             raise Absent
         if self.compact and array.size and not array.flags.c_contiguous:
@@ -107,11 +107,11 @@ class System:
         return self.made_from(array)
 
     def made_dtype(self, name: str, array: Any) -> Any:
-        """Return an array of theirs of a dtype; `array` holds the values, as NumPy and ml_dtypes have them."""
+        """Return an array of the library of a dtype; `array` has the values, with a dtype of NumPy or ml_dtypes."""
         return self.made_from(array)
 
     def exporter(self, theirs: Any) -> Any:
-        """Return what of theirs can be viewed, if what it took is not."""
+        """Return the object that can be viewed, if the library's array itself cannot."""
         return theirs
 
     def by(self) -> dict[str, Callable[[Any], Any]]:
@@ -132,7 +132,7 @@ class System:
 
 class NumPy(System):
     name = "numpy"
-    legacy_only = False  # before 2.1: whatever it takes is read-only, and read-only it takes none
+    legacy_only = False  # before 2.1, the arrays that it takes are read-only, and it takes no read-only arrays
 
     def load(self) -> System:
         super().load()
@@ -213,7 +213,7 @@ class Jax(System):
     large = True
     refuses = frozenset(
         {"reversed", "broadcast", "strided", "readonly"}
-    )  # compact only; and it never asks for a version
+    )  # contiguous arrays only; it never requests a version
     gives_legacy = True
     compact = True
     immutable = True
@@ -316,7 +316,7 @@ class PyArrow(System):
 
 
 class ArrowArray(PyArrow):
-    """A column of pyarrow's: one dimension, never written to, by DLPack."""
+    """A column of pyarrow: one dimension, immutable, exported by DLPack."""
 
     immutable = True
     lacks = frozenset({"bool"})  # its columns have bits
@@ -347,7 +347,7 @@ class Dali(System):
     project = "nvidia-dali-cuda130"
     refuses = frozenset({"reversed", "strided", "broadcast", "readonly", "transposed"})
     lacks = frozenset({"complex64", "complex128"})
-    gives_legacy = True  # with an array interface beside them, which says that they may be written
+    gives_legacy = True  # they also have an array interface, which says that they may be written
     compact = True
 
     def made_from(self, array: Any) -> Any:
@@ -447,7 +447,7 @@ class Paddle(System):
     large = True
     project = "paddlepaddle"
     lacks = frozenset({"uint16", "uint32", "uint64"})  # it takes NumPy's uint16 for bfloat16
-    leaks = True  # test_live_bugs.py notices when that ends
+    leaks = True  # test_live_bugs.py notices when this changes
 
     def made_from(self, array: Any) -> Any:
         return self.module.to_tensor(array)
@@ -529,7 +529,7 @@ class CudaCore(System):
 
     def facts(self, theirs: Any) -> tuple[Any, ...]:
         strides = theirs.strides
-        if strides is None:  # its word for C order
+        if strides is None:  # its name for C order
             strides, step = [], 1
             for n in reversed(theirs.shape):
                 strides.insert(0, step)
@@ -643,7 +643,7 @@ _built: dict[str, Any] = {}
 
 
 class Nanobind(System):
-    """An extension in C++ that is built here; its arrays of the array API's kind have a Python `__dlpack__`."""
+    """An extension in C++ that is built here; its arrays for the array API have a Python `__dlpack__`."""
 
     name = "nanobind"
     labelled = ("dlpack",)
@@ -705,7 +705,7 @@ class Nanobind(System):
     def takes(self, view: Any) -> Any:
         return self._kept(
             OnlyDlpack(view), view.readonly
-        )  # on Python 3.12 and later it would go on to the buffer protocol
+        )  # on Python 3.12 and later, it would then use the buffer protocol
 
     def by(self) -> dict[str, Callable[[Any], Any]]:
         return {"dlpack": self.takes, "buffer": lambda v: self._kept(v.memoryview(), v.readonly)}
@@ -739,7 +739,7 @@ def _locked(a: Any) -> Any:
     return a
 
 
-# what is done to an array of shape (3, 4): NumPy's, ours, and where it works theirs
+# operations on an array of shape (3, 4): NumPy's, ours, and the library's if possible
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "contiguous": lambda a: a,
     "strided": lambda a: a[:, ::2],
@@ -782,7 +782,7 @@ SYSTEMS: tuple[type[System], ...] = (
 
 
 def installed(kind: Any) -> bool:
-    """Tell whether a library is here, without importing more than the packages that it lies in."""
+    """Tell whether a library is installed, importing only the packages that contain it."""
     try:
         return importlib.util.find_spec(".".join(kind.name.split(".")[:2])) is not None
     except ModuleNotFoundError:

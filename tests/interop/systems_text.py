@@ -1,4 +1,4 @@
-"""The text around the table of docs/systems.md: written by hand; the lines to paste are run by test_table.py."""
+"""The text around the table of docs/systems.md, which is written by hand; test_table.py runs its blocks of code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AFTER", "BEFORE", "ENTRIES", "Entry"]
 
 
 class Entry(NamedTuple):
-    """One library's title, remark and lines to paste; the lines end with what they print or assert."""
+    """The title, the remark and the block of code of one library."""
 
     title: str
     lines: str

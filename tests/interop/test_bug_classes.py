@@ -1,7 +1,7 @@
-"""Five classes of bug that array libraries had with each other, each seen from both sides.
+"""Five classes of bugs between array libraries, each tested from both sides.
 
-Where we are the consumer, the producer is one that misbehaves in just this way, and then the real library. Where we are
-the producer, the consumer is the real library. What needs device memory is in test_device_systems.py.
+If we are the consumer, the producer is an object with exactly this bug, and then the real library. If we are the
+producer, the consumer is the real library. Tests that need device memory are in test_device_systems.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_class_a_consumer_missing_none_and_explicit_strides_are_the_same():
         )
     assert all(type(n) is int for n in (*read(shape=[numpy.int32(3), Index(4)]).shape, *missing.strides))
     vectors = {"typestr": "|V12", "descr": [("x", "<f4"), ("y", "<f4"), ("z", "<f4")]}
-    assert read(shape=(2,), **vectors).strides == (12,)  # from the item size alone, whatever the structure
+    assert read(shape=(2,), **vectors).strides == (12,)  # from the item size only, for any structure
     assert read(shape=(), strides=()).shape == () and read(shape=(0, 3), data=(0, False)).shape == (0, 3)
     for version in (0, 1, 2, 3):
         assert read(version=version).strides == (16, 4)
@@ -106,7 +106,7 @@ def test_class_a_producer_the_real_consumer_takes_ours():
 
 
 class Strictly:
-    """A producer of host memory that takes no stream at all, as NumPy's, and has not even the keyword."""
+    """A producer of host memory that accepts no stream, and does not have the keyword, as NumPy's older arrays."""
 
     def __init__(self):
         self.tensor, self.asked = Tensor(), []
@@ -149,7 +149,7 @@ def test_class_b_producer_host_memory_takes_none_and_minus_one_only():
     for stream in (1, 2, 12345):
         with pytest.raises(BufferError, match="host memory"):
             v.__dlpack__(stream=stream)
-    system = CudaCore().load()  # it sends what it was given to us, or nothing
+    system = CudaCore().load()  # it passes the stream that it was given to us, or none
     assert system.module.StridedMemoryView.from_dlpack(v, -1).ptr == v.ptr
 
 
@@ -168,7 +168,7 @@ def test_class_b_the_real_producers():
 
 def test_class_c_consumer_the_capsules_name_decides():
     class Accepting:
-        """Accept max_version and send what one likes."""
+        """An exporter that accepts max_version and returns any capsule."""
 
         def __init__(self, version):
             self.tensor = Tensor(version=version)
@@ -264,9 +264,9 @@ def test_class_d_producer_one_device_record_feeds_all():
     system = Nanobind().load()
     theirs = system.takes(claims("contiguous"))
     assert system.facts(theirs)[-1] == (2, 0) and view(system.exporter(theirs)).device == ("cuda", 0)
-    kept = claims("contiguous")  # (the made-up exporter beneath must not die with an exception pending)
+    kept = claims("contiguous")  # (the exporter of this test must not be released while an exception is pending)
     with pytest.raises(TypeError):
-        system.module.total(kept)  # it wants nb::device::cpu
+        system.module.total(kept)  # it requires nb::device::cpu
     with pytest.raises(TypeError):
         system.module.facts_cuda(view(A))
 

@@ -1,6 +1,6 @@
 """The device half without a GPU.
 
-Its tests run on the emulator, with this package in every other library's place, and it writes a report.
+Its tests run on the emulator, with this package in place of the other libraries, and it writes a report.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SAID = {
 @pytest.mark.skipif(sys.platform == "win32", reason="one platform is enough")
 def test_its_tests_work_on_the_emulator(rerun: Rerun, pytestconfig: pytest.Config) -> None:
     if pytestconfig.getoption("driver") == "nvidia":
-        pytest.skip("it runs for itself here")
+        pytest.skip("it runs directly here")
     output = rerun(
         [sys.executable, "-m", "pytest", "tests/interop/test_device_systems.py", "-k", "itself or round", "-rN"],
         env={EMULATED: "1", "PYTHONDONTWRITEBYTECODE": "1"},

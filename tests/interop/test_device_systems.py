@@ -1,8 +1,8 @@
-"""Device arrays, both ways, with every library that is here and has a GPU: the half of tests/interop that needs one.
+"""Device arrays in both directions, with every installed library that finds a GPU: the device half of tests/interop.
 
     python3 -m tests interop --driver nvidia --here
 
-It needs no network, skips by name what is not installed, and writes tests/interop/systems_gpu.json and
+It needs no network, skips libraries that are not installed by name, and writes tests/interop/systems_gpu.json and
 docs/systems_gpu.md.
 """
 
@@ -18,6 +18,7 @@ from tests.interop.exchanges import same_strides
 from tests.interop.late_writes import SPIN, N
 from tests.interop.systems import LAYOUTS, Absent, Nanobind
 from tests.null.producers import Shows
+from tests.shared import NUMBERS
 from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
@@ -34,7 +35,7 @@ def system(request, device):
 
 @pytest.fixture
 def spin(device):
-    """Keep a stream busy for some milliseconds, so that what comes after is late."""
+    """Keep a stream busy for some milliseconds, so that later work is delayed."""
     with device.load(SPIN) as loaded:
         kernel = loaded["spin"]
         emulated = "emulator" in device.name.lower()
@@ -62,7 +63,7 @@ def test_what_is_not_installed_is_told(name, device):
     pytest.skip(f"{name} is not installed here")
 
 
-# -- what comes and goes
+# -- exchanges in both directions
 
 
 @pytest.mark.parametrize("protocol", [None, *PROTOCOLS])
@@ -83,7 +84,7 @@ def test_theirs_comes_here(system, layout, protocol):
     assert v.download().tolist() == expected.tolist()
     assert protocol is None or v.protocol == protocol
     with pytest.raises((BufferError, AttributeError)):
-        v.memoryview()  # the host cannot reach it
+        v.memoryview()  # the host cannot access it
 
 
 @pytest.mark.parametrize("layout", CASES)
@@ -98,7 +99,7 @@ def test_ours_goes_there(system, layout, way, device):
     rawcuda.synchronize()
     try:
         theirs = takes[way](ours)
-    except Exception as error:  # refused by them, or by us; never wrong
+    except Exception as error:  # refused by the library or by us; never wrong
         if layout == "contiguous":
             raise
         pytest.skip(f"{system} takes no {layout} array by {way}: {type(error).__name__}: {error}")
@@ -110,26 +111,11 @@ def test_ours_goes_there(system, layout, way, device):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ],
+    NUMBERS,
 )
 def test_dtypes_both_ways(system, name, device):
     if name not in system.dtypes:
-        pytest.skip(f"{system} is not asked for {name}")
+        pytest.skip(f"{system} has no test for {name}")
     a = numpy.arange(6).astype(name).reshape(2, 3)
     v = view(system.from_host(a))
     assert (str(v.dtype), v.download().tolist()) == (name, a.tolist())
@@ -199,8 +185,8 @@ def test_a_late_write_of_theirs_is_never_missed(system, protocol, device, spin):
             try:
                 system.fill(theirs, turn, theirs_stream)
             except Absent:
-                pytest.skip(f"{system} tells nobody what pends")
-            with system.within(theirs_stream):  # exported from the stream that it is written on
+                pytest.skip(f"{system} does not tell which work is pending")
+            with system.within(theirs_stream):  # exported from the stream that writes it
                 v = view(theirs, stream=own, protocol=protocol)
             target.copy_from(v, stream=own)
             own.synchronize()
@@ -219,7 +205,7 @@ def test_a_late_write_of_ours_is_never_missed(system, device, spin):
                 ours.stream = own
                 spin(own)
                 ours.fill(turn, stream=own)
-                if way in system.deaf:  # then waiting is the user's
+                if way in system.deaf:  # then the user must wait
                     own.synchronize()
                 if system.streams and system.name != "itself":
                     theirs_stream = system.stream()
@@ -227,7 +213,7 @@ def test_a_late_write_of_ours_is_never_missed(system, device, spin):
                         used = system.used(take(ours))
                 else:
                     used = system.used(take(ours))
-                got = system.host(used)  # which waits for everything, but too late for what has been read
+                got = system.host(used)  # which waits for everything, but after the data was read
                 assert set(got.ravel().tolist()) == {float(turn)}, way
                 rawcuda.synchronize()
 
@@ -242,7 +228,7 @@ def test_streams_that_are_none_are_refused(system, device):
             ours.__dlpack__(stream=stream)
 
 
-# -- whose memory it is, and how long
+# -- ownership and lifetime of the memory
 
 
 def test_memory_lives_as_long_as_either_side(system, device):
@@ -298,7 +284,7 @@ def test_1_000_exchanges_leave_nothing(system, device):
     assert after[0] == before[0] and after[1] > before[1] - 2**26
 
 
-# -- what only one has
+# -- features of a single library
 
 
 def load(kind, device):
@@ -399,7 +385,7 @@ def test_jaxs_arrays_with_and_without_a_stream(device):
     array = system.from_host(numbers())
     with device.stream() as own:
         for stream in (None, -1, 1, own):
-            v = view(array * 2, stream=stream)  # still being computed, perhaps
+            v = view(array * 2, stream=stream)  # the computation may still be running
             assert v.download().tolist() == (numbers() * 2).tolist() and v.readonly
     assert view(array).download().tolist() == numbers().tolist()
 
@@ -438,7 +424,7 @@ def _triton_kernel(triton):
     import tempfile
     from pathlib import Path
 
-    folder = tempfile.mkdtemp()  # triton reads a kernel's source from its file
+    folder = tempfile.mkdtemp()  # triton reads the source of a kernel from its file
     path = Path(folder, "doubling.py")
     path.write_text(
         "import triton\nimport triton.language as tl\n\n@triton.jit\ndef double(x, BLOCK: tl.constexpr):\n"
@@ -457,11 +443,11 @@ def test_nanobinds_cuda_arrays(device):
     address, shape, strides, kind, ordinal, code, bits = extension.facts_cuda(ours)
     assert (address, shape, strides, kind, ordinal, code, bits) == (ours.ptr, (3, 4), (4, 1), 2, 0, 2, 32)
     with pytest.raises(TypeError):
-        extension.total(ours)  # it wants host memory
+        extension.total(ours)  # it requires host memory
     kept = extension.Writable(ours)
     back = view(kept.out())
     assert back.device == ("cuda", 0) and back.download().tolist() == numbers().tolist()
-    wrong = extension.labelled(numbers().ctypes.data, 12)  # host memory labelled CUDA: the driver knows better
+    wrong = extension.labelled(numbers().ctypes.data, 12)  # host memory labelled CUDA: the driver contradicts the label
     with pytest.raises(BufferError):
         view(wrong).download()
 

@@ -1,7 +1,7 @@
-"""Bugs that are live in today's releases: ours does it right; when theirs does, too, a test here fails and says so.
+"""Bugs in current releases of other libraries. If a library fixes its bug, a test here fails and reports that.
 
-Each test has two halves. `ours` is a plain assertion. `still(...)` tells whether the other library still has the bug.
-When it no longer has, take out the test's second half, and say in docs/systems.md from which version on.
+Each test has two halves. `ours` is a plain assertion. `still(...)` checks whether the other library still has the bug.
+If it does not, remove the second half of the test, and name the version in docs/systems.md.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LEGACY = b"dltensor"
 
 
 def still(system: System, has_the_bug: bool, what: str) -> None:
-    """Fail when a library no longer has a bug: good news, which somebody should write down."""
+    """Fail if a library no longer has a bug, so that the pages can be updated."""
     if not has_the_bug:
         pytest.fail(
-            f"{system} {system.version} has it right now, it seems: {what}. "
+            f"{system} {system.version} seems to have fixed this: {what}. "
             "Say so in docs/systems.md, and take this half of the test out"
         )
 
@@ -35,7 +35,7 @@ def locked():
     return a
 
 
-# -- 1. a read-only array laundered through a legacy capsule
+# -- 1. a read-only array becomes writable through a legacy capsule
 
 
 def test_1_ours_never_puts_read_only_memory_into_a_legacy_capsule():
@@ -52,7 +52,7 @@ def test_1_what_they_launder_stays_read_only_here(kind):
     theirs = system.takes(view(a, protocol="array_interface"))
     exporter = system.exporter(theirs)
     assert view(exporter).readonly and view(exporter, protocol="dlpack").readonly
-    assert view(exporter.__dlpack__()).readonly  # theirs, legacy: it cannot say, so it counts as read-only
+    assert view(exporter.__dlpack__()).readonly  # a legacy capsule does not tell, so the array counts as read-only
     still(system, name_of(exporter.__dlpack__()) == LEGACY, "no read-only memory in a legacy capsule")
 
 
@@ -63,7 +63,7 @@ def test_1_torch_writes_into_what_was_laundered():
     except pytest.skip.Exception:
         system = torch
     a = numpy.arange(4, dtype="f4")
-    v = view(a).broadcast_to((2, 4))[0]  # read-only, and ours to write to
+    v = view(a).broadcast_to((2, 4))[0]  # read-only, and still written to
     theirs = torch.module.from_dlpack(v)  # it ignores the flag of a versioned capsule
     theirs[0] = 9.0
     still(torch, a[0] == 9.0, "torch minds the read-only flag")
@@ -81,7 +81,7 @@ def test_1_tvm_ffi_forgets_the_flag():
     )
 
 
-# -- 2. the word of __dlpack_device__ believed over the capsule
+# -- 2. __dlpack_device__ used instead of the device in the capsule
 
 
 def test_2_a_capsule_that_contradicts_the_device_is_refused():
@@ -89,7 +89,7 @@ def test_2_a_capsule_that_contradicts_the_device_is_refused():
     with pytest.raises(ProtocolError) as caught:
         view(liar, stream=-1)
     assert caught.value.field == "__dlpack_device__"
-    del caught  # its traceback holds the capsule
+    del caught  # its traceback keeps the capsule alive
     gc.collect()
     assert liar.tensor.freed == 1
     system = CudaCore().load()
@@ -202,7 +202,7 @@ def test_7_tensors_that_are_not_what_their_memory_says():
     )
 
 
-# -- 8. arrays that must not change, in capsules that cannot say so
+# -- 8. immutable arrays in capsules that cannot be marked as read-only
 
 
 def test_8_a_legacy_capsule_counts_as_read_only():
@@ -238,14 +238,14 @@ def test_9_torchs_bfloat16_comes_with_its_name():
     assert str(view(torch.zeros(3, dtype=torch.bfloat16)).dtype) == "bfloat16"
 
 
-# -- 10. a negative stride ends torch's process
+# -- 10. a negative stride terminates the process in torch
 
 
 def test_10_a_negative_stride_is_refused_before_it_ends_the_process(python):
     v = view(numpy.arange(6.0))[::-1]
     with pytest.raises(ProtocolError, match="negative"):
         v.__dlpack__(max_version=(1, 3))
-    assert numpy.asarray(v).tolist() == [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]  # by the other protocols it goes
+    assert numpy.asarray(v).tolist() == [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]  # the other protocols work
     system = Torch().load()
     result = python(
         """
@@ -259,7 +259,7 @@ def test_10_a_negative_stride_is_refused_before_it_ends_the_process(python):
     still(system, result.returncode < 0, "torch survives a negative stride")
 
 
-# -- what these tests themselves found
+# -- bugs that these tests found
 
 
 def test_11_paddle_never_frees_what_it_takes():

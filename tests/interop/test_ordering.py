@@ -1,4 +1,4 @@
-"""Ordering, both ways, where the driver may do work in any order that it is allowed: a late write is never missed."""
+"""Ordering in both directions, on a driver that runs work in any permitted order: no consumer misses a late write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_late_write_is_never_missed(python, pytestconfig, seed):
     env = {} if pytestconfig.getoption("driver") == "nvidia" else {"RAWCUDA_EMULATOR": f"random={seed},devices=2"}
     wrong = run(python, 12, **env)
     assert all(count for way, count in wrong.items() if way.startswith("unordered")), (
-        f"nothing would be noticed here: {wrong}"
+        f"this test could not notice an error: {wrong}"
     )
 
 
@@ -28,5 +28,5 @@ def test_a_late_write_is_never_missed(python, pytestconfig, seed):
 @pytest.mark.parametrize("mode", ["lazy", *(f"random={seed}" for seed in range(3, 11))])
 def test_a_late_write_is_never_missed_in_any_order(python, pytestconfig, mode):
     if pytestconfig.getoption("driver") == "nvidia":
-        pytest.skip("orders are the emulator's")
+        pytest.skip("only the emulator has this mode")
     run(python, 20, RAWCUDA_EMULATOR=f"{mode},devices=2")

@@ -1,4 +1,4 @@
-"""What only one library has: labels of CUDA memory, extensions in C++, bits that change what a tensor means."""
+"""Features of single libraries: labels of CUDA memory, extensions in C++, bits that change the values of a tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 
 def labelled():
-    """View host memory that claims to be on CUDA device 0, as on a machine without a driver nothing can tell."""
+    """View host memory that claims to be on CUDA device 0; without a driver, no library can tell the difference."""
     tensor = Tensor(device=(2, 0))
     return view(Exporter(tensor)), tensor
 
@@ -68,7 +68,7 @@ def test_mpi4py_takes_every_protocol():
     assert readonly.readonly and bytes(readonly) == b"abcdef"
 
     class OnlyCuda:
-        """Hide all but the CUDA array interface, which mpi4py comes to last."""
+        """A proxy with only the CUDA array interface, which mpi4py tries last."""
 
         def __init__(self, v):
             self.__cuda_array_interface__ = v.__cuda_array_interface__
@@ -115,7 +115,7 @@ def test_nanobind_and_read_only(extension):
     v = view(b"abcd")
     assert extension.facts_ro(v)[1] == (4,)
     with pytest.raises(TypeError):
-        extension.facts(v)  # wants to write
+        extension.facts(v)  # it requires write access
     before = len(dlpack.outstanding)
     extension.facts_ro(v)
     gc.collect()
@@ -136,7 +136,7 @@ def test_nanobinds_constraints_see_our_layouts(extension):
         with pytest.raises(TypeError):
             takes(no)
     with pytest.raises(TypeError):
-        extension.facts_c(view(a.astype("f8")))  # no conversion without consent
+        extension.facts_c(view(a.astype("f8")))  # no conversion unless it is allowed
     extension.fill(v[1], 5.0)
     assert a[1].tolist() == [5.0] * 4
     for refused in (v, view(a.astype("f8"))[0], view(b"abcd").reinterpret("float32")):
@@ -152,11 +152,9 @@ def test_nanobind_gives_to_us(extension):
     gc.collect()
     assert v.tolist()[4] == 4.0
     values = (ctypes.c_float * 4)(1, 2, 3, 4)
-    capsule = extension.capsule(
-        ctypes.addressof(values), 4
-    )  # without a framework named, nanobind returns a bare capsule
+    capsule = extension.capsule(ctypes.addressof(values), 4)  # if no framework is named, nanobind returns a capsule
     w = view(capsule)
-    assert w.tolist() == [1.0, 2.0, 3.0, 4.0] and w.readonly  # a legacy one, which cannot say that it may be written
+    assert w.tolist() == [1.0, 2.0, 3.0, 4.0] and w.readonly  # as from any legacy capsule
     with pytest.raises(ProtocolError, match="consumed"):
         view(capsule)
     a = numpy.arange(6, dtype="f4").reshape(2, 3)
@@ -237,7 +235,7 @@ def test_torch_by_its_table_and_by_python():
         ]
     assert view(tensor.as_subclass(Mine)).protocol == "dlpack"
     v = view(tensor)
-    tensor.data = torch.zeros(1)  # the tensor takes other memory: ours stays
+    tensor.data = torch.zeros(1)  # the tensor moves to other memory, and ours stays
     gc.collect()
     assert v.tolist()[1][2] == [20.0, 21.0, 22.0, 23.0]
 
@@ -304,7 +302,7 @@ def test_jax_gives_legacy_capsules_and_its_arrays_stay_read_only():
     assert v.readonly and v.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     with pytest.raises(ProtocolError, match="readonly"):
         v.fill(0)
-    assert not view(array, writable=True).readonly  # knowingly
+    assert not view(array, writable=True).readonly  # on purpose
 
 
 def test_jax_takes_a_writable_copy_where_it_would_be_refused():
@@ -314,7 +312,7 @@ def test_jax_takes_a_writable_copy_where_it_would_be_refused():
     assert jax.dlpack.from_dlpack(view(b"abcd").download()).tolist() == list(b"abcd")
 
 
-# -- numpy, beyond what tests/null sees
+# -- numpy, beyond the tests in tests/null
 
 
 def test_array_api_strict_passes_every_keyword():

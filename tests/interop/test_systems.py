@@ -1,4 +1,4 @@
-"""Each library takes our views and gives us arrays: values, shape, strides, flags, device, and who keeps them alive."""
+"""Each library takes our views and gives us arrays: values, shape, strides, flags, device and lifetime are right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_is_not_installed_is_told(large):
 
 @pytest.fixture(autouse=True)
 def nothing_left_out(request: pytest.FixtureRequest) -> Any:
-    """See that every tensor that a test exported was freed."""
+    """Check that every tensor that a test exported was freed."""
     leaks = "system" in request.fixturenames and request.getfixturevalue("system").leaks
     gc.collect()
     before = len(dlpack.outstanding)
@@ -56,7 +56,7 @@ def test_ours_goes_there_or_is_refused(system, layout):
     outcome = took(system, system.takes, a, v)
     assert (
         outcome == "yes" or outcome == "copy" and (system.copies or system.name == "jax")
-    )  # (it copies what is not aligned for it)
+    )  # (it copies memory with a smaller alignment)
 
 
 def test_theirs_comes_here(system):
@@ -69,7 +69,7 @@ def test_theirs_comes_here(system):
     _, shape, strides, readonly, device = system.facts(theirs)
     assert v.tolist() == a.tolist() and v.shape == shape and v.dtype == "float32" and v.__dlpack_device__() == device
     assert strides is None or v.element_strides == tuple(strides)
-    told = system.name.startswith("nvidia.dali")  # an array interface tells what the legacy capsule cannot
+    told = system.name.startswith("nvidia.dali")  # the array interface tells what the legacy capsule does not
     assert v.readonly == (system.gives_legacy and not told if readonly is None else readonly)
     assert v.protocol == ("dlpack_c_exchange" if system.name == "torch" else "dlpack")
     assert view(theirs, protocol="dlpack").tolist() == a.tolist()
@@ -92,7 +92,7 @@ def test_read_only_goes_there_or_is_refused(system):
 
 def test_what_they_write_we_read_and_the_other_way_round(system):
     if system.copies or system.flat or system.immutable:
-        pytest.skip(f"{system} shares nothing that is written to")
+        pytest.skip(f"{system} shares no writable memory")
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
     v = view(a, protocol="array_interface")
     theirs = system.takes(v)
@@ -110,11 +110,11 @@ def test_the_memory_lives_as_long_as_either_side(system):
     before = sys.getrefcount(a)
     theirs = system.takes(view(a, protocol="array_interface"))
     gc.collect()
-    assert system.numbers(theirs) == expected  # our view is gone, its memory is not
+    assert system.numbers(theirs) == expected  # our view is released, but its memory is not
     thread = threading.Thread(target=lambda box: box.clear(), args=([theirs],))
     del theirs
     thread.start()
-    thread.join()  # the last reference goes in another thread
+    thread.join()  # another thread drops the last reference
     del thread
     gc.collect()
     assert sys.getrefcount(a) == before or system.leaks
@@ -126,7 +126,7 @@ def test_the_memory_lives_as_long_as_either_side(system):
     del theirs
     gc.collect()
     churn = [numpy.full(12, 5, "f4") for _ in range(200)]
-    assert v.tolist() == expected and churn  # their array is gone, its memory is not
+    assert v.tolist() == expected and churn  # the library's array is released, but its memory is not
     thread = threading.Thread(target=lambda box: box.clear(), args=([v],))
     del v
     thread.start()
@@ -145,7 +145,7 @@ def test_an_exception_on_its_way_survives_their_dropping_our_tensor(system):
             "tensorflow",
             "drjit",
             "nvidia.dali.tensors",
-        ):  # (some clamp every index, or have errors of their own)
+        ):  # (some clamp every index, or raise errors of their own)
             with pytest.raises((IndexError, TypeError, RuntimeError, ValueError)):
                 system.takes(v)[10**9]
     with pytest.raises(ZeroDivisionError):
@@ -158,7 +158,7 @@ EXCHANGES = 3000
 
 
 def exchanges_leave_nothing(system, rounds):
-    """Exchange one array `rounds` times each way, by every protocol; nothing may stay behind."""
+    """Exchange one array `rounds` times in each direction, by every protocol; nothing may be left."""
     a = numpy.arange(12, dtype="f4").reshape(3, 4)
     v = view(a, protocol="array_interface")
     giver = other(system, "dlpack")
@@ -205,12 +205,12 @@ def exchanges_leave_nothing(system, rounds):
         )
         assert after[:4] == before[:4] and after[4] - before[4] < max(300, rounds // 100), (way, before, after)
         if rounds > EXCHANGES:
-            spare = 2**26 if system.large else 2**21  # (JAX copies in a thread of its own, which may lag)
-            assert resident() - memory < rounds * 24 + spare, (way, memory, resident())  # not even a bare malloc each
+            spare = 2**26 if system.large else 2**21  # (JAX copies in another thread, which may be late)
+            assert resident() - memory < rounds * 24 + spare, (way, memory, resident())  # less than a malloc each
 
 
 def resident():
-    """Return this process's resident bytes."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm") as lines:
         return int(lines.read().split()[1]) * 4096
 

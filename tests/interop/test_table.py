@@ -1,4 +1,4 @@
-"""docs/systems.md is true: what is measured here is not worse than the committed results, and the page shows those."""
+"""docs/systems.md is true: measurements are not worse than the committed results, which the page shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = json.loads(systems_table.RESULTS.read_text("utf-8"))
 
 
 def ordered(version):
-    """Return a version's numbers, to compare."""
+    """Return the numbers of a version, for comparisons."""
     return [int(part) for part in version.partition("+")[0].split(".") if part.isdigit()]
 
 
@@ -43,14 +43,14 @@ def test_no_row_is_worse_than_committed(kind, pytestconfig):
         )
     lost = {row: systems_table.worse(found, now.get(row, {})) for row, found in known["rows"].items()}
     assert not any(lost.values()), (
-        f"worse than {systems_table.RESULTS.name} says, "
+        f"worse than in {systems_table.RESULTS.name}, "
         f"with {system} {known['version']} there and {system.version} here: {lost}"
     )
     same = (system.version, systems_table.PYTHON) == (
         known["version"],
         known["python"],
-    )  # (a later Python asks more of buffers)
-    if same and pytestconfig.getoption("driver") != "nvidia":  # (and some do more where there is a driver)
+    )  # (a later Python requires more of buffers)
+    if same and pytestconfig.getoption("driver") != "nvidia":  # (and some libraries do more with a driver)
         assert now == known["rows"], "better than committed: run python3 -m tests.systems_table"
 
 
@@ -74,7 +74,7 @@ def test_the_page_is_made_from_the_results():
         assert any(row.startswith("gives dlpack") or name == "mpi4py" for row in found["rows"]), name
         assert any(row.startswith("takes") for row in found["rows"]), name
         wrong = any(outcome.startswith("wrong") for row in found["rows"].values() for outcome in row.values())
-        assert ENTRIES[name].remark or not wrong, f"{name}: something comes out wrong, and no remark says why"
+        assert ENTRIES[name].remark or not wrong, f"{name}: a result is wrong, and no remark gives the reason"
 
 
 @pytest.mark.parametrize("kind", HERE, ids=lambda kind: kind.name)

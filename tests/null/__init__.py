@@ -1,1 +1,1 @@
-"""What needs no driver at all."""
+"""Tests that need no driver."""

@@ -1,6 +1,6 @@
-"""A client of the emulator that shares nothing with the package's own driver layer: addresses and plain C calls.
+"""A client of the emulator that does not use the package's driver layer: only addresses and plain C calls.
 
-Every argument is passed as a 64-bit word, which is how 64-bit machines pass integers, pointers and 8-byte structures.
+Every argument is passed as a 64-bit word, because 64-bit machines pass integers, pointers and 8-byte structures so.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ AGAIN:
 
 
 class Failed(Exception):
-    """A call returned a code."""
+    """An error code that a call returned."""
 
     def __init__(self, name, code):
         super().__init__(f"{name}: {code}")
@@ -77,7 +77,7 @@ class Failed(Exception):
 
 
 class Client:
-    """Call entry points by name; `code` returns the result, `do` raises Failed, `get` returns what was written out."""
+    """A caller of entry points by name: `code` returns the result, `do` raises Failed, `get` returns the output."""
 
     def __init__(self, mode="eager", seed=0, devices=1, *, start=True, **more):
         self.emulator = module("emulator").Emulator(mode, seed, devices, **more)
@@ -92,7 +92,7 @@ class Client:
         function = self._functions.get(key)
         if function is None:
             address = self.emulator.address(name)
-            assert address, f"{name} is not served"
+            assert address, f"the emulator does not have {name}"
             function = self._functions[key] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * len(arguments))(
                 address
             )
@@ -108,7 +108,7 @@ class Client:
             raise Failed(name, code)
 
     def get(self, name, *arguments):
-        """Call with a 64-bit out-pointer put first, and return what it holds."""
+        """Call with a 64-bit out-pointer as the first argument, and return the value that was written."""
         out = ctypes.c_uint64()
         self.do(name, out, *arguments)
         return out.value
@@ -146,13 +146,13 @@ class Client:
         return self.get("cuModuleLoadData", text.encode() if isinstance(text, str) else text)
 
     def launch(self, function, arguments, *, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=0):
-        """Launch with ints as 64-bit arguments, and bytes as they are; return the code."""
+        """Launch with ints as 64-bit arguments, and bytes unchanged; return the code."""
         cells = [ctypes.create_string_buffer(struct.pack("<Q", a) if isinstance(a, int) else a) for a in arguments]
         pointers = (ctypes.c_uint64 * max(1, len(cells)))(*[ctypes.addressof(cell) for cell in cells])
         return self.code("cuLaunchKernel", function, *grid, *block, shared, stream, pointers, 0)
 
     def kernels(self):
-        """Load KERNELS and return a function that gives one by name."""
+        """Load KERNELS, and return a function that returns a kernel by name."""
         loaded = self.load(KERNELS)
         return lambda name: self.get("cuModuleGetFunction", loaded, name.encode())
 
@@ -160,7 +160,7 @@ class Client:
         return struct.unpack("<I", self.download(address, 4))[0]
 
     def live(self):
-        """Return what is left over, without the primary context that the client itself holds."""
+        """Return the live handles, without the primary context that the client itself retains."""
         counts = self.emulator.live_handles()
         counts["context"] -= 1
         return {kind: count for kind, count in counts.items() if count}

@@ -1,7 +1,7 @@
 """Read a real cuda.h and its cudaTypedefs.h, as far as a comparison needs.
 
 What it is   a preprocessor for #if, #define and #undef, and readers for prototypes, enums, #defines and struct members.
-What not     a C parser: it knows the style in which NVIDIA writes these two headers, and raises where it is lost.
+What not     a C parser: it knows the style of these two headers of NVIDIA, and raises an error at anything else.
 Source       the headers themselves
 Read next    test_cuda_h.py
 """
@@ -15,15 +15,15 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# The header declares old ABIs again behind #undef, but only for those who ask for its internals.
+# The header declares old ABIs again after #undef, but only if a program requests its internals.
 INTERNAL = "__CUDA_API_VERSION_INTERNAL"
 COMPILER = {"__GNUC__", "__LP64__", "__linux__"}
 
 
 def find_headers():
-    """Return the cuda.h files of this machine: a toolkit's, and those that PyPI's nvidia-cuda-runtime brings.
+    """Return the cuda.h files of this machine: those of a toolkit, and those of nvidia-cuda-runtime from PyPI.
 
-    The environment's CUDA_HEADERS may name more folders, separated as in PATH.
+    The environment variable CUDA_HEADERS may name more folders, separated as in PATH.
     """
     toolkits = [Path(root) / "include" for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if root]
     toolkits += sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)
@@ -36,24 +36,24 @@ def find_headers():
 
 @functools.cache
 def read(path):
-    """Read a cuda.h once."""
+    """Read a cuda.h; each file is read only once."""
     return Header(path)
 
 
 def normal(text):
-    """Write a C type or declaration in one way: 'const char **name'."""
+    """Return a C type or declaration with uniform spaces: 'const char **name'."""
     return re.sub(r"\s*\*\s*", " *", re.sub(r"\s+", " ", text)).replace("* *", "**").strip()
 
 
 class Header:
-    """What a cuda.h declares."""
+    """The declarations of a cuda.h."""
 
     def __init__(self, path):
         self.path = Path(path)
         source = _without_comments(self.path.read_text(encoding="utf-8", errors="replace"))
         public, code, macros = _declarations(source, COMPILER)
         internal, _, _ = _declarations(source, COMPILER | {INTERNAL})
-        self.prototypes = {**internal, **public}  # by exported symbol; the public declaration wins
+        self.prototypes = {**internal, **public}  # by exported symbol; the public declaration has precedence
         self.version = int(macros["CUDA_VERSION"])  # 13000 is CUDA 13.0
         self.enums, values = _enums(code, macros)
         self.defines = _values_of(macros, values)
@@ -61,7 +61,7 @@ class Header:
         self.since = _since(self.path.with_name("cudaTypedefs.h"))
 
     def members(self, struct):
-        """Return the names of a struct's members, and of those of the structs within it."""
+        """Return the names of the members of a struct, and of the structs inside it."""
         return set(re.findall(r"(\w+)\s*(?:\[[^]]*\]\s*)?;", self.types.get(struct, "")))
 
 
@@ -79,7 +79,7 @@ def _is_true(condition, macros):
 
 
 def _declarations(source, defined):
-    """Run the preprocessor: return prototypes by exported symbol, the code left, and the macros."""
+    """Run the preprocessor: return prototypes by exported symbol, the remaining code, and the macros."""
     macros = dict.fromkeys(defined, "1")
     live, was_live = [True], [True]  # one entry for each #if that is open
     prototypes, code, pending = {}, [], []
@@ -197,9 +197,9 @@ def _types(code):
 
 
 def _since(path):
-    """Return exported symbol -> version as PFN_cuX_v12030 names in cudaTypedefs.h give it (CUDA_VERSION style).
+    """Return exported symbol -> version (as in CUDA_VERSION), from names such as PFN_cuX_v12030 in cudaTypedefs.h.
 
-    The header names an ABI by the version that brought it; the n-th ABI of cuX is exported as cuX_vn.
+    The header names an ABI by the version that introduced it; the n-th ABI of cuX is exported as cuX_vn.
     """
     if not path.is_file():
         return {}

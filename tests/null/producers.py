@@ -1,6 +1,6 @@
-"""Exporters made by hand: DLPack tensors whose every field can be wrong, and objects that show one dict or another.
+"""Exporters for tests: DLPack tensors of which each field can be wrong, and objects with any dict as array interface.
 
-Nothing of the package under test makes them, so that it cannot agree with itself by mistake.
+They do not use the package under test, so a mistake in it cannot be hidden by the same mistake here.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def name_of(thing: Any) -> bytes | None:
 
 
 class Tensor:
-    """A managed tensor in memory of its own, and how often it was freed.
+    """A managed tensor with its own memory, which counts how often it was freed.
 
-    Any field may be given a wrong value. `shape` and `strides` may be None (a null pointer) or an int (an address).
-    Once deleted, the struct is overwritten, so that whoever reads it later reads rubbish.
+    Any field may have a wrong value. `shape` and `strides` may be None (a null pointer) or an int (an address). The
+    deleter overwrites the struct, so that a later read returns wrong values.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Tensor:
             ctypes.memset(numbers, 0xEE, ctypes.sizeof(numbers))
 
     def capsule(self, name: bytes | None = None) -> Any:
-        """Make the capsule of this tensor. Dropped under its first name it frees the tensor, as specified."""
+        """Make a capsule of this tensor. If it is dropped unconsumed, it frees the tensor, as specified."""
         right = b"dltensor_versioned" if self.versioned else b"dltensor"
         name = right if name is None else name
 
@@ -124,15 +124,15 @@ class Tensor:
         return capsule(self.address, name, ctypes.cast(made, ctypes.c_void_p).value or 0)
 
 
-_immortal: list[Any] = []  # a capsule may outlive what made it
+_immortal: list[Any] = []  # a capsule may live longer than its maker
 
 
 class Exporter:
-    """Offer one tensor by `__dlpack__`, and note how it was asked.
+    """An exporter of one tensor by `__dlpack__`, which records the calls.
 
-    knows     the keywords that it understands; others raise TypeError, as a signature without them would
-    raises    by whether a version was asked for (True, False), or by ("stream", what was sent)
-    says      what __dlpack_device__ returns; None: the tensor's own; a missing method: False
+    knows     the keywords that it accepts; others raise TypeError, as if the signature did not have them
+    raises    exceptions by key: whether a version was requested (True, False), or ("stream", the stream)
+    says      the result of __dlpack_device__; None: the tensor's device; False: the method is missing
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Exporter:
 
 
 class Shows:
-    """Show dicts (or anything else) as the attributes of the array interfaces; reading an exception raises it."""
+    """An object with the given dicts (or anything else) as array interfaces; an exception as a value is raised."""
 
     def __init__(self, cuda: Any = None, host: Any = None) -> None:
         self.cuda, self.host, self.reads = cuda, host, 0
@@ -187,3 +187,9 @@ class Shows:
         if isinstance(what, Exception):
             raise what
         return what
+
+
+def interface(view: Any, **changes: Any) -> Shows:
+    """Return an exporter of a view's memory by the CUDA Array Interface, with these changes in its dict."""
+    layout = {"shape": view.shape, "typestr": view.dtype.typestr, "strides": None}
+    return Shows(cuda={**layout, "data": (view.ptr, False), "version": 3, **changes})

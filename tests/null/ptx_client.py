@@ -1,4 +1,4 @@
-"""Run PTX without any driver: a space, a loaded module, buffers that go in and come out.
+"""Run PTX without a driver: a space, a loaded module, and buffers as arguments.
 
 machine = Machine(PTX)
 out = machine.buffer("f", 100)
@@ -25,7 +25,7 @@ Size = Union[int, Sequence[int]]
 
 
 class Buffer:
-    """Device memory that holds numbers of one struct code."""
+    """Device memory with numbers of one format of the struct module."""
 
     def __init__(self, machine: Machine, code: str, values: Sequence[Any]) -> None:
         self.code, self.count = code, len(values)
@@ -45,14 +45,14 @@ class Buffer:
 
 
 class Machine:
-    """One PTX module, loaded into a space of its own."""
+    """One PTX module, loaded into its own space."""
 
     def __init__(self, text: str | bytes, **options: Any) -> None:
         self.space = space.Space()
         self.code = ptx.load(text.encode() if isinstance(text, str) else text, self.space, **options)
 
     def buffer(self, code: str, values: int | Sequence[Any]) -> Buffer:
-        """Allocate; a number of elements leaves the memory as it comes."""
+        """Allocate a buffer with values; a number of elements instead leaves the memory uninitialized."""
         if isinstance(values, int):
             made = Buffer(self, code, [])
             self.space.free(made.memory.base)
@@ -64,7 +64,7 @@ class Machine:
     def run(
         self, kernel: str, *arguments: Any, grid: Size = 1, block: Size = 1, shared: int = 0, **options: Any
     ) -> None:
-        """Launch, with numbers, bytes and buffers laid out as the kernel's parameters are."""
+        """Launch with numbers, bytes and buffers as arguments."""
         entry = self.code.entries[kernel]
         assert len(arguments) == len(entry.parameters), f"{kernel} takes {len(entry.parameters)} arguments"
         packed = bytearray(entry.parameter_bytes)
@@ -81,13 +81,13 @@ class Machine:
 
 
 def three(size: Size) -> tuple[int, int, int]:
-    """Complete a grid or block to three dimensions."""
+    """Return a grid or block with three dimensions."""
     x, y, z = (*((size,) if isinstance(size, int) else size), 1, 1)[:3]
     return x, y, z
 
 
 def kernel(body: str, parameters: str = ".param .u64 out", name: str = "k", head: str = HEAD, before: str = "") -> str:
-    """Wrap instructions into a module with one kernel and registers of every class; %out is its first parameter."""
+    """Return a module with a kernel of these instructions and registers of every class; %out is its first parameter."""
     return f"""{head}{before}
 .visible .entry {name}({parameters})
 {{
@@ -106,7 +106,7 @@ def kernel(body: str, parameters: str = ".param .u64 out", name: str = "k", head
 
 
 def rejection(text: str | bytes, **options: Any) -> Any:
-    """Return the rejection that loading raises."""
+    """Return the Rejected that loading raises."""
     try:
         ptx.load(text.encode() if isinstance(text, str) else text, space.Space(), **options)
     except Rejected as reason:

@@ -1,8 +1,8 @@
-"""typing.get_type_hints() works for everything public, and nobody pays for that who does not ask.
+"""typing.get_type_hints() works for everything public, at no cost to programs that do not call it.
 
-The rule: an annotation of a public function, method or class uses only names that its module has when it runs. What the
-module has no other reason to import it takes from `names`: `names.Any`, `names.Graph`. A parameter that may be anything
-is an `object`.
+The rule: an annotation of a public function, method or class uses only names that its module has when it runs. Names
+that the module needs for nothing else come from `names`: `names.Any`, `names.Graph`. A parameter that takes any object
+has the type `object`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 from tests.conftest import Python
 from tests.subject import NAME, rawcuda
 
-NOT_ANNOTATED = {"cu"}  # it stands for the driver, whose functions are C's
+NOT_ANNOTATED = {"cu"}  # it represents the driver, whose functions are C functions
 
 
 def functions_of(kind: type) -> Iterator[tuple[str, object]]:
-    """Yield what a class of ours and its bases define that people call: methods, properties, and what Python calls."""
+    """Yield the methods, properties and special methods that our class and its bases define."""
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] != NAME.partition(".")[0]:
             continue
@@ -36,7 +36,7 @@ def functions_of(kind: type) -> Iterator[tuple[str, object]]:
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Yield everything that is reached from the façade, with its place."""
+    """Yield everything that can be reached from the façade, with its path."""
     for name in rawcuda.__all__:
         value = None if name in NOT_ANNOTATED else getattr(rawcuda, name)
         if isinstance(value, type):

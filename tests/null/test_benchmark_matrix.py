@@ -1,4 +1,4 @@
-"""The matrix of the benchmarks: each row can be run on the stub driver; report and picture say what was measured."""
+"""The matrix of the benchmarks: each row runs on the stub driver; the report and the picture show the measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.subject import CHECKOUT, NAME
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the benchmarks are of the checkout's own package")
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the benchmarks measure only the package of the checkout")
 
 # Rows that the newest NumPy of Python 3.9 cannot run: its __dlpack__ has no max_version.
 CANNOT_RUN = {"a capsule", "NumPy: its own __dlpack__"} if sys.version_info < (3, 10) else set()
@@ -23,7 +23,7 @@ CANNOT_RUN = {"a capsule", "NumPy: its own __dlpack__"} if sys.version_info < (3
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Run each row for a moment, in a process that has the stub driver."""
+    """Run each row for a short time, in a process with the stub driver."""
     from benchmarks import stub
 
     driver = stub.build(tmp_path_factory.mktemp("stub"))
@@ -41,7 +41,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif(
     sys.platform != "linux" or not (shutil.which("gcc") or shutil.which("cc")),
-    reason="the stub driver is built by a C compiler",
+    reason="the stub driver needs a C compiler",
 )
 def test_each_row_runs_or_names_the_library_that_it_lacks(measured: list[dict[str, Any]]) -> None:
     from benchmarks import matrix

@@ -1,4 +1,4 @@
-"""The command line without a driver: usage, refusals, listings, and what is said where there is no GPU."""
+"""The command line without a driver: usage, refusals, listings, and the messages on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.subject import NAME, ROOT, module, rawcuda
 KERNELS = str(Path(__file__).parents[1] / "data" / "cli" / "kernels.ptx")
 PROGRAM = f"python3 -m {NAME}"
 
-# Run the command line where there is no libcuda, whatever this machine has.
+# Run the command line without a libcuda, even if this machine has one.
 NO_GPU = """
     import sys
     from tests.subject import module
@@ -42,7 +42,7 @@ def cli(capsys):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Be in a folder with x.npy and y.npy, and files that are no arrays."""
+    """Change to a folder with x.npy and y.npy, and files that are not arrays."""
     monkeypatch.chdir(tmp_path)
     numpy.save("x.npy", numpy.arange(10, dtype="f4"))
     numpy.save("y.npy", numpy.ones(10, dtype="f4"))
@@ -163,7 +163,7 @@ def test_a_wrong_command_line(cli, files, case):
     assert sorted(os.listdir()) == before
 
 
-# -- files that cannot be: exit status 1, one line, before any driver is loaded
+# -- files that cannot be used: exit status 1, one line, before a driver is loaded
 
 BAD = {
     "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
@@ -318,7 +318,7 @@ def test_demo_says_why_it_is_not_on_the_gpu(python):
     start = time.monotonic()
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - start < 5  # some 0.5 s, with everything else idle
+    assert time.monotonic() - start < 5  # about 0.5 s on an idle machine
     first = result.stdout.splitlines()[0]
     assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
 
@@ -358,7 +358,7 @@ def test_a_library_that_is_no_driver(python, tmp_path):
     assert result.returncode == 1 and str(tmp_path / "libcuda.so.1") in result.stdout and not result.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a script stands for ptxas")
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is used as ptxas")
 def test_doctor_finds_compilers(python, tmp_path):
     (tmp_path / "toolkit" / "bin").mkdir(parents=True)
     (tmp_path / "toolkit" / "lib64").mkdir()
@@ -370,10 +370,10 @@ def test_doctor_finds_compilers(python, tmp_path):
     assert f"{ptxas}  12.4  (the environment's CUDA_HOME)" in out
     assert re.search(
         rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out
-    )  # the loader's words
+    )  # the message of the loader
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="scripts stand for ptxas")
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts are used as ptxas")
 @pytest.mark.parametrize(
     "script, finding", [("#!/bin/sh\nexit 3\n", "unknown version"), ("#!/nowhere/sh\n", "No such file")]
 )
@@ -406,7 +406,7 @@ NEXT:
 
 @pytest.fixture
 def spin(tmp_path):
-    """Start `run` of a slow kernel, its standard error a terminal; return the process and the terminal."""
+    """Start `run` of a slow kernel with a terminal as standard error; return the process and the terminal."""
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     started = []
 
@@ -447,12 +447,12 @@ def spin(tmp_path):
 
 
 def read_terminal(ours: int) -> str:
-    """Read all that is there and will come, until the other side is closed."""
+    """Read everything until the other side is closed."""
     text = b""
     while True:
         try:
             piece = os.read(ours, 65536)
-        except OSError:  # Linux says EIO at the end
+        except OSError:  # Linux returns EIO at the end
             piece = b""
         if not piece:
             return text.decode()

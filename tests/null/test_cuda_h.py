@@ -1,7 +1,7 @@
-"""cuda_h against real headers, read by our own reader and by the C compiler; and the readers of its text.
+"""cuda_h agrees with real headers, as read by header_reader.py and by the C compiler; and the readers of its text work.
 
-Each comparison is a function that returns the differences that it finds: none for cuda_h, and some for each of the
-wrong tables below, so that a comparison that sees nothing cannot pass.
+Each comparison is a function that returns the differences that it finds. It must find none for cuda_h, and some for
+each of the wrong tables below, so a comparison that does not work cannot pass.
 """
 
 import ctypes
@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 
 import pytest
 
 from tests.null import header_reader
 from tests.null.header_reader import normal, parameters_of
+from tests.shared import run_threads
 from tests.subject import FOLDER, module
 
 cuda_h = module("headers.cuda_h")
@@ -31,7 +31,7 @@ TYPEDEFS_EARLIER = {
     "cuOccupancyMaxPotentialClusterSize": 11070,
     "cuOccupancyMaxActiveClusters": 11070,
 }
-# Enumerators that are left out: ends of lists, which move, and what the newest header does not have any more.
+# Enumerators that are left out: ends of lists, which change, and those that the newest header does not have any more.
 LEFT_OUT = re.compile(
     r"CU_(?!CTX_LMEM_RESIZE_TO).*_MAX$|CU_(JIT|LIBRARY)_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|.*_RESERVED_16$"
     r"|CU_TARGET_COMPUTE_\w+$|CU_DEVICE_ATTRIBUTE_CAN_USE_\w+_(OPS|NOR)(_V2)?$"
@@ -57,7 +57,7 @@ STRUCTS_SINCE = {
     "CUlaunchConfig": 11080,
     "CUlaunchMemSyncDomainMap": 12000,
 }
-# Of these cuda_h says why they are left out.
+# cuda_h gives the reason why these are left out.
 MEMBERS_LEFT_OUT = {"CUmemLocation": {"localized", "deviceId", "localityDomainId"}}
 
 
@@ -65,19 +65,19 @@ MEMBERS_LEFT_OUT = {"CUmemLocation": {"localized", "deviceId", "localityDomainId
     params=HEADERS or [None], ids=lambda path: "none" if path is None else str(header_reader.read(path).version)
 )
 def header(request):
-    """Every real cuda.h that there is."""
+    """Every real cuda.h on this machine."""
     if request.param is None:
-        pytest.skip("there is no cuda.h here: pip install nvidia-cuda-runtime, or set CUDA_HOME or CUDA_HEADERS")
+        pytest.skip("no cuda.h was found: pip install nvidia-cuda-runtime, or set CUDA_HOME or CUDA_HEADERS")
     return header_reader.read(request.param)
 
 
 def number(version):
-    """(12, 4) is 12040."""
+    """Return a version as in CUDA_VERSION: (12, 4) is 12040."""
     return version[0] * 1000 + version[1] * 10
 
 
 def table(text):
-    """Make Prototypes of C lines."""
+    """Return Prototypes of C lines."""
     return {
         prototype.name: prototype
         for prototype in (cuda_h.Prototype(*line.split("   // ")) for line in text.splitlines())
@@ -85,12 +85,12 @@ def table(text):
 
 
 def lines():
-    """Every C line of cuda_h, as table() takes them."""
+    """Return every C line of cuda_h, for table()."""
     return "\n".join(f"{p.line}   // {p.since[0]}.{p.since[1]}  {p.doc}" for p in cuda_h.prototypes().values())
 
 
 def structures():
-    """Every structure and union of cuda_h."""
+    """Return every structure and union of cuda_h."""
     found = [getattr(cuda_h, name) for name in cuda_h.__all__]
     return {
         kind.__name__: kind
@@ -103,7 +103,7 @@ def structures():
 
 
 def prototype_differences(header, prototypes):
-    """Compare each parameter's type, constness and name, and the version that brought the symbol."""
+    """Compare each parameter's type, constness and name, and the version that introduced the symbol."""
     for name, prototype in prototypes.items():
         since, real = number(prototype.since), header.prototypes.get(name)
         if real is None:
@@ -121,13 +121,13 @@ def prototype_differences(header, prototypes):
 
 
 def versions(text):
-    """Return the version at which a header has each constant first, where cuda_h.ENUMS says so."""
+    """Return the version of the first header with each constant, for constants with a version in cuda_h.ENUMS."""
     found = re.findall(r"^(?:\s+|#define )(\w+) (?:= )?-?\d+,?   // (\d+)\.(\d+)(?:  |$)", text, re.M)
     return {name: number((int(major), int(minor))) for name, major, minor in found}
 
 
 def constant_differences(header, text, enums, defines):
-    """Compare the values of enumerators and #defines, and that no enumerator is missing."""
+    """Compare the values of enumerators and #defines, and find missing enumerators."""
     since = versions(text)
     for enum, members in {**enums, "#define": defines}.items():
         real = header.defines if enum == "#define" else header.enums.get(enum, {})
@@ -164,7 +164,7 @@ def compile_and_run(header, tmp_path, statements):
 
 
 def members(kind, prefix="", at=0):
-    """Yield (name, offset, size) of each member, and of what is in structures that have no name in the header."""
+    """Yield (name, offset, size) of each member, including those of anonymous structures in the header."""
     for name, member, *_ in kind._fields_:
         field = getattr(kind, name)
         yield prefix + name, at + field.offset, field.size
@@ -173,7 +173,7 @@ def members(kind, prefix="", at=0):
 
 
 def layout_differences(header, kinds, tmp_path):
-    """Compare sizes and offsets as the C compiler gives them, and that no member is missing."""
+    """Compare sizes and offsets with those of the C compiler, and find missing members."""
     expected, statements = [], []
     for struct, kind in kinds.items():
         if STRUCTS_SINCE.get(struct, 0) > header.version:
@@ -203,7 +203,7 @@ def layout_differences(header, kinds, tmp_path):
 
 
 def width_differences(header, kinds, tmp_path):
-    """Compare the size and sign of each parameter type, and what each pointer points to, with the C compiler's."""
+    """Compare the size and sign of each parameter type, and of the target of each pointer, with the C compiler's."""
     expected, statements = [], []
     for text, kind in kinds.items():
         pointed = getattr(kind, "_type_", None) if issubclass(kind, ctypes._Pointer) else None
@@ -227,7 +227,7 @@ def width_differences(header, kinds, tmp_path):
 
 
 def parameter_types(prototypes, header):
-    """Return every type that parameters of the symbols in this header have, by its C text."""
+    """Return the types of all parameters of the symbols in this header, by their C text."""
     return {
         kind_text: kind
         for name, prototype in prototypes.items()
@@ -239,11 +239,11 @@ def parameter_types(prototypes, header):
 
 
 needs_compiler = pytest.mark.skipif(
-    COMPILER is None, reason="there is no C compiler here: sizes and offsets are not compared"
+    COMPILER is None, reason="no C compiler was found: sizes and offsets are not compared"
 )
 
 
-# -- cuda_h against the headers
+# -- cuda_h agrees with the headers
 
 
 def test_every_prototype_is_the_headers(header):
@@ -268,7 +268,7 @@ def test_every_parameter_has_the_compilers_width_and_sign(header, tmp_path):
 
 @needs_compiler
 def test_constants_have_the_compilers_values(header, tmp_path):
-    """The reader of headers evaluates enums by itself; here the compiler does."""
+    """The reader of headers evaluates enums itself; here, the compiler evaluates them."""
     enums = [header.enums[name] for name in re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M) if name in header.enums]
     values = {name: value for enum in [*enums, header.defines] for name, value in enum.items()}
     del values["CUDA_VERSION"]
@@ -276,7 +276,7 @@ def test_constants_have_the_compilers_values(header, tmp_path):
     assert {name: int(line) for name, line in zip(values, printed)} == values
 
 
-# -- the comparisons see what is wrong
+# -- the comparisons find mistakes
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def _with_fields(base, fields):
         ("CUDA_MEMCPY2D", lambda fields: [fields[1], fields[0], *fields[2:]]),  # swapped
         ("CUDA_MEMCPY2D", lambda fields: [(n, ctypes.c_uint if n == "Height" else t) for n, t in fields]),  # narrowed
         ("CUDA_MEMCPY3D", lambda fields: fields[:-1]),  # one lacks
-        ("CUDA_MEMCPY3D", lambda fields: [("srcXinBytes", fields[0][1]), *fields[1:]]),  # misspelt
+        ("CUDA_MEMCPY3D", lambda fields: [("srcXinBytes", fields[0][1]), *fields[1:]]),  # misspelled
         ("CUmemLocation", lambda fields: [*fields, ("more", ctypes.c_int)]),  # one too many
         ("CUmemAccessDesc", lambda fields: [("location", ctypes.c_uint), ("flags", ctypes.c_uint)]),
     ],
@@ -363,7 +363,7 @@ def test_a_wrong_parameter_type_is_seen(header, tmp_path, text, like):
     assert list(width_differences(header, {text: cuda_h._type_of(like)}, tmp_path))
 
 
-# -- the reader of headers, on a header small enough to see through
+# -- the reader of headers, with a small header
 
 SMALL = """
 #ifdef _WIN32
@@ -463,7 +463,7 @@ def test_a_prototype():
 
 
 def test_what_is_said_to_be_seen_is_there():
-    """`see CUx` in a comment leads somewhere."""
+    """`see CUx` in a comment names something that exists."""
     names = set(re.findall(r"\bsee (CU\w+\*?)", cuda_h.PROTOTYPES + cuda_h.ENUMS))
     known = set(re.findall(r"^enum (\w+)", cuda_h.ENUMS, re.M)) | set(cuda_h.__all__)
     assert {name for name in names if not name.endswith("*")} <= known
@@ -512,7 +512,7 @@ def test_everything_public_is_there():
 
 
 def fresh():
-    """Load cuda_h once more, as a module of its own that has read nothing yet."""
+    """Load cuda_h again as a separate module that has parsed nothing yet."""
     spec = importlib.util.spec_from_file_location("fresh_cuda_h", FOLDER / "headers" / "cuda_h.py")
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
@@ -522,18 +522,12 @@ def fresh():
 def test_many_threads_may_read_first():
     copy, start, found = fresh(), threading.Barrier(8), []
 
-    def read():
+    def read(number):
         start.wait()
         signatures = {name: [kind for _, kind in p.parameters] for name, p in copy.prototypes().items()}
         found.append((len(signatures), copy.CU_STREAM_LEGACY, signatures["cuLaunchKernel"][-1]))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        [thread.start() for thread in threads], [thread.join() for thread in threads]
-    finally:
-        sys.setswitchinterval(interval)
+    run_threads(read)
     assert found == [(len(cuda_h.prototypes()), 1, ctypes.POINTER(ctypes.c_void_p))] * 8
 
 

@@ -1,4 +1,4 @@
-"""What the types of cuda_h pass on to a driver, and what they refuse: each function is called as libcuda would be."""
+"""The types of cuda_h pass arguments to a driver, or refuse them: each function is called as libcuda would be."""
 
 import ctypes
 
@@ -16,7 +16,7 @@ HANDLES = [
 
 
 def through(symbol, *arguments):
-    """Call a Python function by a prototype, as driver.py calls libcuda; return what arrived."""
+    """Call a Python function by a prototype, as driver.py calls libcuda; return the arguments that it got."""
     prototype, arrived = cuda_h.prototypes()[symbol], []
     listener = ctypes.CFUNCTYPE(ctypes.c_int, *prototype.machine_types)(lambda *got: arrived.extend(got) or 0)
     function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(
@@ -27,7 +27,7 @@ def through(symbol, *arguments):
 
 
 def _samples(kind):
-    """Yield (argument, what must arrive) for a parameter type."""
+    """Yield (argument, the value that must arrive) for a parameter type."""
     if issubclass(kind, cuda_h.Integer):
         yield from ((value, value) for value in (0, 1, kind.low, kind.high))
     elif issubclass(kind, cuda_h.Handle):
@@ -62,7 +62,7 @@ def test_every_argument_arrives(symbol):
 
 
 class Index:
-    """Something that counts as an integer, as NumPy's integers do."""
+    """An object with __index__, as NumPy's integers."""
 
     def __init__(self, value):
         self.value = value

@@ -1,4 +1,4 @@
-"""Our destructors and deleters, called by C at the worst moment: rules 0.1, 0.2 and 2.4 of docs/protocols.md."""
+"""Our destructors and deleters, called while exceptions are pending: rules 0.1, 0.2 and 2.4 of docs/protocols.md."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import operator
 import re
 import signal
 import sys
-import threading
 import traceback
 import weakref
 
 import pytest
 
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 callback_module, dlpack = module("interpreter.callback"), module("dlpack")
@@ -28,7 +28,7 @@ _bare.restype, _bare.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
 class Makers:
-    """Make capsules: `ours` exports of a view, `bare` ones without any destructor to compare with."""
+    """A maker of capsules: `ours` are exports of a view; `bare` ones have no destructor, for comparison."""
 
     def __init__(self):
         self.view = rawcuda.view(bytearray(range(6)))
@@ -118,7 +118,7 @@ MATRIX = (
 
 
 def outcome(function, make):
-    """Return how a function ended, with every traceback, as it would be printed."""
+    """Return the result of a function, with every traceback, as it would be printed."""
     try:
         function(make)
         return "no exception"
@@ -183,7 +183,6 @@ def test_0_1_2_4_numpy_drops_our_tensors_with_an_exception_pending():
 
 def test_threads_collections_and_exceptions_at_once():
     makers = Makers()
-    errors = []
     before = len(dlpack.outstanding)
 
     class Circle:
@@ -194,41 +193,25 @@ def test_threads_collections_and_exceptions_at_once():
             outcome(negation, makers.ours)
 
     def work(number):
-        try:
-            for i in range(300):
-                try:
-                    kept = makers.ours()
-                    raise KeyError(number, i)
-                except KeyError as error:
-                    assert error.args == (number, i) and error.__context__ is None, error.args
-                    del error, kept
-                assert "bad operand" in outcome(negation, makers.ours)
-                makers.ours()
-                if i % 50 == 0:
-                    Circle()
-        except BaseException:
-            errors.append(traceback.format_exc())
+        for i in range(300):
+            try:
+                kept = makers.ours()
+                raise KeyError(number, i)
+            except KeyError as error:
+                assert error.args == (number, i) and error.__context__ is None, error.args
+                del error, kept
+            assert "bad operand" in outcome(negation, makers.ours)
+            makers.ours()
+            if i % 50 == 0:
+                Circle()
 
-    interval = sys.getswitchinterval()
-    threshold = gc.get_threshold()
-    sys.setswitchinterval(1e-6)
-    gc.set_threshold(50, 5, 5)
-    try:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-        gc.set_threshold(*threshold)
+    run_threads(work, 50, 5, 5)
     gc.collect()
-    assert not errors, errors[0]
     assert len(dlpack.outstanding) == before
 
 
 def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monkeypatch):
-    """The handler runs at the first instruction of Python that is executed, be it our function's, and raises there."""
+    """The handler runs at the next Python instruction, which may be in our function, and raises there."""
     unraisable, got = [], []
     monkeypatch.setattr(sys, "unraisablehook", lambda about: unraisable.append(about.exc_type))
 
@@ -246,14 +229,14 @@ def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monke
             with pytest.raises(TypeError, match="bad operand"):
                 list(
                     map(operator.methodcaller("__call__"), iter(steps.pop, None))
-                )  # no instruction of Python between the two
+                )  # no Python instruction is between the two
     finally:
         signal.signal(signal.SIGINT, was)
     assert len(got) + len(unraisable) >= 20 and set(unraisable) <= {Interrupted}
 
 
 def test_collections_at_every_allocation(monkeypatch):
-    """What a collection runs may drop our tensors too, with exceptions of its own."""
+    """The code that a garbage collection runs may drop our tensors, too, with its own exceptions."""
     makers = Makers()
     before = len(dlpack.outstanding)
     monkeypatch.setattr(gc, "callbacks", [lambda *_: outcome(chained, makers.ours)])
@@ -293,7 +276,7 @@ def test_nothing_of_a_pending_exception_is_kept_or_lost():
     gc.collect()
     assert sys.getrefcount(Local) == before and not any(ref() for ref in refs)
     kind = weakref.ref(Local)
-    del Local, one, drop  # their cells hold each other
+    del Local, one, drop  # their cells refer to each other
     gc.collect()
     assert kind() is None
 
@@ -367,7 +350,7 @@ def test_recursion_near_its_limit_stays_a_recursion_error(monkeypatch):
     for _ in range(5):
         with pytest.raises((RecursionError, ctypes.ArgumentError)):
             endless()
-    for address in set(dlpack.outstanding) - set(before):  # cut short there: known, and reported as unraisable
+    for address in set(dlpack.outstanding) - set(before):  # ends there: this is known, and reported as unraisable
         dlpack.outstanding.pop(address)
 
 
@@ -388,20 +371,7 @@ def test_nothing_grows():
     assert all(abs(x - y) < 20 for x, y in zip(before, after)), (before, after)
 
 
-# -- where no callback is known
-
-
-@pytest.fixture
-def swept(monkeypatch):
-    """Make exports work as on an interpreter without a safe callback."""
-    monkeypatch.setattr(dlpack, "available", lambda: False)
-    monkeypatch.setattr(dlpack, "_exports", None)
-    monkeypatch.setattr(dlpack, "outstanding", {})
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
-    import atexit
-
-    yield
-    atexit.unregister(dlpack._exports.end)
+# -- interpreters for which no callback is known
 
 
 def test_swept_exports_are_freed_at_the_next_export(swept):
@@ -410,7 +380,7 @@ def test_swept_exports_are_freed_at_the_next_export(swept):
     v.__dlpack__(max_version=(1, 0))  # dropped at once, unconsumed
     kept = v.__dlpack__()
     assert len(dlpack.outstanding) == 1 and sys.getrefcount(v) == before + 1
-    w = rawcuda.view(kept)  # consumed: the deleter is a C function that only marks
+    w = rawcuda.view(kept)  # consumed: the deleter is a C function that only sets a mark
     del kept
     assert dlpack.sweep() == 0 and w.tolist() == list(range(6))
     del w

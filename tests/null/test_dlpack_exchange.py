@@ -1,4 +1,4 @@
-"""DLPack's C exchange table, read: section 4 of docs/protocols.md, over tables made by hand; named after its rules."""
+"""Reading DLPack's C exchange table: section 4 of docs/protocols.md. The tests are named after its rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Table:
-    """A table in memory, and the functions in it; `calls` notes each."""
+    """A table in memory, and its functions; `calls` records each call."""
 
     def __init__(self, *, version=(1, 3), previous=0, device=(1, 0), own=True, borrow=True, stream=0):
         self.calls, self.freed, self.result = [], 0, 0
@@ -98,7 +98,7 @@ def test_4_1_4_6_where_the_table_is(attribute, as_int):
     )
     assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and table.calls == [("own", "Array")] and table.freed == 0
     del v
-    assert table.freed == 1  # an owned tensor is ours to delete, once
+    assert table.freed == 1  # we delete an owned tensor, once
 
 
 def test_4_2_older_tables_behind_newer_ones():
@@ -113,7 +113,7 @@ def test_4_2_older_tables_behind_newer_ones():
         assert caught.value.protocol == "dlpack_c_exchange" and not lonely.calls
     circle = Table(version=(2, 0))
     struct.pack_into("=Q", circle.memory, 8, circle.address)
-    with pytest.raises(ProtocolError):  # and one that leads to itself ends, too
+    with pytest.raises(ProtocolError):  # a table that refers to itself is handled, too
         view(kind_of(circle)(), protocol="dlpack_c_exchange")
 
 
@@ -137,12 +137,12 @@ def test_4_4_a_subclass_goes_the_python_way():
     with pytest.raises(ProtocolError, match="does not offer"):
         view(Sub(), protocol="dlpack_c_exchange")
     with pytest.raises(TypeError, match="not an exporter"):
-        view(kind())  # unasked the table is used for torch's own types only
+        view(kind())  # by default, the table is used only for torch's own types
     assert not table.calls
 
 
 def test_4_10_the_exporters_own_errors():
-    """-1 with an exception set, which a Python callback cannot do: a C function fails here for these objects."""
+    """A function returns -1 and sets an exception. A Python callback cannot do that, so a C function fails here."""
     table = Table()
     fails = ctypes.cast(_api["PyObject_GetBuffer"], ctypes.c_void_p).value
     struct.pack_into("=Q", table.memory, 24, fails)
@@ -171,14 +171,14 @@ def test_4_12_null_functions(missing, field):
     assert view(kind_of(Table(borrow=False))(), protocol="dlpack_c_exchange").shape == (
         2,
         3,
-    )  # the only one that may be null
+    )  # the only function that may be null
 
 
-# -- torch, in a copy that has only what is looked at
+# -- torch, replaced by a module with only the parts that the reader uses
 
 
 class Tensor:
-    """What the reader asks of a torch tensor."""
+    """The part of a torch tensor that the reader uses."""
 
     requires_grad = False
     storage = None
@@ -200,7 +200,7 @@ class Tensor:
 
 
 class Storage:
-    """What the reader asks of a torch storage: where its bytes are."""
+    """The part of a torch storage that the reader uses: the address of its bytes."""
 
     table = None
 
@@ -213,7 +213,7 @@ class Storage:
 
 @pytest.fixture
 def torch(monkeypatch):
-    """Put a torch in place whose Tensor has a table of ours."""
+    """Install a module `torch` whose Tensor has our table."""
     fake = types.ModuleType("torch")
     table = Table()
     fake.table = table
@@ -229,11 +229,11 @@ def torch(monkeypatch):
 
 
 def test_4_5_a_borrowed_tensor_and_its_storage(torch):
-    for _ in range(3):  # learnt, known, known
+    for _ in range(3):  # the first call learns the type, which is known then
         tensor = torch.Tensor()
         v = view(tensor)
         assert v.protocol == "dlpack_c_exchange" and v.tolist()[1] == [3.0, 4.0, 5.0] and not v.readonly
-        assert v.owner is tensor.storage  # the memory is the storage's: tensor.data = ... gives the tensor another
+        assert v.owner is tensor.storage  # tensor.data = ... gives the tensor another storage
     assert torch.table.calls == [("borrow", "Tensor")] * 3 and torch.table.freed == 0
 
 
@@ -264,24 +264,24 @@ def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol)
     view(torch.Tensor())
     calls = list(torch.table.calls)
     for _ in range(2):
-        if field == "layout":  # it is the real table that refuses, and then the reason is looked for
+        if field == "layout":  # the real table refuses, and then the reason is determined
             module("protocols.choosing").forget()
             torch.table.result = -1
         with pytest.raises(ProtocolError) as caught:
             view(torch.Tensor(**changes), protocol=protocol)
         assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
-    assert torch.table.calls == calls or field in ("is_conj", "layout")  # these are found when it was read
+    assert torch.table.calls == calls or field in ("is_conj", "layout")  # these are found after it was read
 
 
 def test_what_the_short_way_doubts(torch):
     view(torch.Tensor()), view(torch.Tensor())
     table, usual = torch.table, torch.table.tensor
     for turn in range(2):
-        table.result = -1  # a failure without an exception: what was filled in before does not count
+        table.result = -1  # a failure without an exception: fields that were filled in before are ignored
         with pytest.raises(ProtocolError, match="without an exception"):
             view(torch.Tensor())
         table.result = 0
-        table.tensor = lambda: bytes(8) + usual()[8:]  # as storage.resize_(0) leaves it
+        table.tensor = lambda: bytes(8) + usual()[8:]  # as after storage.resize_(0)
         with pytest.raises(ProtocolError, match="is not an address of elements"):
             view(torch.Tensor())
         table.tensor = lambda: (
@@ -291,7 +291,7 @@ def test_what_the_short_way_doubts(torch):
         table.tensor = lambda: usual()[:-8] + struct.pack("=Q", 4)
         assert view(torch.Tensor()).ptr == ctypes.addressof(table.values) + 4
         table.tensor = usual
-        table.shape[0] = 3 - turn  # extents that were not seen
+        table.shape[0] = 3 - turn  # extents that were not seen before
         assert view(torch.Tensor()).shape == (3 - turn, 3)
         table.shape[0] = -2
         with pytest.raises(ProtocolError, match="negative extent"):
@@ -329,7 +329,7 @@ def test_leaks(torch):
 
 @pytest.mark.parametrize("learnt", [False, True])
 def test_a_tensor_that_gets_another_storage_while_it_is_read(torch, learnt):
-    """As `tensor.data = ...` in another thread does: address and owner are of one storage, or the view is refused."""
+    """`tensor.data = ...` in another thread does this: address and owner are of one storage, or the view is refused."""
     if learnt:
         view(torch.Tensor())
     others = [(ctypes.c_float * 6)(*[n] * 6) for n in range(3)]
@@ -358,7 +358,7 @@ def test_a_tensor_that_gets_another_storage_while_it_is_read(torch, learnt):
 
 def test_an_address_that_is_no_table():
     if not sys.platform.startswith("linux"):
-        pytest.skip("only Linux tells what can be read")
+        pytest.skip("only Linux tells which memory can be read")
     for attribute in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
         with pytest.raises(ProtocolError, match="must be a capsule"):
             view(type("Array", (), {attribute: 0x123456})(), protocol="dlpack_c_exchange")

@@ -1,4 +1,4 @@
-"""DLPack given to others: section 2 of docs/protocols.md, the producer's side, in host memory.
+"""DLPack exports of host memory: section 2 of docs/protocols.md, the side of the producer.
 
 The tests are named after its rules.
 """
@@ -28,6 +28,8 @@ dlpack, errors, exporting, dtypes = (
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 
+pytestmark = pytest.mark.usefixtures("exports_are_freed")
+
 
 def pointer_of(capsule):
     get = _api["PyCapsule_GetPointer"]
@@ -36,7 +38,7 @@ def pointer_of(capsule):
 
 
 def fields(capsule):
-    """Read a capsule's tensor as C would."""
+    """Read the tensor of a capsule as C code does."""
     address = pointer_of(capsule)
     if name_of(capsule) == b"dltensor_versioned":
         managed = dlpack.DLManagedTensorVersioned.from_address(address)
@@ -60,19 +62,9 @@ def fields(capsule):
 
 
 def floats(*shape):
-    """View host memory that is writable."""
+    """Return a view of writable host memory."""
     values = array.array("f", range(dtypes and __import__("math").prod(shape)))
     return view(values).reshape(shape)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_out():
-    """See that every tensor that a test exported was freed."""
-    gc.collect()
-    before = len(dlpack.outstanding)
-    yield
-    gc.collect()
-    assert len(dlpack.outstanding) == before
 
 
 def test_2_1_2_2_names_are_static():
@@ -109,7 +101,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
     for capsule in capsules:
         address, deleter = pointer_of(capsule), fields(capsule)["deleter"]
         rename(capsule, ctypes.addressof(used))
-        jobs.append((ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter), address))  # CFUNCTYPE lets the GIL go
+        jobs.append((ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter), address))  # CFUNCTYPE releases the GIL
     assert sys.getrefcount(v) == before + 50
     for delete, address in jobs[:10]:
         delete(address)
@@ -119,7 +111,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
     for thread in threads:
         thread.join()
     if sys.platform.startswith("linux"):
-        libc, handle = ctypes.CDLL(None), ctypes.c_ulong()  # a thread that Python never saw
+        libc, handle = ctypes.CDLL(None), ctypes.c_ulong()  # a thread that Python does not know
         libc.pthread_create.argtypes = [ctypes.c_void_p] * 4
         libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
         for delete, address in jobs[30:]:
@@ -130,7 +122,7 @@ def test_2_5_the_deleter_runs_in_any_thread():
             delete(address)
     assert sys.getrefcount(v) == before
     del capsules, capsule
-    assert sys.getrefcount(v) == before  # and their destructors did not free once more
+    assert sys.getrefcount(v) == before  # and their destructors did not free a second time
 
 
 def test_2_6_every_export_is_its_own():
@@ -155,7 +147,7 @@ def test_2_7_the_memory_lives_until_the_deleter():
 def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, before):
     v = floats(6)
     monkeypatch.setattr(exporting, "_templates", {})
-    if before:  # then its template and a block for it are there
+    if before:  # now its template and a block for it exist
         v.__dlpack__(max_version=(1, 0))
     monkeypatch.setattr(dlpack, "_forms", {})
     before_it = sys.getrefcount(v), len(dlpack.outstanding)
@@ -335,7 +327,7 @@ def test_1_21_strides_are_always_written():
 
 @pytest.mark.parametrize("windows", [True, False])
 def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, windows):
-    if not windows:  # as where the place of a capsule's fields is not found
+    if not windows:  # as if the place of a capsule's fields is not known
         monkeypatch.setattr(dlpack, "window", None)
         pointers, names = dlpack._open_windows()
         monkeypatch.undo()
@@ -350,7 +342,7 @@ def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, window
     at = pointer_of(other)
     for pointer in struct.unpack("QQ", ctypes.string_at(at + 56, 16)):
         assert at < pointer < at + 160
-        ctypes.memset(pointer, 7, 24)  # who has a tensor may write into it
+        ctypes.memset(pointer, 7, 24)  # the consumer of a tensor may write to it
     del other
     module("arrays.exporting")._templates.clear()
     gc.collect()

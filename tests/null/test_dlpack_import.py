@@ -1,4 +1,4 @@
-"""DLPack read from hand-made producers: sections 1 and 2 of docs/protocols.md, the consumer's side.
+"""DLPack imports from the producers of producers.py: sections 1 and 2 of docs/protocols.md, the side of the consumer.
 
 The tests are named after its rules.
 """
@@ -20,14 +20,14 @@ view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 
 def viewed(tensor, **keywords):
-    """View a tensor through its exporter, seen to be freed exactly once when the view goes."""
+    """View a tensor through its exporter; check that it is freed exactly once, with the view."""
     made = view(Exporter(tensor), **keywords)
     assert tensor.freed == 0
     return made
 
 
 def refused(tensor, field, value=None, **keywords):
-    """See a tensor refused, with protocol, field and value named, and freed exactly once all the same."""
+    """Check that a tensor is refused by protocol, field and value, and still freed exactly once."""
     exporter = Exporter(tensor, **keywords)
     with pytest.raises(ProtocolError) as caught:
         view(exporter)
@@ -61,8 +61,8 @@ def test_what_a_view_says():
     )
     assert v.device == ("cpu", 0) and v.protocol == "dlpack" and not v.readonly and v.stream is None and len(v) == 2
     assert v.is_c_contiguous and not v.is_f_contiguous and v.is_host_accessible and not v.is_device_accessible
-    assert type(v._owner).__name__ == "PyCapsule" and name_of(v._owner) == b"dltensor_versioned"  # kept as it came
-    assert type(v.owner).__name__ != "PyCapsule"  # but not shown: another consumer would take it
+    assert type(v._owner).__name__ == "PyCapsule" and name_of(v._owner) == b"dltensor_versioned"  # kept unchanged
+    assert type(v.owner).__name__ != "PyCapsule"  # but not exposed: another consumer would take it
     assert v.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     w = v[1]
     del v
@@ -161,7 +161,7 @@ def test_1_24_1_25_a_null_deleter_and_a_freed_struct():
     tensor = Tensor()
     v = view(tensor.capsule())
     assert v.shape == (2, 3)
-    del v  # the deleter overwrites struct and shape: read later, they crash
+    del v  # the deleter overwrites struct and shape, so a later read would crash
     assert tensor.freed == 1
 
 
@@ -208,12 +208,12 @@ def test_1_32_another_major_is_refused_and_freed(version, fine):
         handed = (again := Tensor(version=version)).capsule()
         with pytest.raises(ProtocolError):
             view(handed)
-        assert again.freed == 0 and name_of(handed) == b"dltensor_versioned"  # left as it was: the user's
+        assert again.freed == 0 and name_of(handed) == b"dltensor_versioned"  # unchanged: it belongs to the user
         del handed
         assert again.freed == 1
 
 
-# -- the Python level
+# -- the level of Python
 
 
 def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
@@ -224,7 +224,7 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
         pass
 
     assert view(Exporter(Tensor(), says=(Kind(1), Kind(0)))).device == ("cpu", 0)
-    assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)  # without the method: the capsule knows
+    assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)  # without the method, the capsule tells the device
     for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0), (1.5, 0), ("1", "0"), (1, 0.0)):
         with pytest.raises(ProtocolError, match="__dlpack_device__"):
             view(Exporter(Tensor(), says=wrong))
@@ -279,7 +279,7 @@ def test_2_23_after_a_buffer_error_the_other_kind_is_asked_for_once():
 
 
 def test_2_24_the_name_decides():
-    assert view(Exporter(Tensor(version=None))).readonly  # a legacy capsule, though (1, 3) was asked for
+    assert view(Exporter(Tensor(version=None))).readonly  # a legacy capsule, although (1, 3) was requested
     assert not view(Exporter(Tensor())).readonly
     for name, words in (
         (b"used_dltensor", "consumed"),
@@ -325,7 +325,7 @@ def test_2_25_a_refused_capsule_stays_the_users():
 
 
 def test_2_25_two_threads_want_one_capsule(monkeypatch):
-    """The second comes when the first has looked at the name, and not renamed the capsule yet."""
+    """The second thread comes when the first has read the name, and has not renamed the capsule yet."""
     dlpack, threads, got = module("dlpack"), [], []
     tensor, consumed = Tensor(), dlpack.Consumed
     handed = tensor.capsule()
@@ -368,7 +368,7 @@ def test_2_27_the_deleter_is_called_with_the_gil():
     tensor = Tensor()
     raw = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(
         lambda address: held.append(check())
-    )  # PYFUNCTYPE: takes no GIL itself
+    )  # PYFUNCTYPE does not acquire the GIL
     ctypes.c_uint64.from_address(tensor.address + 16).value = ctypes.cast(raw, ctypes.c_void_p).value
     v = view(tensor.capsule())
     del v
@@ -412,7 +412,7 @@ def test_2_29_a_legacy_capsule_cannot_say():
     for readonly, shift in ((False, 0), (True, 0), (False, 4)):
         tensor = Tensor(version=None)
         v = view(Both(tensor, (ctypes.addressof(tensor.values) + shift, readonly)), protocol="dlpack")
-        assert v.readonly == (readonly or shift != 0)  # what it says of another address is no word on this one
+        assert v.readonly == (readonly or shift != 0)  # its answer for another address says nothing about this one
 
 
 def test_2_30_unknown_code_and_device():
@@ -443,7 +443,7 @@ def test_3_4_rocm_memory_is_refused_before_a_stream_is_needed():
     exporter = Exporter(Tensor(device=(10, 0)))
     with pytest.raises(ProtocolError, match="kDLROCM"):
         view(exporter)
-    assert exporter.asked == [{"max_version": (1, 3)}]  # what 0, 1 and 2 mean there is another matter
+    assert exporter.asked == [{"max_version": (1, 3)}]  # 0, 1 and 2 have other meanings there
 
 
 def test_packed_elements_have_no_address():
@@ -495,7 +495,7 @@ def test_5_17_a_buffer_error_falls_to_the_next_protocol():
     own = RuntimeError("requires grad")
     with pytest.raises(RuntimeError) as caught:
         view(Both(Tensor(), raises={True: own}))
-    assert caught.value is own  # unchanged, and asked once: no other protocol
+    assert caught.value is own  # unchanged, after one call; no other protocol is tried
     assert view(Both(Tensor())).protocol == "dlpack"
 
 

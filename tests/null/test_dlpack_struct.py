@@ -123,7 +123,7 @@ def test_1_17_flags_and_version():
 
 
 def test_an_installed_header_says_the_same():
-    """Compare with each dlpack.h that some installed package brought along (tvm_ffi, torch, cuda.core, pyarrow)."""
+    """Compare with each dlpack.h of an installed package (tvm_ffi, torch, cuda.core, pyarrow)."""
     headers = [
         path
         for folder in {*site.getsitepackages(), *sys.path}

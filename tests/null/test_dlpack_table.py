@@ -1,4 +1,4 @@
-"""DLPack's C exchange table, offered: the functions called as C code calls them, and above all their way to fail."""
+"""Our DLPack C exchange table: its functions are called as C code calls them, and fail as specified."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import array
 import ctypes
 import gc
 import sys
-import threading
 import traceback
 
 import pytest
 
 from tests.null.producers import Tensor, _api, name_of
+from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
 callback, dlpack, errors = module("interpreter.callback"), module("dlpack"), module("errors")
 view = rawcuda.view
-pytestmark = pytest.mark.skipif(not callback.available(), reason="no callback that may raise for this interpreter")
+pytestmark = [
+    pytest.mark.usefixtures("exports_are_freed"),
+    pytest.mark.skipif(not callback.available(), reason="no callback that may raise for this interpreter"),
+]
 
 _get = _api["PyCapsule_GetPointer"]
 _get.restype, _get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -24,7 +27,7 @@ _forget = _api["Py_DecRef"]
 _forget.argtypes, _forget.restype = [ctypes.py_object], None
 FROM = ctypes.PYFUNCTYPE(
     ctypes.c_int, ctypes.py_object, ctypes.c_void_p
-)  # PYFUNCTYPE raises what is pending afterwards
+)  # PYFUNCTYPE raises a pending exception after the call
 TO = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
@@ -37,15 +40,6 @@ def table():
     return dlpack.DLPackExchangeAPI.from_address(
         _get(rawcuda.StridedView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     )
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_out():
-    gc.collect()
-    before = len(dlpack.outstanding)
-    yield
-    gc.collect()
-    assert len(dlpack.outstanding) == before
 
 
 def tensor_of(table, thing):
@@ -72,7 +66,7 @@ def test_4_2_4_12_the_table(table):
         and table.managed_tensor_from_py_object_no_sync
         and table.managed_tensor_to_py_object_no_sync
     )
-    assert table.current_work_stream and not table.dltensor_from_py_object_no_sync  # the only one that may be null
+    assert table.current_work_stream and not table.dltensor_from_py_object_no_sync  # the only function that may be null
 
 
 def test_4_6_a_view_goes_out(table):
@@ -135,41 +129,26 @@ def test_1_9_what_cannot_be_described_is_a_buffer_error(table):
             FROM(table.managed_tensor_from_py_object_no_sync)(thing, ctypes.addressof(out))
         assert isinstance(caught.value, errors.ProtocolError) and out.value == 77
         names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
-        assert "managed_tensor_from_py_object_no_sync" in names  # with the traceback of where it went wrong
+        assert "managed_tensor_from_py_object_no_sync" in names  # with the traceback of the failure
 
 
 def test_0_4_the_error_path_under_threads_and_collections(table):
-    """-1 with the exception set, which the caller sees each time; nothing is swapped, swallowed or kept."""
-    call, mine, failures = FROM(table.managed_tensor_from_py_object_no_sync), view(array.array("f", range(6))), []
+    """A function returns -1 and sets the exception, which the caller always gets; none is exchanged, lost or kept."""
+    call, mine = FROM(table.managed_tensor_from_py_object_no_sync), view(array.array("f", range(6)))
 
     def work(number):
         out = ctypes.c_uint64()
-        try:
-            for i in range(300):
-                name = type(f"T{number}_{i % 7}", (), {})
-                try:
-                    call(name(), ctypes.addressof(out))
-                    raise AssertionError("no exception")
-                except BufferError as error:
-                    assert name.__name__ in str(error) and error.__context__ is None, error
-                assert call(mine, ctypes.addressof(out)) == 0
-                DELETE(dlpack.DLManagedTensorVersioned.from_address(out.value).deleter)(out.value)
-        except BaseException:
-            failures.append(traceback.format_exc())
+        for i in range(300):
+            name = type(f"T{number}_{i % 7}", (), {})
+            try:
+                call(name(), ctypes.addressof(out))
+                raise AssertionError("no exception")
+            except BufferError as error:
+                assert name.__name__ in str(error) and error.__context__ is None, error
+            assert call(mine, ctypes.addressof(out)) == 0
+            DELETE(dlpack.DLManagedTensorVersioned.from_address(out.value).deleter)(out.value)
 
-    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(1e-6)
-    gc.set_threshold(20, 3, 3)
-    try:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-        gc.set_threshold(*threshold)
-    assert not failures, failures[0]
+    run_threads(work, 20, 3, 3)
 
 
 def test_0_4_errors_leave_nothing(table):
@@ -191,7 +170,7 @@ def test_0_4_errors_leave_nothing(table):
         after = sys.getrefcount(out), sys.getrefcount(errors.ProtocolError), sys.getallocatedblocks()
     finally:
         gc.enable()
-    assert after[:2] == before[:2] and after[2] - before[2] < 50, (before, after)  # no circle: without a collection
+    assert after[:2] == before[:2] and after[2] - before[2] < 50, (before, after)  # no reference cycles
 
 
 @pytest.mark.parametrize("traced", ["settrace", "setprofile"])
@@ -247,7 +226,7 @@ def test_4_8_the_allocator(table):
         ((context, kind, text),) = said
         assert context == 55 and kind in (b"ProtocolError", b"ValueError") and text
         said.clear()
-    assert kept.freed == 0  # a prototype is only looked at
+    assert kept.freed == 0  # a prototype is only read
 
 
 @pytest.mark.parametrize("device, stream", [((1, 0), 0), ((3, 0), 0), ((2, 0), 1), ((2, 3), 1), ((13, 0), 1)])

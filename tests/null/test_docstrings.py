@@ -1,8 +1,8 @@
-"""Docstrings say what is so: their form, and each driver function, exception and example in them.
+"""Docstrings have the right form, and the driver functions, exceptions and examples in them are right.
 
-First line, imperative for a function.
+The first line is a sentence, for a function with an imperative verb.
 
-label   text, further lines indented as the text is; a label is one of LABELS or a name of the definition's own
+label   text; further lines have the same indentation; a label is one of LABELS, or a name of the definition
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Definition(NamedTuple):
 
     @property
     def own_names(self) -> set[str]:
-        """Return its parameters' names; a class has those of its methods, and what it assigns and defines."""
+        """Return the names of its parameters; for a class, those of its methods, and the names that it defines."""
         names = set()
         for node in ast.walk(self.node):
             if isinstance(node, ast.arg):
@@ -50,7 +50,7 @@ class Definition(NamedTuple):
         return names
 
     def labelled(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each label with its lines, the indentation of the first taken from all."""
+        """Yield each label with its lines, without the indentation of the first line."""
         label, lines, column = "", [], 0
         for line in self.text.splitlines()[1:] + ["end"]:
             if line.startswith(" ") or not line:
@@ -63,9 +63,9 @@ class Definition(NamedTuple):
 
 
 def definitions() -> Iterator[Definition]:
-    """Yield every public definition, in modules and classes; what is inside a function is nobody else's.
+    """Yield every public definition in modules and classes; definitions inside a function are private.
 
-    do_OPCODE functions are found by their name only, and the PTX ISA says what each does.
+    do_OPCODE functions are looked up by name, and the PTX ISA describes them.
     """
 
     def walk(name: str, body: list[ast.stmt]) -> Iterator[Definition]:
@@ -89,7 +89,7 @@ DEFINITIONS = list(definitions())
 
 
 def fail_with(wrong: list[str]) -> None:
-    """Fail if anything is wrong, a line each."""
+    """Fail if there are problems, and print a line for each."""
     assert not wrong, "\n".join(wrong)
 
 
@@ -110,7 +110,7 @@ def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
 
 
 A_PATH = re.compile(r"(?<![\w/.<-])((?:\.\./)*[a-z_]\w*(?:/\w+)*(?:/|\.py))(?![\w/])")
-ELSEWHERE = ("numpy/", "numba/")  # other people's files, cited
+ELSEWHERE = ("numpy/", "numba/")  # files of other projects, as sources
 
 
 def paths_in(text: str) -> list[str]:
@@ -124,7 +124,7 @@ def test_paths_are_found_in_a_text() -> None:
 
 
 def test_files_that_a_module_header_names_exist() -> None:
-    """As seen from the module's own folder, from one above it, or from the checkout."""
+    """A path starts at the module's own folder, at a folder above it, or at the checkout."""
     wrong = []
     for name, tree in TREES.items():
         text = ast.get_docstring(tree) or ""
@@ -206,14 +206,14 @@ def test_what_is_raised_exists() -> None:
         for label, lines in each.labelled():
             if label == "raises":
                 for line in lines:
-                    name = re.match(r"[\w.]+", line)  # None in what continues a text, which is indented further
+                    name = re.match(r"[\w.]+", line)  # None in a continuation line, which is indented further
                     if name and not is_exception(name[0]):
                         wrong.append(f"{each.place}: raises {name[0]}, which is no exception")
     fail_with(wrong)
 
 
 def test_examples_run(python: Python) -> None:
-    """On the emulator, each module's in its own process's turn; none is left out because it fails to import."""
+    """Examples run on the emulator; a module that cannot be imported is a failure."""
     names = [
         name
         for name, tree in TREES.items()

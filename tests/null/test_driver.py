@@ -1,4 +1,4 @@
-"""The call: binding, checking, wording, choosing. The library is a fake: real cu* functions are tests/driver's."""
+"""Calls: binding, checks, messages, and the choice of a driver. The library is a fake; tests/driver uses real ones."""
 
 import ctypes
 import sys
@@ -11,7 +11,7 @@ driver, errors, cuda_h = module("driver"), module("errors"), module("headers.cud
 
 
 class Fake:
-    """A library of one function that answers what it is told, for every symbol but those that are missing."""
+    """A library with one function for every symbol that is not missing; the function returns a given code."""
 
     def __init__(self, answer=0, missing=()):
         self.answer, self.missing, self.seen = answer, missing, []
@@ -182,7 +182,7 @@ def test_use_refuses_what_is_no_library(monkeypatch):
         driver.use(object())
 
 
-# -- choosing, each in a process of its own
+# -- the choice of the driver, each time in a new process
 
 NO_DRIVER = {"RAWCUDA_DRIVER": None, "LD_LIBRARY_PATH": None}
 

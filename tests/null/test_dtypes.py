@@ -1,4 +1,4 @@
-"""Element types: one table, every name of each, and what is refused."""
+"""Element types: one table with every name of each type, and the refused names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ dtypes, errors, scalars, pep3118 = (
 )
 
 NAMES = [row[0] for row in dtypes._TABLE]
-# 1.12, 1.13: what dlpack.h 1.3 says
+# 1.12, 1.13: as in dlpack.h 1.3
 CANONICAL = {
     "bool": (6, 8, 1),
     "int8": (0, 8, 1),
@@ -54,7 +54,7 @@ CANONICAL = {
 
 
 def refused(call, *arguments, protocol, field, value=None, **keywords):
-    """Return the ProtocolError that a call raises, seen to name protocol, field and value."""
+    """Return the ProtocolError that a call raises, and check that it names protocol, field and value."""
     with pytest.raises(errors.ProtocolError) as caught:
         call(*arguments, **keywords)
     error = caught.value
@@ -103,7 +103,7 @@ def test_1_15_bytes_of_packed_and_padded_elements():
     assert [padded.nbytes(n) for n in (0, 1, 2, 3, 7)] == [0, 1, 2, 3, 7]
     six = dtypes.from_dlpack(15, 6, 1)
     assert [six.nbytes(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 3, 3, 4]
-    pair = dtypes.from_dlpack(17, 4, 2)  # torch's float4_e2m1fn_x2: whole bytes, so neither
+    pair = dtypes.from_dlpack(17, 4, 2)  # torch's float4_e2m1fn_x2 has whole bytes: neither packed nor padded
     assert not pair.packed and not pair.padded and pair.itemsize == 1 and pair.nbytes(5) == 5
     three = dtypes.from_dlpack(17, 4, 3, padded=True)  # ((bits * lanes) + 7) / 8
     assert three.itemsize == 2 and three.nbytes(5) == 10 and three.padded
@@ -169,7 +169,7 @@ def test_5_16_6_3_typestr(typestr, name):
     dtype = dtypes.from_typestr(typestr)
     assert str(dtype) == name
     if name.startswith("|V"):
-        assert dtype.kind == "opaque"  # a bfloat16 of torch or ml_dtypes: never taken for a float16
+        assert dtype.kind == "opaque"  # a bfloat16 of torch or ml_dtypes: never read as a float16
 
 
 @pytest.mark.parametrize("typestr", [">f4", ">i2", ">c16", ">U2", ">M8[s]"])
@@ -200,7 +200,7 @@ def test_1_16_6_14_other_byte_order(typestr):
 )
 def test_6_3_refused_typestr(typestr):
     if typestr == "<f":
-        assert dtypes.from_typestr(typestr) is dtypes.of("float32")  # struct's letter, as DALI writes it
+        assert dtypes.from_typestr(typestr) is dtypes.of("float32")  # a letter of the struct module, as in DALI
     else:
         refused(dtypes.from_typestr, typestr, protocol="array_interface", field="typestr")
 
@@ -219,7 +219,7 @@ def test_6_4_descr_is_kept():
     assert dtype.kind == "opaque" and dtype.itemsize == 29 and dtype.descr == descr and dtype.descr is not descr
     assert dtypes.from_typestr("|V29", list(descr)) is dtype and pickle.loads(pickle.dumps(dtype)) is dtype
     descr[3][1].append(("z", "|u1"))
-    assert len(dtype.descr[3][1]) == 2  # and cannot be changed from outside
+    assert len(dtype.descr[3][1]) == 2  # and cannot be changed by the caller
     assert dtypes.from_typestr("<f4", [("", "<f4")]) is dtypes.of("float32")
     assert str(dtypes.from_typestr("|V4", [("", "|V4")])) == "|V4"
 
@@ -297,7 +297,7 @@ def test_numpy_agrees():
             theirs = numpy.dtype(name)
         except TypeError:
             continue
-        if theirs.isbuiltin != 1:  # ml_dtypes', known by name once something has imported them
+        if theirs.isbuiltin != 1:  # of ml_dtypes, known by name after it was imported
             continue
         ours = dtypes.of(theirs)
         assert ours is dtypes.of(name) and str(ours) == str(theirs) and ours.itemsize == theirs.itemsize

@@ -1,7 +1,7 @@
-"""A client that knows nothing of this package: NVIDIA's own cuda.bindings, whose libcuda is the emulator.
+"""A client that is independent of this package: NVIDIA's cuda.bindings, with the emulator as its libcuda.
 
-A library of ten lines is made for the test and never installed. It has libcuda's name, and passes every question on to
-the emulator.
+The test builds a library of ten lines, which is never installed. It has the name of libcuda, and passes every look-up
+to the emulator.
 """
 
 from __future__ import annotations

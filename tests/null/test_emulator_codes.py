@@ -1,4 +1,4 @@
-"""Which code each mistake gets: before anything happens, and after a kernel went wrong."""
+"""The code for each mistake: in a call that does nothing, and after a kernel failed."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_unknown_names_are_500_and_the_report_lists_those_there_are(client):
     assert "table" in client.emulator.explain(500)
 
 
-# -- after a kernel went wrong
+# -- after a kernel failed
 
 STICKY = sorted(codes.STICKY)
 
@@ -288,7 +288,7 @@ STICKY = sorted(codes.STICKY)
 def test_an_error_in_a_kernel_is_told_later_and_stays(mode, wait, name, expected):
     client = Client(mode)
     kernel, stream, memory, event = client.kernels()(name), client.stream(), client.allocate(16), client.event()
-    assert client.launch(kernel, [], stream=stream if wait[-1] == "stream" else 0) == 0  # the launch itself is fine
+    assert client.launch(kernel, [], stream=stream if wait[-1] == "stream" else 0) == 0  # the launch itself succeeds
     code = client.code(*[stream if word == "stream" else word for word in wait])
     assert code in expected
     for call in (
@@ -307,11 +307,11 @@ def test_an_error_in_a_kernel_is_told_later_and_stays(mode, wait, name, expected
     ):
         assert client.code(*call) == code, call
     report = client.emulator.explain(code)
-    assert report and report == client.emulator.explain(code)  # why the context is lost can always be read
+    assert report and report == client.emulator.explain(code)  # the reason why the context is lost can always be read
     assert report in client.emulator.reports
     assert client.code("cuDeviceGetCount", OUT) == 0
     assert client.code("cuCtxGetCurrent", OUT) == 0
-    assert not client.live().get("memory")  # what it took with it is nobody's to give back
+    assert not client.live().get("memory")  # the objects of a lost context need not be released
 
 
 def test_an_illegal_address_is_reported_with_its_place(client):
@@ -368,7 +368,7 @@ def test_a_bug_of_the_emulator_in_a_kernel_is_kept_and_loses_the_context():
     assert [type(kept) for kept in client.emulator.kept_exceptions] == [ZeroDivisionError]
 
 
-# -- what people read
+# -- messages for users
 
 
 def test_names_and_texts(client):
@@ -384,7 +384,7 @@ def test_names_and_texts(client):
 
 def test_an_old_report_does_not_explain_a_new_error(client):
     assert client.code("cuMemcpyDtoD_v2", client.allocate(4), client.allocate(4), 5) == 1
-    assert client.code("cuStreamCreate", 0, 0) == 1  # nobody asked about the first
+    assert client.code("cuStreamCreate", 0, 0) == 1  # no call asked for the first report
     assert client.emulator.explain(1) is None
     assert client.code("cuMemcpyDtoD_v2", client.allocate(4), client.allocate(4), 5) == 1
     assert "5 bytes" in client.emulator.explain(1)

@@ -75,7 +75,7 @@ def test_names_give_the_newest_address_that_a_version_has(client):
     assert find(b"cuCtxCreate", 12000) == (0, of("cuCtxCreate_v2"), 0)
     assert find(b"cuCtxGetDevice", 12080) == (0, of("cuCtxGetDevice"), 0)
     assert find(b"cuInit", 2000) == (0, of("cuInit"), 0)
-    assert find(b"cuMemAlloc", 2000) == (0, 0, 2)  # the ABI before _v2 is not served
+    assert find(b"cuMemAlloc", 2000) == (0, 0, 2)  # the emulator does not have the ABI before _v2
     assert find(b"cuCtxGetId", 11080) == (0, 0, 2)  # the version is not sufficient
     assert find(b"cuNoSuchThing", 13000) == (0, 0, 1)
     assert client.code("cuGetProcAddress_v2", b"cuNoSuchThing", address, 13000, 0, 0) == 500

@@ -1,4 +1,4 @@
-"""Graphs that are captured from streams: what becomes a node, what a capture forbids, and what a launch does."""
+"""Graphs that are captured from streams: their nodes, the calls that a capture forbids, and the effect of a launch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _end(client, stream):
 
 
 def _nodes(client, graph):
-    """Return what the emulator keeps of a graph."""
+    """Return the nodes of a graph in the emulator."""
     return client.emulator._machine.get(graphs.Graph, graph).nodes
 
 
@@ -74,7 +74,7 @@ def test_a_captured_graph_does_it_all_again(client, memory):
     graph = _end(client, stream)
     assert _status(client, stream) == 0
     client.do("cuCtxSynchronize")
-    assert client.number(memory) == 0 and not seen  # capturing did nothing
+    assert client.number(memory) == 0 and not seen  # the capture did not run anything
     ready = client.get("cuGraphInstantiateWithFlags", graph, 0)
     for value in (7, 8):
         ctypes.memmove(source, struct.pack("<I", value), 4)  # a node reads its source when it runs
@@ -83,7 +83,7 @@ def test_a_captured_graph_does_it_all_again(client, memory):
         assert client.number(memory) == value * 100 + 12
     assert seen == [5, 5]
     client.do("cuGraphDestroy", graph)
-    client.do("cuGraphLaunch", ready, stream)  # it does not need the graph that it was made of
+    client.do("cuGraphLaunch", ready, stream)  # it does not need the graph from which it was made
     client.do("cuStreamSynchronize", stream)
     client.do("cuGraphExecDestroy", ready)
     assert client.code("cuGraphLaunch", ready, stream) == 400
@@ -162,7 +162,7 @@ def test_kinds_of_nodes(client, memory):
     assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 400
 
 
-# -- what a capture forbids
+# -- calls that a capture forbids
 
 
 def test_a_capturing_stream_cannot_be_waited_for(client, memory):

@@ -112,7 +112,7 @@ def test_memory_in_stream_order(client):
     back = client.pinned(bytes(16))
     client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, stream)
     client.do("cuMemFreeAsync", memory, stream)
-    assert client.live() == {"memory": 1, "stream": 1}  # the user is done with it, whenever it really goes
+    assert client.live() == {"memory": 1, "stream": 1}  # the user has freed it, whenever the memory is released
     assert client.code("cuMemFreeAsync", memory, stream) == 1
     assert client.code("cuMemFree_v2", memory) == 1
     client.do("cuStreamSynchronize", stream)
@@ -127,7 +127,7 @@ def test_use_after_a_stream_ordered_free_in_another_stream_is_found():
     client = Client("lazy")
     first, second = client.stream(), client.stream()
     memory, back = client.get("cuMemAllocAsync", 16, first), client.pinned(bytes(16))
-    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, second)  # nothing orders this before the free
+    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, second)  # this is not ordered before the free
     client.do("cuMemFreeAsync", memory, first)
     client.do("cuStreamSynchronize", first)
     assert client.code("cuStreamSynchronize", second) == 700
@@ -190,7 +190,7 @@ def test_attributes_and_access_of_pools(client):
         assert client.code("cuMemPoolCreate", OUT, bad) == 801
 
 
-# -- what a pointer points to
+# -- attributes of pointers
 
 
 def test_attributes_of_pointers(client):
@@ -221,7 +221,7 @@ def test_plain_host_memory_is_not_known(client):
     numbers = (ctypes.c_int * 3)(2, 9, 12)
     kind, ordinal, size = ctypes.c_int(5), ctypes.c_int(5), ctypes.c_uint64(5)
     places = (ctypes.c_uint64 * 3)(*[ctypes.addressof(place) for place in (kind, ordinal, size)])
-    client.do("cuPointerGetAttributes", 3, numbers, places, address)  # here it is no error
+    client.do("cuPointerGetAttributes", 3, numbers, places, address)  # this is not an error here
     assert (kind.value, ordinal.value, size.value) == (0, -2, 0)
     client.do("cuPointerGetAttributes", 3, numbers, places, client.allocate(7))
     assert (kind.value, ordinal.value, size.value) == (2, 0, 7)
@@ -246,7 +246,7 @@ def test_advice_about_managed_memory(client):
 
 
 def _memory(client, kind, content):
-    """Make memory of a kind that holds `content`; return (address, function that reads it, what keeps it alive)."""
+    """Make memory of a kind with `content`; return (address, function that reads it, object that keeps it alive)."""
     if kind == "device":
         address = client.upload(content)
         client.do("cuCtxSynchronize")
@@ -310,7 +310,7 @@ def test_forms_without_a_stream_wait_unless_both_sides_are_on_the_device():
     assert ctypes.string_at(pinned, 4) == b"abcd"
     client.do("cuMemsetD8_v2", target, 1, 4)
     assert client.code("cuStreamQuery", 0) == 600
-    client.do("cuMemsetD8_v2", pinned, 1, 4)  # the host might look at it
+    client.do("cuMemsetD8_v2", pinned, 1, 4)  # the host could read it
     assert ctypes.string_at(pinned, 4) == b"\x01" * 4
 
 
@@ -329,7 +329,7 @@ def test_managed_memory_is_settled_when_a_call_without_a_stream_returns(mode):
 
 
 def test_an_upload_from_pageable_memory_may_still_be_under_way():
-    """It is only staged when the call returns: a non-blocking stream does not wait for it, as the manual says."""
+    """The data is only staged when the call returns; a non-blocking stream does not wait for it, as documented."""
     client = Client("lazy")
     memory, stream, back = client.allocate(4), client.stream(), client.pinned(bytes(4))
     client.do("cuMemcpyHtoD_v2", memory, b"data", 4)

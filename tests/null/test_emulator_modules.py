@@ -1,4 +1,4 @@
-"""Modules, what is known of kernels, launches with attributes, occupancy, libraries, fatbins."""
+"""Modules, attributes of kernels, launches with attributes, occupancy, libraries, fatbins."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_log_of_a_bad_module_names_the_line(client):
 def test_a_log_is_cut_to_its_buffer(client, room):
     code, _, _, error, size, _ = _load_with_logs(client, HEAD.encode() + b"no more PTX", room)
     assert code == 218
-    assert size == room - 1 == len(error.value)  # and nothing lies past the final zero
+    assert size == room - 1 == len(error.value)  # and nothing is after the final zero
 
 
 def test_options_must_make_sense(client):
@@ -86,7 +86,7 @@ def test_a_module_is_gone_when_it_is_unloaded(client):
     assert struct.unpack("<4I", client.download(table, 16)) == (1, 2, 3, 4)
     client.do("cuMemcpyHtoD_v2", table, struct.pack("<I", 9), 4)
     assert client.number(table) == 9
-    assert client.code("cuMemFree_v2", table) == 1  # it is the module's
+    assert client.code("cuMemFree_v2", table) == 1  # it belongs to the module
     assert client.live() == {"module": 1}
     client.do("cuModuleUnload", loaded)
     assert client.code("cuModuleUnload", loaded) == 400
@@ -169,7 +169,7 @@ def test_attributes_of_a_kernel(client):
 
 
 def _config(grid=(1, 1, 1), block=(1, 1, 1), stream=0, attributes=()):
-    """Pack a CUlaunchConfig; return it and what it points to."""
+    """Pack a CUlaunchConfig; return it, and the objects to which it points."""
     array = ctypes.create_string_buffer(
         b"".join(words.LAUNCH_ATTRIBUTE.pack(number, value) for number, value in attributes) or b"\0"
     )
@@ -242,7 +242,7 @@ def test_progress_is_told():
     assert all(0 <= done <= total == 3000 for done, total in told)
 
 
-# -- occupancy, by hand from the published tables for compute capability 9.0
+# -- occupancy, calculated by hand from the published tables for compute capability 9.0
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_occupancy(client, threads, shared, blocks):
 
 
 def test_occupancy_is_bound_by_registers():
-    """64 registers a thread: 2048 a warp, 16384 a quarter, so 8 warps a quarter, 32 in all: 4 blocks of 256 threads."""
+    """64 registers per thread are 2048 per warp; 16384 per quarter allow 8 warps, 32 in all: 4 blocks of 256."""
     occupancy = module("emulator.entries.launches")
 
     class Entry:
@@ -329,7 +329,7 @@ PLAIN = (KERNELS + "\0" * (-len(KERNELS) % 8)).encode()
 
 
 def _lz4(content):
-    """Pack as LZ4 does it at its worst: literals only, but for one match that overlaps itself."""
+    """Pack as LZ4 does in the worst case: only literals, except for one match that overlaps itself."""
     run = b"//" + b"-" * 30 + b"\n"
     literals = run[:3]
     out = bytearray([3 << 4 | 15]) + literals + b"\x01\0" + bytes([len(run) - 1 - 3 - 4 - 15])
@@ -346,7 +346,7 @@ def test_the_ptx_of_a_fatbin_is_found(client):
     )
     for name in ("cuModuleLoadFatBinary", "cuModuleLoadData"):
         loaded = client.get(name, image)
-        assert client.get("cuModuleGetFunction", loaded, b"nothing")  # the newest architecture's
+        assert client.get("cuModuleGetFunction", loaded, b"nothing")  # of the newest architecture
         client.do("cuModuleUnload", loaded)
     kept = ctypes.create_string_buffer(image, len(image))
     wrapper = struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(kept), 0)

@@ -1,4 +1,4 @@
-"""The emulator's own C lines, structures, enums and codes, compared with real headers and with the clients' table."""
+"""The emulator's C prototypes, structures, enums and codes, compared with real headers and with cuda_h.py."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lines_are_the_header_s(path):
 def test_every_entry_is_in_the_header(path):
     header = header_reader.read(path)
     if header.version != 13000:
-        pytest.skip("the emulator is of CUDA 13.0")
+        pytest.skip("the emulator reports CUDA 13.0")
     assert not set(ENTRIES) - set(header.prototypes)
 
 
@@ -75,7 +75,7 @@ def test_every_entry_of_the_clients_table_is_served():
 
 
 def test_widths_agree_with_the_clients_table():
-    """An integer's width is the same on both sides: a size_t read as an int would go unseen for small values."""
+    """Integers have the same width on both sides; with small values, a size_t read as an int would not be noticed."""
     import ctypes
 
     table = cuda_h.prototypes()
@@ -199,7 +199,7 @@ def test_structures_agree_with_the_clients_table():
 
 
 def test_every_entry_that_the_package_calls_is_served():
-    """What the source names, not what a table says: each cu* function outside of the emulator and of cuda_h itself."""
+    """The functions are found in the source: each cu* name outside the emulator and cuda_h."""
     called = set()
     for path in FOLDER.rglob("*.py"):
         if "emulator" not in path.relative_to(FOLDER).parts and path.name != "cuda_h.py":

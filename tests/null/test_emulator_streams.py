@@ -1,4 +1,4 @@
-"""Streams and events: what comes after what, in each of the three modes, and what a call waits for."""
+"""Streams and events: the order of work in each of the three modes, and the work for which a call waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client(request):
 
 
 class Log:
-    """A number in device memory to which kernels append digits, so that the order in which they ran can be read."""
+    """A number in device memory to which kernels append digits, which shows the order in which they ran."""
 
     def __init__(self, client):
         self.client, self.step = client, client.kernels()("step")
@@ -68,7 +68,7 @@ def test_a_wait_is_for_the_record_before_it(client):
     log.append(1, first)
     client.do("cuEventRecord", event, first)
     client.do("cuStreamWaitEvent", second, event, 0)
-    client.do("cuEventRecord", event, second)  # a later record does not change what was waited for
+    client.do("cuEventRecord", event, second)  # a later record does not change an earlier wait
     log.append(2, second)
     client.do("cuEventDestroy_v2", event)  # nor does destroying the event
     assert log.read() == 12
@@ -120,7 +120,7 @@ def test_a_non_blocking_stream_does_not_join():
     log, stream = Log(client), client.stream(1)
     log.append(1, 0)
     log.append(2, stream)
-    client.do("cuStreamSynchronize", stream)  # does only what this stream needs
+    client.do("cuStreamSynchronize", stream)  # runs only the work that this stream needs
     log.append(3, stream)
     assert log.read() in (213, 231)
 
@@ -153,7 +153,7 @@ def test_lazy_mode_does_as_little_as_is_allowed():
     assert client.download(memory, 8) == b"11112222"
 
 
-# -- asking and waiting
+# -- queries and waits
 
 
 def test_queries_come_to_an_end(client):
@@ -265,7 +265,7 @@ def test_a_host_function_has_its_place_in_the_stream(client):
 
 
 def test_two_threads_wait_for_each_other_s_streams(client):
-    """Work runs in whichever thread drives it: both may be at it at once, and each must come out."""
+    """Work runs in the thread that waits for it; both threads may run the same work, and both calls must return."""
     log, streams = Log(client), [client.stream(), client.stream()]
     events = [client.event(2), client.event(2)]
 
@@ -288,7 +288,7 @@ def test_two_threads_wait_for_each_other_s_streams(client):
     assert log.read() == 0
 
 
-# -- facts
+# -- attributes
 
 
 def test_facts_of_a_stream(client):

@@ -1,4 +1,4 @@
-"""The seam between C and Python: each trap that a libcuda made of Python callbacks can fall into."""
+"""The interface between C and Python: each mistake that a libcuda of Python callbacks can make."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def client():
 
 
 def _served(client, function, *, free=False):
-    """Serve a function of ours as an entry point, and return it as C sees it."""
+    """Make a Python function an entry point, and return it as C code gets it."""
     address = thunks.serve(client.emulator._machine, thunks.Entry("cuTried(int x)", function, free, 0))
     return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
 
 
-# -- 1: whatever leaves an entry point, a code arrives
+# -- 1: whatever an entry point raises, the caller gets a code
 
 
 @pytest.mark.parametrize("free", [False, True])
@@ -64,7 +64,7 @@ def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
     assert left == ([kept] if kept else [])
     if kept:
         assert "cuTried" in client.emulator.explain(999)
-    assert client.code("cuCtxSynchronize") == 0  # and the lock is open again
+    assert client.code("cuCtxSynchronize") == 0  # and the lock is released
 
 
 # -- 2: Ctrl-C
@@ -103,18 +103,18 @@ def test_an_endless_kernel_can_be_interrupted(mode):
         client.code("cuCtxSynchronize")
         for _ in range(500):
             time.sleep(0.01)
-    assert client.code("cuCtxSynchronize") == 0  # the kernel is gone, and all works again
+    assert client.code("cuCtxSynchronize") == 0  # the kernel has ended, and everything works again
     client.do("cuMemFreeHost", flag)
 
 
-# -- 3: addresses stay good
+# -- 3: addresses stay valid
 
 
 def test_an_address_outlives_its_emulator():
     address = Client().emulator.address("cuDriverGetVersion")
     gc.collect()
     for _ in range(50):
-        ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 77)  # might take the place of a collected thunk
+        ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 77)  # could reuse the memory of a freed thunk
     version = ctypes.c_int()
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.addressof(version)) == 0
     assert version.value == 13000
@@ -160,7 +160,7 @@ def test_null_is_refused_and_never_followed(client):
             "Handle " in c_type for c_type, _ in parameters
         ):
             client.code(name, *[0] * len(parameters))
-            client.code("cuCtxSetCurrent", client.context)  # some of them pop it
+            client.code("cuCtxSetCurrent", client.context)  # some calls pop it
             survived.append(name)
     assert len(survived) > 100
     assert not client.emulator.kept_exceptions, client.emulator.reports[-3:]
@@ -247,7 +247,7 @@ def test_each_python_thread_has_its_own_stack_of_contexts(client):
         client.do("cuCtxPushCurrent_v2", client.context)
         seen.append(client.get("cuCtxGetCurrent"))
 
-    for _ in range(3):  # a later thread may get the number of an earlier one
+    for _ in range(3):  # the system may reuse the number of a thread
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
@@ -256,7 +256,7 @@ def test_each_python_thread_has_its_own_stack_of_contexts(client):
 
 @pytest.mark.skipif(shutil.which("cc") is None or sys.platform == "win32", reason="no C compiler on this machine")
 def test_a_thread_that_c_started_keeps_its_context_between_calls(client, tmp_path):
-    """Each call back into Python sees a new threading.local there."""
+    """There, each callback into Python gets a new threading.local."""
     (tmp_path / "thread.c").write_text("""
         #include <pthread.h>
         #include <stddef.h>
@@ -319,7 +319,7 @@ def test_threads_call_at_once(client):
 
 
 def test_another_thread_can_call_while_a_kernel_runs(client):
-    """The kernel waits for a flag that the other thread sets by a copy. With one lock for all, both would hang."""
+    """The kernel waits for a flag that the other thread sets by a copy. If kernels held the lock, both would hang."""
     flag = client.upload(bytes(4))
     spin = client.kernels()("spin")
     codes = []
@@ -342,7 +342,7 @@ def test_another_thread_can_call_while_a_kernel_runs(client):
 
 
 def test_an_asynchronous_call_does_not_wait_for_a_kernel_of_another_thread(client):
-    """In eager mode, too, work behind a kernel that runs elsewhere is left for later after a moment."""
+    """In eager mode, too, work after a kernel that another thread runs is postponed after a short time."""
     flag = client.pinned(bytes(4))
     spin = client.kernels()("spin")
     stream, done = client.stream(), client.allocate(4)
@@ -354,7 +354,7 @@ def test_an_asynchronous_call_does_not_wait_for_a_kernel_of_another_thread(clien
     thread = threading.Thread(target=launch)
     thread.start()
     time.sleep(0.05)
-    client.do("cuMemsetD32Async", done, 7, 1, stream)  # behind the kernel, which waits for us
+    client.do("cuMemsetD32Async", done, 7, 1, stream)  # after the kernel, which waits for us
     assert client.code("cuStreamQuery", stream) == 600
     ctypes.memmove(flag, b"\x01\0\0\0", 4)
     client.do("cuStreamSynchronize", stream)
@@ -363,7 +363,7 @@ def test_an_asynchronous_call_does_not_wait_for_a_kernel_of_another_thread(clien
 
 
 def test_a_call_inside_a_call_is_answered(client):
-    """A collection may run a __del__ that calls the driver while the emulator's lock is held; so may a callback."""
+    """A garbage collection may run a __del__ that calls the driver while the lock is held; so may a callback."""
     kernel, memory = client.kernels()("nothing"), client.allocate(16)
     codes = []
     shared_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(
@@ -377,7 +377,7 @@ def test_a_call_inside_a_call_is_answered(client):
 
 
 def test_many_threads_in_random_mode():
-    """Kernels, copies, host functions and events of several threads at once, in streams that all of them use."""
+    """Several threads use kernels, copies, host functions and events in the same streams."""
     client = Client("random", 3)
     get, failures = client.kernels(), []
     step = get("step")
@@ -459,7 +459,7 @@ def test_a_host_function_may_not_call_the_driver(mode):
 
 
 def test_a_host_function_may_take_what_its_launcher_holds(client):
-    """It runs in a thread of its own: run in the caller's, in eager mode, it would wait for ever."""
+    """It runs in its own thread; in the caller's thread, in eager mode, it would wait for ever."""
     held, ran = threading.Lock(), []
 
     @HostFunction
@@ -512,11 +512,11 @@ def test_no_signature_has_a_c_long():
     assert "ctypes.c_long" not in source and "ctypes.c_ulong" not in source
 
 
-# -- speed: the seam must not be what a program waits for
+# -- speed: a call must not take long
 
 
 def test_a_call_costs_little(client):
-    """Generous, for a busy machine: what is looked for is a slip such as an import or a scan in every call."""
+    """The limit is generous, for a busy machine: it finds mistakes such as an import or a search in every call."""
     out = ctypes.c_uint64()
     call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)(client.emulator.address("cuCtxGetCurrent"))
     best = min(_seconds(call, ctypes.addressof(out)) for _ in range(20))

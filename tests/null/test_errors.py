@@ -1,4 +1,4 @@
-"""The error tree: one class a remedy, caught by the built-in that a stranger would catch, picklable."""
+"""The error classes: one for each remedy, with the built-in base class that other code would catch, and picklable."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The harness itself: its marks, its leak check, its command line; each is shown a fault that it must find."""
+"""The test harness itself: its marks, its leak check, its command line. Each must find a deliberate fault."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from tests.conftest import CEILINGS, Python
 from tests.subject import CHECKOUT, NAME
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested once, with the original")
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested only with the original")
 
 Suite = Callable[..., "tuple[int, str]"]
 
 
 @pytest.fixture
 def suite(python: Python, tmp_path: Path) -> Suite:
-    """Run a test file of its own under this harness; return exit status and output."""
+    """Run a new test file under this harness; return exit status and output."""
 
     def run(
         code: str,
@@ -54,7 +54,7 @@ def suite(python: Python, tmp_path: Path) -> Suite:
     return run
 
 
-# -- what a test leaves behind
+# -- objects that a test leaves behind
 
 
 def test_a_clean_test_passes(suite: Suite) -> None:
@@ -77,7 +77,7 @@ def test_a_clean_test_passes(suite: Suite) -> None:
         ("driver.cuEventCreate(ctypes.byref(event()), 0)", "No context|INVALID_CONTEXT"),
         (
             "rawcuda.cu.cuCtxPushCurrent_v2(module('headers.cuda_h').CUcontext(device.context))",
-            "another context is current than before",
+            "the current context is not the same as before",
         ),
         ("library.kept_exceptions.append(ZeroDivisionError('x'))", "ZeroDivisionError('x')"),
         ("import warnings; warnings.warn('x')", ""),
@@ -141,7 +141,7 @@ def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
     """,
         plugins=("tests.conftest",),
     )
-    assert status == pytest.ExitCode.USAGE_ERROR and "needs its reason" in output, output
+    assert status == pytest.ExitCode.USAGE_ERROR and "needs a reason" in output, output
 
 
 @pytest.mark.parametrize("mark", CEILINGS)
@@ -159,7 +159,7 @@ def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
         "-q",
         plugins=("tests.conftest",),
     )
-    assert status == (pytest.ExitCode.USAGE_ERROR if above else 0) and ("above the ceiling" in output) == bool(above), (
+    assert status == (pytest.ExitCode.USAGE_ERROR if above else 0) and ("above the limit" in output) == bool(above), (
         output
     )
 
@@ -196,8 +196,8 @@ def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> 
     "arguments, said",
     [
         (["nowhere"], "there is no folder tests/nowhere"),
-        (["--driver", "nvidia", "--heavy"], "modes are the emulator's"),
-        (["--here", "--heavy"], "every Python needs an environment of its own"),
+        (["--driver", "nvidia", "--heavy"], "only the emulator has modes"),
+        (["--here", "--heavy"], "each Python needs its own environment"),
         (["--driver", "cuda"], "invalid choice"),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_failure_is_the_exit_status(python: Python) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Make a checkout without environments, of only what making one needs."""
+    """Make a checkout without environments, with only the files that making one needs."""
     folder = tmp_path / "checkout"
     (folder / "tests").mkdir(parents=True)
     for name in ("setup.cfg", "tests/__init__.py", "tests/__main__.py"):
@@ -230,7 +230,7 @@ def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) ->
     env = {"PYTHONPATH": None, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": None, "PIP_CONFIG_FILE": os.devnull}
     result = python(["-m", "tests"], cwd=checkout, env=env)
     assert result.returncode == 1 and "python3 -m tests --here" in result.stderr, result.stdout + result.stderr
-    assert not list(checkout.glob(".venv/*/complete")), "what failed is taken for an environment the next time"
+    assert not list(checkout.glob(".venv/*/complete")), "a failed environment is used by the next run"
 
 
 def test_without_ensurepip_it_says_what_to_do(python: Python, checkout: Path) -> None:

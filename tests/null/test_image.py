@@ -1,4 +1,4 @@
-"""Code images are seen to be whole before the driver, which is given no length, reads them."""
+"""Code images are checked to be complete before the driver reads them, because the driver gets no length."""
 
 import struct
 
@@ -10,7 +10,7 @@ image = module("gpu.kernels.image")
 
 
 def elf(sections):
-    """Make a little ELF file of named sections."""
+    """Make a small ELF file with named sections."""
     names, body, headers = b"\0", b"", [b"\0" * 64]
     for name, data in [*sections, (".shstrtab", None)]:
         at = len(names)

@@ -10,7 +10,7 @@ from tests.conftest import Python
 from tests.null.test_layers import PATHS
 from tests.subject import NAME, ROOT, rawcuda
 
-# Watch what a statement does to the process; `before` is taken when ctypes is there already.
+# Find the effects of a statement on the process; `before` is taken after ctypes was imported.
 WATCH = """
     import atexit, ctypes, importlib, os, signal, sys, sysconfig, threading
 
@@ -86,7 +86,7 @@ def test_importing_the_package_changes_nothing(python: Python) -> None:
 
 
 def test_importing_every_module_loads_no_library(python: Python) -> None:
-    """What every module may bring in is the standard library's own compiled modules, and nothing else."""
+    """A module may load compiled modules of the standard library, and no other library."""
     names = [name for name in PATHS if not name.endswith("__main__")]
     result = python(
         WATCH
@@ -154,7 +154,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_how_long_an_import_takes(python: Python, record_property: Callable[[str, object], None]) -> None:
-    """Told, not asserted: machines differ."""
+    """The time is printed and not asserted, because machines differ."""
     result = python(
         """
         import subprocess, sys, time

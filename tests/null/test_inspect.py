@@ -1,4 +1,4 @@
-"""explain() and the command `inspect`: every field is shown, nothing is taken, and no broken exporter does harm."""
+"""explain() and the command `inspect`: every field is shown, nothing is consumed, and broken exporters do no harm."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def quirks(obj):
 
 needs_versions = pytest.mark.skipif(
     numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0",
-    reason="this NumPy's DLPack has no versions yet; other Pythons run this with a newer one",
+    reason="the DLPack of this NumPy has no versions; other Pythons run this test with a newer NumPy",
 )
 
 
-# -- what is said
+# -- the text
 
 
 @needs_versions
@@ -68,7 +68,7 @@ def test_an_array_is_explained_by_every_protocol():
 
 
 def test_a_struct_is_told_field_by_field_beside_its_bytes():
-    """Compared with the bytes themselves: every one of the 80 is shown, once, in order."""
+    """The text is compared with the bytes: each of the 80 bytes is shown once, in order."""
     tensor = Tensor(shape=(2, 3), strides=(3, 1), flags=1, byte_offset=8)
     made = tensor.capsule()
     lines = sections(made)["__dlpack__"].splitlines()
@@ -111,7 +111,7 @@ def test_what_is_asked_is_told():
     assert exporter.asked[:2] == [
         {"max_version": (1, 3)},
         {},
-    ]  # as it is, and as an older consumer asks; then view() does
+    ]  # a plain call, and one as older consumers make it; then view() calls
 
 
 def test_a_legacy_capsule_contradicts_nobody():
@@ -203,7 +203,7 @@ def test_protocols_that_disagree():
     )
 
 
-# -- nothing is taken
+# -- nothing is consumed
 
 
 def test_a_capsule_stays_as_it_is():
@@ -257,7 +257,7 @@ def test_nothing_grows():
 
 
 class Raises:
-    """Raise from every attribute that begins with two underscores and is a protocol's."""
+    """An object that raises from every attribute of a protocol."""
 
     def __getattr__(self, name):
         raise RuntimeError(f"no {name} today")
@@ -328,7 +328,7 @@ def test_only_a_stream_that_can_be_read_is_called_one():
 
 
 def test_pointers_that_lead_nowhere_are_not_followed(python):
-    """Each in turn; any reading of them would end the process."""
+    """Each pointer is tried in turn; a read through any of them would end the process."""
     result = python("""
         from tests.subject import rawcuda
         from tests.null.producers import Exporter, Shows, Tensor, capsule
@@ -373,12 +373,12 @@ def test_peek():
 
 
 def like(module_name, **attributes):
-    """Make an object whose class says that it is of a library."""
+    """Make an object whose class claims to be of a library."""
     return type("Tensor", (Exporter,), {"__module__": module_name, **attributes})
 
 
 class Launders(Exporter):
-    """Give a read-only tensor to who asks for versions, and the same without its flag to who does not."""
+    """An exporter of a read-only tensor, whose legacy capsule loses the flag."""
 
     def __init__(self):
         super().__init__(Tensor(flags=1, strides=(3, 1)))

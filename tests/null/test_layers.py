@@ -1,6 +1,6 @@
-"""The house: which room may enter which, what a room may bring in from outside, and how big and well named it is.
+"""The house: which room may import which, what a room may import from outside, and the size and the name of a room.
 
-Read with `ast`, so nothing is imported for it. Imports for type checking do not count: they are only names.
+The modules are read with `ast`, so nothing is imported. Imports for type checking do not count, as they do not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from tests.subject import FOLDER, NAME, rawcuda
 
-# The floors, from the ground up, each with its rooms in order: a room may enter those before it on its own floor, and
+# The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
     ("", "loadable errors doors names tracing owned locate"),
@@ -32,8 +32,8 @@ FLOORS = (
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying exporting exchange_table strided making"),
     ("compiler", "request nvrtc nvcc messages cache program"),
-    ("gpu", "calls context handles queue retention graph stream spans memory ordering"),
-    ("gpu.kernels", "signature image arguments packing source configuration launch kernel module"),
+    ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
+    ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),
@@ -57,7 +57,7 @@ UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"
 
 
 class Import(NamedTuple):
-    """One import: "" is the façade, a name with a leading "/" is from outside the package."""
+    """An import: "" is the façade, a name with a leading "/" is from outside the package."""
 
     target: str
     late: bool
@@ -81,7 +81,7 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def imports(name: str) -> Iterator[Import]:
-    """Yield a module's imports, with what is relative made absolute inside the package."""
+    """Yield the imports of a module, with relative names made absolute inside the package."""
     home = name.split(".") if PATHS[name].name == "__init__.py" else name.split(".")[:-1]
 
     def walk(node: ast.AST, late: bool) -> Iterator[Import]:
@@ -112,12 +112,12 @@ def side_room(name: str) -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Tell whether a module is a folder's own, which only says what is in it."""
+    """Tell whether a module is the __init__ of a folder, which only describes the folder."""
     return PATHS[name].name == "__init__.py"
 
 
 def refusal(name: str, entered: Import) -> str:
-    """Say why a module may not import another; "" when it may."""
+    """Return the reason why a module must not import another, or "" if it may."""
     target = entered.target
     room, entered_room = side_room(name), side_room(target)
     if entered.late and target in UPWARDS.get(name, {}):
@@ -128,7 +128,7 @@ def refusal(name: str, entered: Import) -> str:
         if target in ("headers.cuda_h", "errors"):
             return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
-    if room:  # the command line and what it is made of use everything but the emulator
+    if room:  # the command line and its parts use everything except the emulator
         allowed = entered_room != "emulator" or (name == "tools.commands.doctor" and entered.late)
         return "" if allowed else "the emulator is chosen through the façade"
     if name not in ORDER:
@@ -167,18 +167,18 @@ def test_only_the_two_doors_lead_upwards() -> None:
 
 
 def calls(name: str) -> Iterator[tuple[str, int]]:
-    """Yield what a module calls, as it is written, and the line."""
+    """Yield the text of each call in a module, and its line."""
     for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node.lineno
 
 
-# Rooms that import a module by a name that they work out: from the façade's table, from the command line.
+# Rooms that import a module by a computed name: from the façade's table, from the command line.
 MAY_IMPORT_BY_NAME = {"", "doors", "names", "__main__", "tools.commands.inspect"}
 
 
 def test_nothing_is_imported_past_the_table() -> None:
-    """An import that `ast` cannot read, or a module that is found in sys.modules, would be in no table."""
+    """Imports with computed names, and look-ups in sys.modules, would not be found by `imports`."""
     wrong = [
         f"{PATHS[name]}:{line}: {function}"
         for name in PATHS
@@ -199,7 +199,7 @@ def test_source_is_executed_in_one_place_outside_the_emulator() -> None:
         for name in PATHS
         if not name.startswith("emulator")
         for function, line in calls(name)
-        if function == "exec" or function == "eval" and name != "tools.commands.inspect"  # the user's own expression
+        if function == "exec" or function == "eval" and name != "tools.commands.inspect"  # the user's expression
     ]
     assert len(places) <= 1, places
 
@@ -227,7 +227,7 @@ def test_no_function_is_changed_while_it_can_be_called() -> None:
 def test_every_floor_says_what_it_is() -> None:
     for folder in {folder for folder, _ in FLOORS} | {"emulator", "tools", "tools.commands"}:
         text = ast.get_docstring(TREES[folder]) or ""
-        assert "What it is" in text, f"the __init__ of {folder or 'the package'} does not say what it is"
+        assert "What it is" in text, f"the __init__ of {folder or 'the package'} does not describe it"
 
 
 def test_a_folder_has_at_most_a_dozen_rooms() -> None:
@@ -241,7 +241,7 @@ def test_a_folder_has_at_most_a_dozen_rooms() -> None:
 
 def test_imports_are_relative_or_of_the_standard_library() -> None:
     if sys.version_info < (3, 10):
-        pytest.skip("sys.stdlib_module_names came with 3.10; newer Pythons run this")
+        pytest.skip("sys.stdlib_module_names is new in 3.10; newer Pythons run this test")
     allowed = {*sys.stdlib_module_names, *NOT_YET_STANDARD}
     wrong = [
         f"{PATHS[name]}:{entered.line}: {entered.target[1:]}"
@@ -266,7 +266,7 @@ def test_the_package_does_not_know_its_own_name(word: str) -> None:
 
 @every_module
 def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
-    """It only defines, and fills tables of its own; what that does besides is watched in test_import.py."""
+    """It only makes definitions, and fills its own tables; test_import.py checks for other effects."""
     tree = TREES[name]
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     own |= {ast.unparse(target) for node in tree.body if isinstance(node, ast.Assign) for target in node.targets}
@@ -278,7 +278,7 @@ def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
         or isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).partition(".")[0] not in own
-        and not ast.unparse(node.value.func).endswith(".observers.append")  # a room joins those who are told
+        and not ast.unparse(node.value.func).endswith(".observers.append")  # a room adds an observer
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -287,7 +287,7 @@ def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
 def test_a_room_can_be_held_in_the_head(name: str) -> None:
     if name != "headers.cuda_h":
         lines = len(PATHS[name].read_text("utf-8").splitlines())
-        assert lines < MOST_LINES, f"{PATHS[name]} has {lines} lines: it is more than one idea"
+        assert lines < MOST_LINES, f"{PATHS[name]} has {lines} lines: divide it"
 
 
 @every_module
@@ -309,8 +309,8 @@ def test_a_public_module_says_what_is_public(name: str) -> None:
 @every_module
 def test_names_say_something(name: str) -> None:
     parts = set(name.split("."))
-    assert not parts & UNSAYING_NAMES, f"{name}: say what is in it"
-    assert not parts & set(rawcuda.__all__) or "." in name, f"{name}: a module would hide the public name"
+    assert not parts & UNSAYING_NAMES, f"{name}: describe its content"
+    assert not parts & set(rawcuda.__all__) or "." in name, f"{name}: the module would hide the public name"
 
 
 VERSION, TARGET = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.M), re.compile(r"^\s*\.target\s+(\S+)", re.M)
@@ -328,7 +328,7 @@ def shipped_ptx() -> Iterator[tuple[str, str]]:
 
 def test_every_driver_since_11_4_takes_the_ptx() -> None:
     texts = list(shipped_ptx())
-    assert texts, "no PTX found in the package: this test looks in the wrong place"
+    assert texts, "no PTX was found in the package: this test searches the wrong files"
     for place, text in texts:
         assert all((int(major), int(minor)) <= (6, 3) for major, minor in VERSION.findall(text)), (
             f"{place}: .version above 6.3"

@@ -1,4 +1,4 @@
-"""Shapes and strides: NumPy is the oracle, over random layouts of every kind."""
+"""Shapes and strides, compared with NumPy for random layouts of every kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ layout = module("elements.layout")
 
 
 def random_array(numpy, seed):
-    """Make an array of a random layout: 0 to 5 dimensions, gaps, reversed, broadcast, transposed, empty or single."""
+    """Return an array of a random layout: 0 to 5 dimensions, gaps, reversed, broadcast, transposed, empty or single."""
     choose = random.Random(seed)
     shape = [
         choose.choice((0, 1, 1, 2, 3, 4, 5) if choose.random() < 0.3 else (1, 2, 3, 4))
@@ -73,7 +73,7 @@ def test_reshape_agrees_with_numpy_on_what_needs_a_copy(seed):
 
 
 def factors(choose, count):
-    """Choose a shape of as many elements, sometimes with a -1."""
+    """Return a random shape with this number of elements, sometimes with a -1."""
     shape = []
     while count > 1:
         n = choose.choice([k for k in range(1, count + 1) if count % k == 0])
@@ -204,7 +204,7 @@ def test_coalescing_pairs_the_same_elements(seed):
 
 
 def pairs(shape, first, second, first_at, second_at):
-    """Return the set of (offset, offset) that a walk over two operands meets."""
+    """Return the set of (offset, offset) that a walk over two operands visits."""
     if 0 in shape:
         return set()
     found = [(first_at, second_at)]

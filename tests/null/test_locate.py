@@ -1,4 +1,4 @@
-"""Where a driver is looked for: never in the current directory, each place with a reason."""
+"""The places where a driver is searched for: never the current directory, and each with a reason."""
 
 import os
 import sys

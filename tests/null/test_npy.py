@@ -1,4 +1,4 @@
-"""The .npy reader and writer, with NumPy as the oracle, and every refusal with its file, finding and remedy."""
+"""The .npy reader and writer, compared with NumPy; every refusal names the file, the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -13,32 +13,17 @@ import sys
 import numpy
 import pytest
 
+from tests.shared import NUMBERS
 from tests.subject import module
 
 npy = module("elements.npy")
 
-DTYPES = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
 SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (2, 3), (3, 1, 4), (1,) * 12, (2,) * 8]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and links")
 
 
 def sample(dtype: str, shape: tuple) -> numpy.ndarray:
-    """Return an array whose bytes are all different from one another's neighbours, NaN-free for comparing."""
+    """Return an array in which neighbouring bytes differ, without a NaN, so that arrays can be compared."""
     count = int(numpy.prod(shape))
     if dtype == "bool":
         return (numpy.arange(count) % 3 == 0).reshape(shape)
@@ -47,7 +32,7 @@ def sample(dtype: str, shape: tuple) -> numpy.ndarray:
 
 
 def npy_bytes(header: str, data: bytes = b"", version: tuple = (1, 0), length: int | None = None) -> bytes:
-    """Make a file by hand, of whatever header."""
+    """Return the bytes of a file with any header."""
     raw = header.encode("utf-8")
     width = "<H" if version == (1, 0) else "<I"
     return b"\x93NUMPY" + bytes(version) + struct.pack(width, len(raw) if length is None else length) + raw + data
@@ -71,7 +56,7 @@ def put(tmp_path):
 # -- reading what NumPy wrote
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("order", "CF")
 def test_reads_what_numpy_saved(tmp_path, dtype, order):
     for shape in SHAPES:
@@ -97,7 +82,7 @@ def test_reads_what_has_no_file_order_and_native_order(put):
     data = struct.pack("=3f", 1, 2, 3)
     for descr in ("f4", "=f4", "<f4"):
         assert numpy.asarray(npy.read(put(npy_bytes(header(descr), data)))).tolist() == [1, 2, 3]
-    assert bytes(npy.read(put(npy_bytes(header(">u1"), b"abc"))).data) == b"abc"  # one byte has no order
+    assert bytes(npy.read(put(npy_bytes(header(">u1"), b"abc"))).data) == b"abc"  # a single byte has no order
 
 
 def test_the_exported_memory_is_the_arrays_own(put):
@@ -105,7 +90,7 @@ def test_the_exported_memory_is_the_arrays_own(put):
     numpy.asarray(found)[1] = ord("x")
     assert found.data == b"axc"
     with pytest.raises(BufferError):
-        found.data.append(0)  # would move the bytes away from under the consumer
+        found.data.append(0)  # would move the bytes while a consumer uses them
     assert found.__array_interface__ == found.__array_interface__
 
 
@@ -211,7 +196,7 @@ def test_refuses_what_has_no_size():
 # -- writing
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", NUMBERS)
 def test_numpy_reads_what_was_written(tmp_path, dtype):
     for shape, fortran_order in itertools.product(SHAPES, (False, True)):
         wanted = sample(dtype, shape)
@@ -304,7 +289,7 @@ def test_permissions(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o640  # as open() would
         path.chmod(0o604)
         write(path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o604  # as it was
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604  # unchanged
     finally:
         os.umask(old)
 
@@ -330,7 +315,7 @@ def test_targets_that_cannot_be(tmp_path, monkeypatch):
             write("/dev/null")
         assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     (tmp_path / "a.npy").write_bytes(b"old")
-    # Root may write everywhere, so that the system itself cannot be made to refuse.
+    # Root may write everywhere, so the system never refuses.
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith(".npy"))
     with pytest.raises(PermissionError, match="not writable"):
         write(tmp_path / "a.npy")

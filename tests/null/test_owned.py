@@ -1,4 +1,4 @@
-"""Owned: released exactly once, whoever does it, and never inside a collection."""
+"""Owned: each handle is released exactly once, by any thread, and never inside a garbage collection."""
 
 import gc
 import os

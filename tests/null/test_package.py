@@ -1,4 +1,4 @@
-"""The package as people get it: one small pure wheel, a checkout, a zip, a folder under python -I -S."""
+"""The package as users get it: one small pure wheel, a checkout, a zip, a folder under python -I -S."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import Python
 from tests.subject import CHECKOUT, FOLDER, NAME, rawcuda
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="it is the original that is packaged")
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="only the original is packaged")
 
 MOST_BYTES = 800_000
 DEMO = ["-m", "rawcuda", "demo"]
@@ -28,7 +28,7 @@ METADATA.read(CHECKOUT / "setup.cfg", encoding="utf-8")
 
 
 def sources() -> dict[str, bytes]:
-    """Return what the package is made of: path below the folder that holds it, and content."""
+    """Return the files of the package: path below its parent folder, and content."""
     return {
         path.relative_to(FOLDER.parent).as_posix(): path.read_bytes()
         for path in sorted(FOLDER.rglob("*"))
@@ -38,7 +38,7 @@ def sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as pip does, of a copy, with the setuptools of this environment: no network is asked."""
+    """Build the wheel of a copy as pip does, with the setuptools of this environment and without a network."""
     if importlib.util.find_spec("setuptools") is None or importlib.util.find_spec("pip") is None:
         pytest.skip("pip and setuptools are not installed")
     if int(importlib.metadata.version("setuptools").split(".")[0]) < 71 and importlib.util.find_spec("wheel") is None:
@@ -72,7 +72,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> email.message.Message:
-    """Return the metadata that the wheel carries."""
+    """Return the metadata of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return email.message_from_bytes(archive.read(name))
@@ -119,7 +119,7 @@ def test_the_licence() -> None:
 
 
 def demo_is_right(result: subprocess.CompletedProcess[str]) -> None:
-    """Check that a demo ran on the emulator, said so first, and was right."""
+    """Check that a demo ran on the emulator, that its first line says so, and that its results are right."""
     assert result.returncode == 0, result.stdout + result.stderr
     assert "emulator" in result.stdout.splitlines()[0], result.stdout
 

@@ -1,4 +1,4 @@
-"""Pictures: well-formed, safe, true to the layout or trace that they show; and rendered by a browser if possible."""
+"""Pictures are well-formed, safe, and agree with the layout or trace that they show; a browser renders them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import gc
 import json
 import random
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from tests.shared import browser_command
 from tests.subject import module, rawcuda
 
 pictures, svg, tracing = module("tools.pictures"), module("tools.pictures.svg"), module("tracing")
@@ -48,7 +49,7 @@ LAYOUTS = {
 
 
 def parsed(text):
-    """Parse a picture, and check that it is complete: a title, no references, nothing drawn outside of the card."""
+    """Parse a picture, and check that it has a title, no external references, and nothing outside of the card."""
     root = ElementTree.fromstring(text)
     assert root.tag == SVG + "svg" and root.find(SVG + "title").text and text.count("<svg") == 1
     assert "nan" not in text.lower().replace("lanes", "") and "inf" not in re.sub("[a-z]{4,}", "", text.lower())
@@ -69,7 +70,7 @@ def parsed(text):
 
 
 def cells(root):
-    """Return {index: offset} of every tip in a picture, and how often each index has one."""
+    """Return {index: offset} of every tip in a picture, and the number of tips of each index."""
     told, count = {}, {}
     for title in root.iter(SVG + "title"):
         found = re.fullmatch(r"(-?\d+) bytes from the first element: (.*)", title.text or "")
@@ -95,7 +96,7 @@ def test_a_layout_is_drawn_as_it_is(name):
         return
     corner = tuple(max(i[axis] for i in told) + 1 for axis in range(len(shape)))
     assert set(told) == set(product(*map(range, corner)))  # a whole corner, and everything in it
-    assert min(count.values()) >= 2  # as it is indexed, and as it lies in memory
+    assert min(count.values()) >= 2  # by index, and by address
     assert corner == shape or f"the first {' × '.join(map(str, corner))} of {' × '.join(map(str, shape))}" in words
     assert "0x1234" in words
     for index in told:
@@ -144,7 +145,7 @@ def test_what_colour_says_a_pattern_says_too(name, used):
     text = pictures.layout_picture(*LAYOUTS[name])
     assert set(re.findall(r'fill="url\(#p[0-9a-f]+-(\w+)\)"', text)) == ({used} if used else set())
     assert ("Hatched: bytes of no element" in text, "Crossed: one element" in text) == (used == "gap", used == "shared")
-    assert ("that are not drawn" in text) == (name == "large")  # elements that are left out are no gaps
+    assert ("that are not drawn" in text) == (name == "large")  # elements that are not drawn are not gaps
 
 
 def test_shades_show_the_order_in_grey_too():
@@ -154,7 +155,7 @@ def test_shades_show_the_order_in_grey_too():
 
     grey = [luminance(svg.shade(part / 20)) for part in range(21)]
     assert grey == sorted(grey, reverse=True) and grey[0] - grey[-1] > 0.4
-    assert all((one + 0.05) / (luminance(svg.INK) + 0.05) > 4.5 for one in grey)  # WCAG: text on every one can be read
+    assert all((one + 0.05) / (luminance(svg.INK) + 0.05) > 4.5 for one in grey)  # WCAG: readable
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ def test_streams_are_lanes():
     )
     assert said.count("1") == 2  # the record, and the wait for it
     arrows = [path for path in root.iter(SVG + "path") if path.get("marker-end")]
-    assert len(arrows) == 3  # record to wait, stream to host, event to host: none for what was never recorded
+    assert len(arrows) == 3  # record to wait, stream to host, event to host; none for an unrecorded event
     height = {text.text: float(text.get("y")) for text in root.iter(SVG + "text")}
     assert (
         height["first"] == height["stream 0x5a00"]
@@ -339,7 +340,6 @@ def test_an_empty_trace_says_so():
 
 # -- a browser
 
-CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 LOOK = """<script>
 addEventListener("load", () => {
   const wrong = [];
@@ -361,25 +361,12 @@ addEventListener("load", () => {
 
 def browser(tmp_path, page, *options):
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        *options,
-        (tmp_path / "page.html").as_uri(),
-    ]
+    command = browser_command(tmp_path / "profile", *options, (tmp_path / "page.html").as_uri())
     return subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: Debian's package chromium has it")
+@pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
 @pytest.mark.parametrize("background", ["#ffffff", "#111111"])
 def test_a_browser_shows_every_picture_whole(tmp_path, background):
     view = rawcuda.view(bytearray(16))
@@ -412,4 +399,4 @@ def test_a_browser_shows_every_picture_whole(tmp_path, background):
     assert found and json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")) == []
     browser(tmp_path, page, f"--screenshot={tmp_path / 'shot.png'}", "--window-size=1000,4000", "--hide-scrollbars")
     shot = (tmp_path / "shot.png").read_bytes()
-    assert shot.startswith(b"\x89PNG") and len(shot) > 50_000 and kept  # an empty page of this size has some 10,000
+    assert shot.startswith(b"\x89PNG") and len(shot) > 50_000 and kept  # an empty page of this size has about 10,000

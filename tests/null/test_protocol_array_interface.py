@@ -1,4 +1,4 @@
-"""Both array interfaces as dicts: section 5, and section 6 up to 6.5, of docs/protocols.md; what needs no driver."""
+"""Both array interfaces as dicts: section 5, and section 6 up to 6.5, of docs/protocols.md, without a driver."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def refused(name, field, value, read, **changes):
 def test_5_1_5_3_6_1_what_is_read(read, name):
     d = read()
     assert (d.ptr, d.shape, d.strides, str(d.dtype)) == (ADDRESS, (2, 3), (12, 4), "float32")
-    d = read(
-        data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None
-    )  # what may be there, and says nothing new
+    d = read(data=(ADDRESS, True), strides=None, descr=[("", "<f4")], mask=None)  # optional keys that add nothing new
     assert d._place.readonly and d.strides == (12, 4)
     d = read()
     assert (d._place.readonly, d._place.protocol, d._place.device) == (
@@ -69,7 +67,7 @@ def test_5_1_only_an_attribute_error_means_not_offered(read, name):
     for error in (RuntimeError("requires grad"), KeyError("float8"), ValueError("x"), TypeError("y")):
         with pytest.raises(type(error)) as caught:
             describe(Shows(error, error))
-        assert caught.value is error  # its own, unchanged
+        assert caught.value is error  # the exporter's error, unchanged
     shows = Shows(GOOD, GOOD)
     describe(shows)
     assert shows.reads == 1  # each read may enqueue an event
@@ -86,7 +84,7 @@ def test_5_2_6_1_a_key_missing(read, name, key):
     del changes[key]
     describe = (array_interface if name == "array_interface" else cuda).describe
     if key == "version" and name == "cuda_array_interface":
-        assert describe(Shows(cuda=changes)).stream == cuda.UNORDERED  # users' dicts leave it out
+        assert describe(Shows(cuda=changes)).stream == cuda.UNORDERED  # dicts of users omit it
         return
     with pytest.raises(ProtocolError) as caught:
         describe(Shows(changes, changes))
@@ -203,7 +201,7 @@ def test_5_9_streams_that_are_refused(stream):
         device(stream=stream)
     assert caught.value.field == "stream"
     if stream == 0 and stream is not False:
-        assert "disallowed" in str(caught.value) and "ambiguous" in str(caught.value)  # the specification's words
+        assert "disallowed" in str(caught.value) and "ambiguous" in str(caught.value)  # as in the specification
 
 
 def test_5_6_read_only_is_carried():
@@ -246,7 +244,7 @@ def test_5_16_bfloat16_has_no_typestr():
     assert str(view(Shows(host={**GOOD, "typestr": "<V2"})).reinterpret("bfloat16").dtype) == "bfloat16"
 
 
-# -- the array interface's other forms of data
+# -- the other forms of data in the array interface
 
 
 def test_6_2_a_pointer_ignores_the_offset():
@@ -324,7 +322,7 @@ def test_what_a_view_of_host_memory_says():
         ADDRESS + 32,
         False,
     )
-    assert not hasattr(v, "__cuda_array_interface__")  # host memory, out of the device's reach
+    assert not hasattr(v, "__cuda_array_interface__")  # host memory that the device cannot access
     assert view(b"abc").__array_interface__["data"][1] is True
     assert view(view(b"abc"), protocol="array_interface").readonly
     empty = v[:0].__array_interface__
@@ -351,5 +349,5 @@ def test_numpy_reads_what_a_view_says():
         assert a.flags.writeable == (not w.readonly) and (numpy.shares_memory(a, numpy.asarray(v)) or not a.size)
     lanes = v.reinterpret("float32x4")
     assert lanes.__array_interface__["typestr"] == "|V16"
-    a = numpy.asarray(lanes)  # by the buffer protocol, since Python 3.12, NumPy makes lanes a dimension
+    a = numpy.asarray(lanes)  # with Python 3.12 and later, NumPy uses the buffer protocol, and lanes become a dimension
     assert (a if a.dtype == "f4" else a["f0"]).shape == (2, 3, 1, 4)

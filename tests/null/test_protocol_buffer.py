@@ -1,4 +1,4 @@
-"""The buffer protocol, in and out: section 6 of docs/protocols.md from 6.6 on; named after its rules."""
+"""The buffer protocol in both directions: section 6 of docs/protocols.md from 6.6 on; named after its rules."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_exporters_of_the_standard_library(make, dtype, shape, readonly):
         )
     del v
     if hasattr(thing, "close"):
-        thing.close()  # nothing holds it any more
+        thing.close()  # no view holds it any more
 
 
 def address(thing):
@@ -117,7 +117,7 @@ def test_6_7_an_exporters_own_errors():
     dates = numpy.array(["2026-01-01"], "M8[s]")
     with pytest.raises(ValueError, match="buffer"):
         view(dates, protocol="buffer")
-    v = view(dates)  # NumPy's DLPack refuses; the array interface can say it
+    v = view(dates)  # NumPy's DLPack refuses; the array interface can express it
     assert v.protocol == "array_interface" and str(v.dtype) == "datetime64[s]" and v.tolist() == [dates.tobytes()]
 
 
@@ -152,7 +152,7 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
     assert v.itemsize == 16 and v.shape == (2,) and v.dtype.kind == "opaque"
     w = view((Packed * 2)())
     assert w.itemsize == 5 and w.dtype.kind == "opaque"
-    assert str(pep3118.dtype_of("T{<i:a:<d:b:}", 16)) == "|V16"  # ctypes before gh-76961: 12 bytes told, 16 there
+    assert str(pep3118.dtype_of("T{<i:a:<d:b:}", 16)) == "|V16"  # ctypes before gh-76961: the format is wrong
     assert pep3118.dtype_of("T{<i:a:<d:b:}", 16).format == "T{<i:a:<d:b:}"
     assert pep3118.dtype_of("<l", 8).kind == "opaque" and pep3118.dtype_of("f", 8).kind == "opaque"
     assert pep3118.dtype_of(None, 1) is dtypes.of("uint8") and pep3118.dtype_of("", 4).kind == "opaque"
@@ -235,7 +235,7 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
         ("k", 4, "|V4"),
     ],
 )
-@pytest.mark.skipif(not LITTLE, reason="the names are those of a little-endian machine")
+@pytest.mark.skipif(not LITTLE, reason="the names are for a little-endian machine")
 def test_6_11_6_12_6_13_the_format_language(format, itemsize, name):
     if name is None and format[0] in "&OX":
         refused(pep3118.dtype_of, format, itemsize, protocol="buffer", field="format", value=repr(format))
@@ -345,14 +345,14 @@ def test_6_17_many_memoryviews_leave_nothing():
     assert after[:2] == before[:2] and after[2] - before[2] < 20
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is Python 3.12's")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
 def test_6_17_python_3_12_asks_for_the_buffer_itself():
     v = view(bytearray(range(6)))
     assert memoryview(v).tolist() == list(range(6)) and bytes(v) == bytes(range(6))
     assert struct.unpack_from("3B", v, 2) == (2, 3, 4)
     file = open(__file__, "rb")
     with file:
-        assert file.readinto(v) == 6  # a writable buffer is asked for
+        assert file.readinto(v) == 6  # a writable buffer is requested
     with pytest.raises((BufferError, TypeError)), open(__file__, "rb") as file:
         file.readinto(view(b"abcdef"))
 

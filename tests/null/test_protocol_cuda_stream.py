@@ -87,7 +87,7 @@ def test_7_5_streams_older_than_the_protocol():
         setattr(stream, name, value)
         assert handle_from(stream) == result
 
-    class Memory:  # anything may have a ptr or a handle: only a stream is one
+    class Memory:  # any object may have a ptr or a handle; only stream objects are streams
         ptr = handle = cuda_stream = 5
 
     for thing in (Memory(), object(), "stream", 1.5, Stream()):

@@ -1,4 +1,4 @@
-"""Anything at all in the fields of every protocol gives a ProtocolError or an error of Python's own, never a crash."""
+"""Any value in the fields of any protocol gives a ProtocolError or an error of Python, never a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADDRESS = ctypes.addressof(MEMORY)
 
 
 class Broken:
-    """Fail at whatever is asked."""
+    """An object whose special methods all raise."""
 
     def __index__(self, *_):
         raise ZeroDivisionError
@@ -88,7 +88,7 @@ JUNK = (
     bytearray(24),
     1j,
 )
-ALLOWED = (errors.ProtocolError, ZeroDivisionError)  # the second is an exporter's own
+ALLOWED = (errors.ProtocolError, ZeroDivisionError)  # the second is an error of the exporter
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -145,7 +145,7 @@ def test_array_interfaces(seed):
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_tuple_of_ints(field, value):
-    """Endless, unordered, or a bool, which NumPy takes for no int, either."""
+    """Values without an end, without an order, or a bool, which NumPy does not accept as an int, either."""
     said = {
         "shape": (1, 3),
         "typestr": "<f4" if field != "descr" else "|V4",
@@ -163,7 +163,7 @@ def test_what_is_no_tuple_of_ints(field, value):
 
 
 def test_layouts_that_only_look_alike_as_bytes():
-    """What is remembered of a dict is not found by another that marshal writes alike."""
+    """The cached result of a dict is not used for a different dict with the same bytes in marshal."""
     numpy = pytest.importorskip("numpy")
     for dtype, expected in (("int64", (2, 3)), ("int32", (2, 0, 3, 0)), ("int64", (2, 3))):
         shape = numpy.frombuffer(b"\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", dtype)
@@ -187,7 +187,7 @@ def test_tensors(seed):
     choose = random.Random(seed)
     made = refused = 0
     for _ in range(1500):
-        # Addresses are the one thing that nobody can check: they are right, null, or too small or large to be any.
+        # Addresses cannot be checked: they are right, null, or too small or too large.
         ndim = choose.choice((0, 1, 2, 3, 5))
         edge = (0, 1, 2, 3, -1, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
         tensor = Tensor(

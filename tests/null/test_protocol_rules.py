@@ -1,4 +1,4 @@
-"""docs/protocols.md and the tests agree: no row lacks both a test and a reason, and no numbered test lacks a row."""
+"""docs/protocols.md and the tests agree: each row has a test or a reason, and each numbered test has a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_table_names_the_tests_that_there_are():
     text = TABLE.read_text("utf-8")
     assert filled(text) == text, "run python3 -m tests.protocol_table"
     unknown = set(numbered_tests()) - {row[0] for row in rows(text)}
-    assert unknown <= {"1.000", "100.000"}, f"tests of rules that the table has not: {unknown}"
+    assert unknown <= {"1.000", "100.000"}, f"tests of rules that the table does not have: {unknown}"
 
 
 def test_names_lead_to_rows():

@@ -1,4 +1,4 @@
-"""The benchmark of the emulator runs, counts what it should, and computes right results."""
+"""The benchmark of the emulator runs, counts instructions correctly, and computes right results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 from tests.subject import CHECKOUT, NAME
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the benchmark is of the checkout's own package")
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the benchmark measures only the package of the checkout")
 PATH = CHECKOUT / "benchmarks" / "emulator.py"
 
 
 @pytest.fixture(scope="module")
 def measuring() -> Any:
-    """Import it, since it is no package."""
+    """Import the benchmark from its file, because it is not in a package."""
     spec = importlib.util.spec_from_file_location("benchmark_of_the_emulator", PATH)
     assert spec and spec.loader
     made = importlib.util.module_from_spec(spec)

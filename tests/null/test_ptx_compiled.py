@@ -1,4 +1,4 @@
-"""What nvcc makes of CUDA C runs with right results: threads alone. test_ptx_together.py has those that meet."""
+"""Compiled CUDA C gives right results: independent threads. test_ptx_together.py has threads that synchronize."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any, Callable
 import pytest
 
 from tests.null.ptx_client import DATA, Fault, Machine
+from tests.shared import quotient, rest, wrap
 
 MACHINES: dict[str, Machine] = {}
 
 
 def machine(build: str) -> Machine:
-    """Load one committed build, once; what it allocates is freed with the process."""
+    """Load one committed build, once; its memory is freed when the process ends."""
     if build not in MACHINES:
         MACHINES[build] = Machine((DATA / f"{build}.ptx").read_text(), architecture=(12, 0))
     return MACHINES[build]
 
 
 def builds(source: str) -> Any:
-    """Give every committed build of one source as a parameter."""
+    """Return every committed build of one source as a parameter."""
     return pytest.mark.parametrize("build", sorted(path.stem for path in DATA.glob(f"{source}.*.ptx")))
 
 
@@ -34,22 +35,6 @@ def single(value: float) -> float:
         return struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
-
-
-def wrap(value: int, bits: int, signed: bool) -> int:
-    """Cut an integer to a C type."""
-    value &= (1 << bits) - 1
-    return value - (value >> bits - 1 << bits) if signed else value
-
-
-def quotient(a: int, b: int) -> int:
-    """Divide as C does."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def rest(a: int, b: int) -> int:
-    """Give the remainder as C does."""
-    return a - quotient(a, b) * b
 
 
 # name -> (bits, signed, f(x, y, z))
@@ -101,7 +86,7 @@ CODES = {(8, False): "B", (16, True): "h", (32, True): "i", (32, False): "I", (6
 
 
 def triples(make: Callable[[], Any], count: int, *corners: Any) -> list[list[Any]]:
-    """Make three operand arrays: every combination of the corners, then random ones."""
+    """Return three operand arrays: every combination of the corner cases, then random numbers."""
     rows = [(x, y, z) for x in corners for y in corners for z in corners]
     rows += [(make(), make(), make()) for _ in range(count - len(rows))]
     return [list(column) for column in zip(*rows)]
@@ -124,7 +109,7 @@ def test_integers(build: str, name: str) -> None:
 
 
 def exact(value: Fraction, bits: int, mode: str) -> float:
-    """Round a fraction by brute force: the neighbours of Python's own quotient are compared with it."""
+    """Round a fraction by comparing it with the neighbours of Python's quotient."""
     nearest = float(value) if bits == 64 else single(value.numerator / value.denominator)
     step = 2.0**-149 if bits == 32 else 5e-324
     candidates = {nearest}
@@ -150,7 +135,7 @@ def exact(value: Fraction, bits: int, mode: str) -> float:
 
 
 def root(value: Fraction, mode: str) -> Fraction:
-    """Give a square root to 200 bits, with a sticky last one."""
+    """Return a square root with 200 bits, of which the last is sticky."""
     scale = 1 << 400
     top = value.numerator * value.denominator * scale
     found = math.isqrt(top)
@@ -310,7 +295,7 @@ def test_float_classes(build: str) -> None:
 
 
 def test_machine_is_shared_by_tests_that_leave_it_alone() -> None:
-    """The launches above have no state in common but the module's variables, which these kernels do not have."""
+    """The launches above share only the variables of the module, and these kernels have none."""
     assert not machine("arithmetic.sm75").code.variables
 
 
@@ -318,7 +303,7 @@ def away_from_zero(x: float) -> float:
     return math.copysign(math.floor(abs(x) + 0.5), x)
 
 
-# name -> (f, largest operand, ulps); the bounds are those of the CUDA programming guide, plus a half for the reference
+# name -> (f, largest operand, ulps); the bounds of the CUDA programming guide, plus a half for the reference
 FUNCTIONS: dict[str, tuple[Callable[..., float], float, float]] = {
     "f32_sin": (lambda x, y: math.sin(x), 1e6, 2.5),
     "f32_cos": (lambda x, y: math.cos(x), 1e6, 2.5),
@@ -356,7 +341,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], float, float]] = {
 
 
 def ulps(got: float, want: float, bits: int) -> float:
-    """Measure the distance of two floats in units of the last place."""
+    """Return the distance of two floats in units of the last place."""
     if got == want or (got != got and want != want):
         return 0.0
     if not math.isfinite(got) or not math.isfinite(want):
@@ -439,7 +424,7 @@ def test_half_precision(build: str, name: str) -> None:
 
 
 def brain(value: Fraction) -> int:
-    """Round a fraction to bfloat16, as bits: float32 has its range, and 16 more bits that say where to round."""
+    """Round a fraction to bfloat16, as bits, from a float32, whose 16 additional bits decide the direction."""
     nearest = exact(value, 32, "rz")
     bits = struct.unpack("<I", struct.pack("<f", nearest))[0]
     sticky = bits & 0xFFFF or Fraction(nearest) != value

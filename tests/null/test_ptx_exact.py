@@ -1,6 +1,6 @@
-"""Arithmetic that is rounded once, in all four ways, where that is hardest.
+"""Arithmetic that is rounded once, in all four rounding modes, with the hardest operands.
 
-Results lie at, just below and just above the midpoint of two neighbours, at a neighbour, next to overflow and among
+Results are at, just below and just above the midpoint of two neighbours, at a neighbour, next to overflow and among
 subnormals. Fraction gives the expected values.
 """
 
@@ -50,7 +50,7 @@ def compared_root(value: Fraction) -> Callable[[int, str], float]:
         scale = 1 << 2 * (FORMATS[bits][0] + 1200)
         root = math.isqrt(value.numerator * value.denominator * scale)
         below = Fraction(root, value.denominator * math.isqrt(scale))
-        if below * below != value:  # not rational: any number strictly between rounds alike
+        if below * below != value:  # not rational: all numbers strictly between two neighbours round in the same way
             below += Fraction(1, 2 * value.denominator * math.isqrt(scale))
         return rounded(below, bits, mode)
 
@@ -58,7 +58,7 @@ def compared_root(value: Fraction) -> Callable[[int, str], float]:
 
 
 def significand(pick: random.Random, precision: int, extra: int = 0) -> int:
-    """Make an integer of exactly so many bits, often a long run of ones or zeros, the last `extra` of them 1000..."""
+    """Return an integer of this number of bits, often with long runs of equal bits, whose last `extra` are 1000..."""
     made = 1 << precision - 1 | pick.choice(
         (pick.getrandbits(precision - 1), 0, (1 << precision - 1) - 1, pick.getrandbits(4))
     )
@@ -68,7 +68,7 @@ def significand(pick: random.Random, precision: int, extra: int = 0) -> int:
 def neighbours(
     value: Fraction, bits: int, read: Callable[[int], float], write: Callable[[float], int]
 ) -> Iterator[float]:
-    """Give the numbers of a format just below, at and above a value."""
+    """Return the numbers of a format just below, at and above a value."""
     try:
         middle = write(float(value))
     except OverflowError:
@@ -80,7 +80,7 @@ def neighbours(
 
 
 def hard(operation: str, bits: int, pick: random.Random) -> Iterator[tuple[float, ...]]:
-    """Make operands without end whose result lies next to a midpoint or to a number of the format."""
+    """Yield operands whose result is next to a midpoint or to a number of the format."""
     precision, least, most, _, read, write = FORMATS[bits]
     span = most if operation in ("add", "sub") else most // 2
     while True:
@@ -168,11 +168,11 @@ def test_hard_cases(operation: str, bits: int, mode: str) -> None:
                 error = abs(exact - Fraction(want))
                 halfway += bool(want) and error == abs(Fraction(read(write(want) ^ 1)) - Fraction(want)) / 2
     if mode == "rn" and operation in ("add", "sub", "fma"):
-        assert halfway > 15  # the hard cases are there
+        assert halfway > 15  # the hard cases occur
 
 
 def test_the_judge_of_this_file() -> None:
-    """On numbers that Python itself rounds."""
+    """The reference functions of this file agree with Python's own rounding."""
     pick = random.Random(1)
     for _ in range(2000):
         a, b = (math.ldexp(pick.random(), pick.randint(-30, 30)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Control flow of every shape: random graphs of blocks give the same path nested, numbered, and walked by hand."""
+"""Control flow: random graphs of blocks give the same path as nested code, as numbered blocks, and as the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 60
 
 
 def graph(seed: int) -> list[list[int]]:
-    """Make a random graph: for each block its one, two or three targets; -1 is the end."""
+    """Return a random graph: for each block one, two or three targets; -1 is the end."""
     rng = random.Random(seed)
     count = rng.randint(1, 14)
     style = rng.choice(("any", "forward", "near", "loops"))
@@ -35,7 +35,7 @@ def graph(seed: int) -> list[list[int]]:
 
 
 def walk(blocks: list[list[int]], start: int) -> tuple[int, int]:
-    """Follow the graph as the kernel does: a hash of the path decides each turn."""
+    """Follow the graph as the kernel does: a hash of the path decides each branch."""
     value, number, steps = start, 0, 0
     while number != -1:
         steps += 1
@@ -49,7 +49,7 @@ def walk(blocks: list[list[int]], start: int) -> tuple[int, int]:
 
 
 def text(blocks: list[list[int]], waits: bool) -> str:
-    """Write the graph as PTX, with labels in a shuffled order of blocks."""
+    """Return the graph as PTX, with the blocks in random order."""
     lines = ["mov.u32 %r1, %tid.x;", "mov.u32 %r2, 0;", "bra B0;"]
     order = list(range(len(blocks)))
     random.Random(len(blocks)).shuffle(order)
@@ -114,7 +114,7 @@ def test_random_graphs(seeds: range, waits: bool, monkeypatch: pytest.MonkeyPatc
 
 
 def test_loops_nested_and_left_at_every_level() -> None:
-    """Three loops; the innermost jumps to the head of each, and out of each."""
+    """The innermost of three loops jumps to the head of each loop, and out of each."""
     body = """
     mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.u32 %r6, 0;
 A:  add.u32 %r2, %r2, 1; setp.gt.u32 %p1, %r2, 40; @%p1 bra OUT_A;
@@ -163,7 +163,7 @@ END: mov.u32 %r4, %tid.x; mul.wide.u32 %d1, %r4, 8; add.u64 %d1, %out, %d1; st.g
 
 
 def test_source_is_nested_where_it_can_be() -> None:
-    """A counted loop with an if inside is a for and an if, and no number is asked for."""
+    """A counted loop with a condition becomes a `for` and an `if`, without numbered blocks."""
     body = """
     mov.u32 %r1, 0; mov.u32 %r2, 0;
 L:  and.b32 %r3, %r1, 1; setp.eq.u32 %p1, %r3, 0; @%p1 bra EVEN;

@@ -1,4 +1,4 @@
-"""Half precision bit by bit: conversions in every rounding, arithmetic against fractions, both halves of a pair."""
+"""Half precision, exact to the bit: conversions in every rounding mode, arithmetic, both halves of a pair."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAN = 0x7FFF
 
 
 def number(kind: str, bits: int) -> float:
-    """Read a half."""
+    """Return the number with these bits."""
     if kind == "bf16":
         return f(bits << 16)
     return struct.unpack("<e", struct.pack("<H", bits))[0]
 
 
 def rounded(kind: str, value: Fraction, mode: str, zero_sign: int = 0) -> int:
-    """Search the bits, which order as the numbers do."""
+    """Round by a binary search over the bits, whose order is that of the numbers."""
     low, high, size = 0, INFINITY[kind], abs(value)
     while high - low > 1:
         middle = (low + high) // 2
@@ -75,7 +75,7 @@ def samples(kind: str, count: int = 240) -> list[int]:
 
 
 def floats() -> list[int]:
-    """Make float32 on, beside and between the numbers of both formats."""
+    """Return float32 numbers at, next to and between the numbers of both formats."""
     rng = random.Random(8)
     made = [
         of_f(v)

@@ -1,4 +1,4 @@
-"""Memory as kernels see it: every space and width, generic addresses, initialisers; and each way to get it wrong."""
+"""Memory in kernels: every space and width, generic addresses, initializers, and every kind of invalid access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOTH = ".param .u64 out, .param .u64 in"
 def fails(
     body: str, code: int, words: str, parameters: str = ".param .u64 out", before: str = "", **launch: object
 ) -> Fault:
-    """Run a kernel on a 40-byte buffer of ints; return the fault that it ends in."""
+    """Run a kernel on a 40-byte buffer of ints; return its fault."""
     here = Machine(kernel(body, parameters, before=before))
     extra = [0] * parameters.count(",")
     with pytest.raises(Fault, match=words) as caught:
@@ -26,14 +26,14 @@ def fails(
 
 
 def values(body: str, code: str, count: int, before: str = "", given: tuple = (), **launch: object) -> list:
-    """Run a kernel that fills a buffer; return what it holds."""
+    """Run a kernel that fills a buffer; return the content."""
     here = Machine(kernel(body, BOTH if given else ".param .u64 out", before=before))
     out = here.buffer(code, [0] * count)
     here.run("k", out, *((here.buffer(*given),) if given else ()), **launch)  # type: ignore[arg-type]
     return out.values()
 
 
-# -- what goes wrong
+# -- invalid accesses
 
 
 def test_past_the_end() -> None:
@@ -78,7 +78,7 @@ def test_memory_that_was_freed() -> None:
 
 
 def test_memory_that_is_freed_while_the_kernel_runs() -> None:
-    """The place in the code has the allocation in its cache, and still finds out."""
+    """The code has the allocation in its cache, and still finds out that it was freed."""
     body = """
     .param .b64 p;
     st.param.b64 [p], 16;
@@ -150,7 +150,7 @@ def test_shared_memory_has_exact_bounds() -> None:
 
 
 def test_shared_addresses_wrap_round() -> None:
-    """As compilers write kept[63 - t]: a negative register, and an offset that brings it back."""
+    """Compilers write kept[63 - t] so: a negative register, and a positive offset."""
     body = (
         ".shared .align 8 .b8 kept[16]; mov.u32 %r1, -8; st.shared.u32 [%r1+{}], 5; ld.shared.u32 %r2, [%r1+{}]; "
         "st.global.u32 [%out], %r2;"
@@ -275,7 +275,7 @@ def test_a_fault_leaves_the_python_source_for_a_debugger() -> None:
 
 @pytest.mark.parametrize("into_a_file", [False, True])
 def test_a_breakpoint_shows_the_registers_by_their_names(into_a_file: bool, tmp_path: Any) -> None:
-    """As in pdb: a line of the generated source, found by its PTX line, and the locals of the frame that stops."""
+    """As in pdb: a line of the generated source is found by its PTX line, and the frame has the registers as locals."""
     import bdb
     import linecache
 
@@ -331,7 +331,7 @@ def test_printf_reaches_pythons_stdout() -> None:
     assert written.getvalue() == "t0 1.50\nt1 1.50\n"
 
 
-# -- what goes right
+# -- valid accesses
 
 LOADS = [
     ("u8", "B", 0x81),
@@ -435,7 +435,7 @@ def test_several_variables_of_one_type() -> None:
 @pytest.mark.parametrize(
     "written,value",
     [
-        # what ptxas 13.0 put into a .u64 for each; None: Constant overflow
+        # the .u64 value of each in ptxas 13.0; None: Constant overflow
         ("18446744073709551615", 2**64 - 1),
         ("18446744073709551616", 0),
         ("18446744073709551639", 0x17),
@@ -468,7 +468,7 @@ def test_large_integer_constants(written: str, value: int | None) -> None:
 @pytest.mark.parametrize(
     "type,written,value",
     [
-        # likewise, floating constants in untyped variables
+        # the same for floating constants in untyped variables
         ("b8", "9.0", 0),
         ("b8", "0d400921fb54442d18", 0x18),
         ("b16", "0d400921fb54442d18", 0x2D18),
@@ -612,7 +612,7 @@ DONE: mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; st.global.u32 [%d1], %r2
 
 
 def test_a_loop_with_two_entries() -> None:
-    """Irreducible flow has no nested shape, and runs all the same."""
+    """Irreducible control flow cannot be nested, but runs."""
     body = """
     mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0;
     @%p1 bra B;
@@ -688,7 +688,7 @@ ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [s]; st.global.v4.u32 [%out], {%r2, %r3, 
 
 
 def partly(offset: int, size: int) -> list[int]:
-    """Copy `size` of 16 bytes from a buffer of 24 into a row of four, which is filled up with zeros."""
+    """Copy `size` of 16 bytes from a buffer of 24 to a row of four; the rest is filled with zeros."""
     here = Machine(kernel(PARTLY, ".param .u64 out, .param .align 8 .b8 in[16]", head=HEAD.replace("sm_75", "sm_80")))
     given, out = here.buffer("I", list(range(1, 7))), here.buffer("I", [9] * 4)
     here.run("k", out, struct.pack("<2Q", given.address + offset, size))
@@ -696,14 +696,14 @@ def partly(offset: int, size: int) -> list[int]:
 
 
 def test_an_asynchronous_copy_reads_only_what_it_is_told_to() -> None:
-    """The last row of a matrix is copied so: what lies behind it is not touched."""
+    """The last row of a matrix is copied in this way; the memory after it is not accessed."""
     assert (
         partly(16, 8) == [5, 6, 0, 0]
         and partly(16, 0) == [0, 0, 0, 0]
         and partly(0, 16) == [1, 2, 3, 4]
         and partly(0, 6) == [1, 2, 0, 0]
     )
-    assert partly(64, 0) == [0] * 4  # and nothing at all need be there
+    assert partly(64, 0) == [0] * 4  # and the memory need not exist
 
 
 @pytest.mark.parametrize("offset,size,code", [(16, 9, 700), (16, 16, 700), (64, 4, 700), (16, 200, 700), (4, 4, 716)])

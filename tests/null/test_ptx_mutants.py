@@ -1,6 +1,6 @@
-"""NVIDIA's own assembler as judge: it takes all PTX in this repository, and the loader rejects what it rejects.
+"""The loader agrees with NVIDIA's assembler, which accepts all PTX in this repository, and rejects what it rejects.
 
-ptxas needs no GPU; it comes with the toolkit, and with PyPI's nvidia-cuda-nvcc.
+ptxas needs no GPU; it is part of the toolkit, and of nvidia-cuda-nvcc on PyPI.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ OLDEST, MUTANTS, SEED = (7, 5), 200, 7
 
 pytestmark = [
     pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)"),
-    pytest.mark.skipif(NAME != "rawcuda", reason="what ptxas says does not depend on the package's name"),
+    pytest.mark.skipif(NAME != "rawcuda", reason="the messages of ptxas do not depend on the name of the package"),
 ]
 
 
 def verdict(text: str, folder: Path, *options: str) -> str:
-    """Give what ptxas has to say against a text, "" if nothing."""
+    """Return the errors of ptxas for a text, or ""."""
     head = HEAD.search(text)
     target = (int(head[3]), int(head[4])) if head else OLDEST
     arch = f"sm_{head[3]}{head[4]}{head[5]}" if head and target >= OLDEST else "sm_{}{}".format(*OLDEST)
@@ -48,7 +48,7 @@ def verdict(text: str, folder: Path, *options: str) -> str:
 
 
 def ours(text: str) -> str:
-    """Give what the loader has to say against a text, "" if nothing."""
+    """Return the errors of the loader for a text, or ""."""
     head = HEAD.search(text)
     target = max(OLDEST, (int(head[3]), int(head[4]))) if head else OLDEST
     try:
@@ -58,11 +58,11 @@ def ours(text: str) -> str:
     return ""
 
 
-# -- what is here
+# -- the PTX in this repository
 
 
 def committed() -> dict[str, str]:
-    """Name all PTX of this repository: in files of its own, and in texts of Python and of Markdown."""
+    """Return all PTX of this repository: in files, and in Python and Markdown texts."""
     found = {
         str(path.relative_to(CHECKOUT)): path.read_text()
         for top in (FOLDER, *(CHECKOUT / name for name in ("tests", "docs", "examples", "benchmarks")))
@@ -75,7 +75,7 @@ def committed() -> dict[str, str]:
                     r"\.version \d\.\d\n\s*\.target sm_\d+[\s\S]*?(?=\"\"\"|'''|```)", path.read_text(errors="replace")
                 )
             ):
-                if "{{" not in text:  # else a template: what is made of it is judged when it is loaded
+                if "{{" not in text:  # otherwise a template: the PTX made from it is checked when it is loaded
                     found[f"{path.relative_to(CHECKOUT)}:{at}"] = text
     for name in ("tests.driver.kernels", "tests.null.emulator_client"):
         found.update(
@@ -117,7 +117,7 @@ _INSTRUCTION = re.compile(r"(\s*(?:@!?%p\d+ )?)([a-z][\w.:]*)(\s+)(.*);$")
 
 
 def kernels() -> list[str]:
-    """Cut the committed modules into modules of one kernel, where it stands on its own."""
+    """Divide the committed modules into modules of one kernel, if the kernel is independent."""
     made = []
     for name, text in sorted(COMMITTED.items()):
         if not name.startswith("tests/data") or "rdc" in name:
@@ -131,9 +131,9 @@ def kernels() -> list[str]:
 
 
 def mutant(text: str, pick: random.Random) -> tuple[str, str]:
-    """Change one thing: the new text, and the line that has it."""
+    """Change one thing; return the new text, and the changed line."""
     lines = text.split("\n")
-    whole = pick.random() < 0.25  # any line, else an instruction
+    whole = pick.random() < 0.25  # any line, otherwise an instruction
     at = pick.choice(
         [at for at, line in enumerate(lines) if line.strip() and (whole or _INSTRUCTION.match(line))] or [0]
     )
@@ -149,7 +149,7 @@ def mutant(text: str, pick: random.Random) -> tuple[str, str]:
 
 
 def changed(line: str, pick: random.Random) -> str:
-    """Change one thing of a line."""
+    """Change one thing in a line."""
     kind = pick.randrange(10)
     found = _INSTRUCTION.match(line)
     if kind < 7 and found:
@@ -184,7 +184,7 @@ def changed(line: str, pick: random.Random) -> str:
 
 
 def mutants(seed: int) -> Iterator[tuple[str, str]]:
-    """Make mutants without end."""
+    """Yield mutants without end."""
     pick, texts = random.Random(seed), kernels()
     while True:
         text = pick.choice(texts)
@@ -194,7 +194,7 @@ def mutants(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def test_mutants(tmp_path: Path) -> None:
-    """Of what ptxas rejects at least 95 % is rejected, and nothing that it takes."""
+    """The loader rejects at least 95 % of the mutants that ptxas rejects, and none that it accepts."""
     refused, missed, wrong = 0, [], []
     for _, (text, line) in zip(range(MUTANTS), mutants(SEED)):
         theirs, mine = verdict(text, tmp_path, "-O0"), ours(text)

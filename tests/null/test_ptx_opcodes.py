@@ -1,4 +1,4 @@
-"""Each opcode against its definition in the PTX ISA, written down here a second time and as literally as may be.
+"""Each opcode, compared with its definition in the PTX ISA, written here a second time, as literally as possible.
 
 A case is an instruction with D for its result and A, B, C, E for its operands, the class of each (h 16 bits, r 32, d
 64, f float32, g float64, p predicate), and a function of the operands' bits that gives the result's bits.
@@ -27,23 +27,23 @@ M32, M64 = 2**32 - 1, 2**64 - 1
 
 
 def s(bits: int, value: int) -> int:
-    """Read bits as a signed number."""
+    """Return bits as a signed number."""
     value &= (1 << bits) - 1
     return value - (value >> bits - 1 << bits)
 
 
 def f(bits: int) -> float:
-    """Read a float32."""
+    """Return the float32 with these bits."""
     return struct.unpack("<f", struct.pack("<I", bits & M32))[0]
 
 
 def g(bits: int) -> float:
-    """Read a float64."""
+    """Return the float64 with these bits."""
     return struct.unpack("<d", struct.pack("<Q", bits & M64))[0]
 
 
 def of_f(value: float) -> int:
-    """Give a float32's bits; arithmetic makes one NaN only."""
+    """Return the bits of a float32; arithmetic gives only one NaN."""
     if value != value:
         return 0x7FFFFFFF
     try:
@@ -53,12 +53,12 @@ def of_f(value: float) -> int:
 
 
 def of_g(value: float) -> int:
-    """Give a float64's bits."""
+    """Return the bits of a float64."""
     return struct.unpack("<Q", struct.pack("<d", value))[0]
 
 
 def build(text: str, classes: str) -> str:
-    """Make a kernel that loads operands from 32-byte rows, runs one instruction and stores 8 bytes."""
+    """Return a kernel that loads operands from 32-byte rows, runs one instruction and stores 8 bytes."""
     result, operands = classes[0], classes[1:]
     lines = [
         "mov.u32 %r60, %tid.x;",
@@ -99,7 +99,7 @@ def build(text: str, classes: str) -> str:
 
 
 def rows_for(text: str, classes: str) -> list[tuple[int, ...]]:
-    """Make operands: pairs of corners, then random numbers of every size."""
+    """Return operands: pairs of corner cases, then random numbers of every size."""
     rng = random.Random(text)
     corners = {
         "h": [0, 1, 0x7FFF, 0x8000, 0xFFFF, 5],
@@ -149,7 +149,7 @@ Case = "tuple[str, str, Callable[..., int]]"
 
 
 def whole(name: str, unsigned: Callable[..., int], arity: int, signed_too: bool = True) -> list[Any]:
-    """Make cases for every integer type of an opcode whose result is cut to its width."""
+    """Return cases for every integer type of an opcode whose result is truncated to its width."""
     made = []
     for kind, bits in (("h", 16), ("r", 32), ("d", 64)):
         for sign in ("u", "s") if signed_too else ("u",):
@@ -461,7 +461,7 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(cmp: str, a: float, b: float) -> bool:
-    """Compare floats as the table in the ISA has it."""
+    """Compare floats as in the table of the ISA."""
     unordered = a != a or b != b
     if cmp in ("num", "nan"):
         return unordered == (cmp == "nan")
@@ -498,7 +498,7 @@ COMPARISONS: list[Any] = [
 
 
 def flush(value: float) -> float:
-    """Make a subnormal float32 a zero of its sign."""
+    """Return a subnormal float32 as a zero with its sign."""
     return math.copysign(0.0, value) if abs(value) < 2.0**-126 else value
 
 
@@ -519,7 +519,7 @@ def saturate(value: float) -> float:
 def exactly(
     operation: Callable[..., Fraction], usual: Callable[..., float], mode: str, wide: bool
 ) -> Callable[..., int]:
-    """Round the exact result by trying neighbours; where an operand is not finite, use Python's own IEEE arithmetic."""
+    """Round the exact result by trying neighbours; if an operand is not finite, use Python's IEEE arithmetic."""
     read, write = (g, of_g) if wide else (f, of_f)
 
     def result(*bits: int) -> int:
@@ -537,7 +537,7 @@ def exactly(
 
 
 def _nearest(value: Fraction, mode: str, read: Callable[[int], float], bits: int) -> int:
-    """Search the bits of the magnitude, which order like the numbers do."""
+    """Round by a binary search over the bits of the magnitude, whose order is that of the numbers."""
     low, high, size = 0, read_infinity(bits), abs(value)
     while high - low > 1:
         middle = (low + high) // 2
@@ -638,7 +638,7 @@ FLOATS: list[Any] = [
 
 
 def converted(value: float, low: int, high: int, mode: str) -> int:
-    """Round a float to an integer and hold it to a range."""
+    """Round a float to an integer, and clamp it to a range."""
     if value != value:
         return 0
     if math.isinf(value):
@@ -749,7 +749,7 @@ def _tf32(bits: int) -> int:
 
 
 def divided(text: str, a: int, b: int) -> int | None:
-    """Give the quotient or remainder; None where the ISA leaves the result open."""
+    """Return the quotient or remainder; None if the ISA does not define the result."""
     _, sign, bits = text[:3], text.split(".")[1][0], int(text.split(" ")[0].split(".")[1][1:])
     if b == 0:
         return None
@@ -779,7 +779,7 @@ def test_instruction(text: str, classes: str, expected: Callable[..., Any] | Non
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind,bits", [("f", 32), ("g", 64)])
 def test_fused_multiply_add(kind: str, bits: int, mode: str) -> None:
-    """With products next to midpoints, and with addends far below them: where rounding twice goes wrong."""
+    """The products are next to midpoints, and the addends far below them, so that two roundings would be wrong."""
     text, classes = f"fma.{mode}.f{bits} D, A, B, C", kind * 4
     rng = random.Random(mode + kind)
     rows = rows_for(text, classes)[:120]
@@ -803,7 +803,7 @@ def test_fused_multiply_add(kind: str, bits: int, mode: str) -> None:
         for row, got in zip(part, run(text, classes, part)):
             want = check(*row)
             if not got & (1 << bits - 1) - 1 and not want & (1 << bits - 1) - 1:
-                continue  # the sign of an exact zero has a test of its own
+                continue  # the sign of an exact zero has its own test
             assert got == want or (bits == 64 and g(got) != g(got) and g(want) != g(want)), [hex(v) for v in row]
 
 
@@ -839,7 +839,7 @@ def test_the_sign_of_an_exact_zero(mode: str, sign: int) -> None:
 def test_division_roots_and_approximations(
     text: str, classes: str, function: Callable[..., float], bound: float
 ) -> None:
-    """Correctly rounded where the ISA says so, within its error where it does not."""
+    """The results are correctly rounded if the ISA requires it, and otherwise within its error bound."""
     rng = random.Random(text)
     wide = "g" in classes
     write, read = (of_g, g) if wide else (of_f, f)
@@ -891,7 +891,7 @@ def test_a_nan_of_arithmetic_is_the_hardware_one() -> None:
 
 
 def test_floats_that_are_only_copied_keep_every_bit() -> None:
-    """A signalling NaN's payload survives ld, mov, selp and st, as it does in a register."""
+    """The payload of a signalling NaN is unchanged by ld, mov, selp and st, as in a register."""
     body = """
     ld.param.u64 %d1, [in];
     ld.global.f32 %f1, [%d1];
@@ -910,7 +910,7 @@ NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
 
 
 def test_the_extremes_of_three() -> None:
-    """max and min of three float32, from sm_100 on."""
+    """This tests max and min of three float32, from sm_100 on."""
     body = """
     ld.param.u64 %d1, [in]; ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%d1];
     max.f32 %f5, %f1, %f2, %f3; min.abs.f32 %f6, %f1, %f2, %f3;
@@ -994,7 +994,7 @@ def test_the_carry_after_sub_is_not_borrow() -> None:
 
 
 def test_a_128_bit_product_by_carries() -> None:
-    """As the compiler writes it: mul, mad.lo.cc, madc.hi."""
+    """The compiler writes it with mul, mad.lo.cc and madc.hi."""
     text = (
         "mov.b64 {%r1, %r2}, %d20; mov.b64 {%r3, %r4}, %d21; mul.lo.u32 %r5, %r1, %r3; mul.hi.u32 %r6, %r1, %r3; "
         "mad.lo.cc.u32 %r6, %r1, %r4, %r6; madc.hi.u32 %r7, %r1, %r4, 0; mad.lo.cc.u32 %r6, %r2, %r3, %r6; "
@@ -1007,7 +1007,7 @@ def test_a_128_bit_product_by_carries() -> None:
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 def test_ptxas_takes_every_instruction_above(tmp_path: Path) -> None:
-    """All of them in one module, so that this file cannot test what is no PTX."""
+    """All instructions above are valid PTX: ptxas accepts them in one module."""
     parts = [HEAD]
     for at, (text, classes, _) in enumerate(ALL):
         parts.append(build(text, classes).replace(HEAD, "").replace(".entry k(", f".entry k{at}("))

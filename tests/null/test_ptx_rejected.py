@@ -1,4 +1,4 @@
-"""What is no PTX is rejected when it is loaded, with the line, in ptxas' own words; and hostile text does no harm."""
+"""Invalid PTX is rejected when it is loaded, with the line and the words of ptxas; and hostile text does no harm."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
 
 
 def one(instruction: str, name: str = "k") -> str:
-    """Make a kernel of one line."""
+    """Return a kernel with one line of code."""
     return f".visible .entry {name}(.param .u64 a)\n{{{DECLARED}{instruction}\nret;\n}}\n"
 
 
 def judged(verdict: str) -> list[str]:
-    """Read the instructions of which ptxas said this."""
+    """Return the instructions for which ptxas gave this verdict."""
     lines = (DATA / "judged.txt").read_text().splitlines()
     return [line[10:] for line in lines if line[:9].strip() == verdict]
 
@@ -57,7 +57,7 @@ def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
 
 @needs_ptxas
 def test_ptxas_still_says_so(tmp_path: Path) -> None:
-    """What it takes, in one module; of what it refuses, one in ten, each alone."""
+    """Accepted instructions are checked in one module; of the rejected ones, one in ten is checked, each alone."""
     path = tmp_path / "x.ptx"
 
     def takes(text: str) -> bool:
@@ -299,7 +299,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_that_mean_something_in_python(name: str) -> None:
-    """As register, label, kernel, function, variable and parameter, with and without a percent sign."""
+    """Such names are used for registers, labels, kernels, functions, variables and parameters, with and without `%`."""
     if name == "_":
         name = "_x"
     text = (
@@ -367,7 +367,7 @@ def test_names_with_anything_else_in_them_are_no_names(text: str) -> None:
 
 
 def test_nothing_of_the_text_reaches_the_source() -> None:
-    """Only integers, floats written anew, checked names behind a prefix, and words of our own."""
+    """The source contains only integers, rewritten floats, checked names with a prefix, and words of the package."""
     source = "".join(
         Machine((DATA / f"{build}.ptx").read_text()).code.source
         for build in ("memory.sm75", "together.sm75", "half.sm75")

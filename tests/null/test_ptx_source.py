@@ -1,6 +1,6 @@
-"""What is generated from PTX holds nothing of the text but integers and checked names, whatever the text is.
+"""The source generated from PTX contains nothing of the text except integers and checked names, for any text.
 
-Its syntax tree is searched for anything else, for all PTX of this repository and for the same with hostile names in it.
+The syntax tree is searched for anything else, for all PTX of this repository, and for the same PTX with hostile names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 FILES = sorted(DATA.rglob("*.ptx"))
 program = module("emulator.ptx.program")
 
-OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)  # registers, kernels, functions, parameters: behind a prefix
+OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)  # registers, kernels, functions, parameters: with a prefix
 OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\Z|make_[kf]\d*_\w*\Z", re.ASCII)
 LOCALS = set(
     """
@@ -41,11 +41,11 @@ NODES = {
 
 
 def examined(source: str) -> tuple[set[str], set[str]]:
-    """Hold generated source against what it may hold; return its strings, and the attributes that it looks up."""
+    """Check the content of generated source; return its strings, and the attributes that it looks up."""
     strings, attributes = set(), set()
     known = {*LOCALS, *program._NAMES, *program._BUILTINS}
     for node in ast.walk(ast.parse(source)):
-        assert not isinstance(node, ast.Dict) or not node.keys  # `made = {}` and no other
+        assert not isinstance(node, ast.Dict) or not node.keys  # only `made = {}`
         assert type(node) in NODES, ast.dump(node)
         names = (
             [node.id]
@@ -72,7 +72,7 @@ def examined(source: str) -> tuple[set[str], set[str]]:
 
 
 def load(text: str) -> str:
-    """Give the source that is made of a text."""
+    """Return the source that is generated from a text."""
     found = re.search(r"\.target\s+sm_(\d+)(\d)", text)
     assert found
     code = ptx.load(text.encode(), space.Space(watch=True), architecture=(int(found[1]), int(found[2])))
@@ -81,7 +81,7 @@ def load(text: str) -> str:
     return source
 
 
-@pytest.mark.skipif(NAME != "rawcuda", reason="it depends on the texts, not on the package's name")
+@pytest.mark.skipif(NAME != "rawcuda", reason="this depends on the texts, not on the name of the package")
 def test_only_integers_and_checked_names() -> None:
     strings, attributes = set(), set()
     for path in FILES:
@@ -89,14 +89,12 @@ def test_only_integers_and_checked_names() -> None:
         strings |= found[0]
         attributes |= found[1]
     assert all(STRINGS.match(each) for each in strings), strings
-    assert (
-        len(strings) < 120 and len(attributes) < 60
-    )  # words of ours: there are no more of them, however much text there is
+    assert len(strings) < 120 and len(attributes) < 60  # words of the package: their number does not depend on the text
     assert not [name for name in attributes if name[0] == "_"]
 
 
 def test_names_that_look_like_those_made_of_others() -> None:
-    """%r1 read as a signed number has a name of its own; so has a register that is called after it."""
+    """%r1 read as a signed number has its own name, and so has a register with the same name."""
     text = kernel(
         """
     ld.param.u32 %r1, [n]; .reg .b32 %r1_signed, %r_signed, q_r_r1, %q_r_r1;
@@ -156,7 +154,7 @@ WORDS = [
 
 @pytest.mark.parametrize("seed", range(4))
 def test_names_are_renamed_to_hostile_ones(seed: int) -> None:
-    """A module whose every register, label, kernel and variable has a name that means something in Python."""
+    """Every register, label, kernel and variable of the module has a name with a meaning in Python."""
     pick = random.Random(seed)
     text = (
         DATA / "ptx" / ("memory.sm75.ptx", "together.sm90.ptx", "memory.sm90_O0.ptx", "half.sm75.ptx")[seed]
@@ -166,7 +164,7 @@ def test_names_are_renamed_to_hostile_ones(seed: int) -> None:
     for number, name in enumerate(names):
         kind, _, stem = name.rpartition(" ")
         word = pick.choice(WORDS) + str(number) * (number % 2) if pick.random() < 0.9 else f"n{number}"
-        if kind:  # registers %r1, %r2: the stem is changed, where it is still free
+        if kind:  # registers %r1, %r2: the stem is changed if the new one is free
             if not re.search(rf"%{re.escape(word)}\d", text) and word not in ("_", "__", "$"):
                 text = re.sub(rf"{re.escape(stem)}(?=\d+\b|<)", lambda found: f"%{word}_", text)
         elif not re.search(rf"(?<![\w$%]){re.escape(word)}(?![\w$])", text) and word != "_":

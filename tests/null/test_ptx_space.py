@@ -1,4 +1,4 @@
-"""The emulated address space: allocations, windows, frees, and what it says about a stray address."""
+"""The emulated address space: allocations, windows, frees, and the text about an invalid address."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_pinned_memory_has_its_host_address(memory: space.Space) -> None:
     ctypes.memmove(made.base, b"hello", 5)
     assert bytes(made.data[:5]) == b"hello" and made.base < 2**47 and made.base % 4096 == 0 and made.kind == "pinned"
     memory.free(made.base)
-    assert ctypes.string_at(made.base, 5) == b"hello"  # still mapped for a while: a late reader does not crash
+    assert ctypes.string_at(made.base, 5) == b"hello"  # still mapped for some time: a late read does not crash
     for _ in range(space.QUARANTINE + 1):
         memory.free(memory.allocate_host(16, kind="managed").base)
 

@@ -1,6 +1,6 @@
-"""Random instructions from the rows of the opcode table: ptxas takes what the table takes, and refuses what it refuses.
+"""Random instructions from the rows of the opcode table: ptxas accepts and rejects the same ones as the table.
 
-This finds rows that are too wide or too narrow, which mutants of real kernels seldom reach.
+This finds rows that accept too much or too little, which mutants of real kernels seldom test.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ STRANGE = (
     "ftz sat rn rz relu global shared volatile cta sync wide lo hi NaN approx u32 f32 b64 s16 f16x2 xorsign abs".split()
 )
 ADDRESSES = {"shared": "[s]", "local": "[l]", "const": "[c]", "param": "[a]"}
-# what ptxas takes though it means nothing, and what its own order of modifiers, or none, decides
+# meaningless forms that ptxas accepts, and forms that depend on the order of modifiers in ptxas
 KNOWN = {"testp", "vabsdiff4", "mad24", "bar", "barrier", "fma", "fns", "isspacep", "setmaxnreg", "set"}
 
 
 def register(type: str, pick: random.Random) -> str:
-    """Name a register of a type."""
+    """Return the name of a register of a type."""
     stem = {"f32": "%f", "f64": "%fd"}.get(type) or REGISTERS[module("emulator.ptx.reading.syntax").BITS.get(type, 32)]
     return stem + str(pick.randrange(1, 4))
 
 
 def operand(slot: Any, type: str, shape: Any, pick: random.Random) -> str:
-    """Make an operand that a slot of a row may take, and now and then another one."""
+    """Return an operand that a slot of a row accepts, and sometimes another one."""
     vector, first = shape.chosen.get("vec"), shape.type
     if type == "mem":
         space = (shape.chosen.get("space") or shape.chosen.get("atomspace") or "").partition("::")[0]
@@ -61,7 +61,7 @@ def operand(slot: Any, type: str, shape: Any, pick: random.Random) -> str:
 
 
 def instructions(pick: random.Random) -> Iterator[tuple[str, str]]:
-    """Make instructions without end, every row in turn: opcode and text."""
+    """Yield (opcode, text) without end, for every row in turn."""
     rows = [
         forms.Form(row)
         for opcode in TABLE.opcodes()
@@ -78,7 +78,7 @@ def instructions(pick: random.Random) -> Iterator[tuple[str, str]]:
             types = [pick.choice(sorted(group)) for group in form.types]
             shape = form.fit(tuple(words + types))
             if isinstance(shape, str):
-                continue  # one word for two places
+                continue  # one word fits two places
             modifiers = words + types
             chance = pick.random()
             if chance < 0.15 and modifiers:

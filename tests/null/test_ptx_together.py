@@ -1,4 +1,4 @@
-"""Threads that meet: warps, barriers, atomics, waiting loops, whole grids; and what goes wrong when they do not."""
+"""Threads that synchronize: warps, barriers, atomics, waiting loops, grids; and the errors if they do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUILDS = pytest.mark.parametrize("here", ["sm75", "sm90"], indirect=True)
 
 @pytest.fixture(scope="module")
 def here(request: pytest.FixtureRequest) -> Machine:
-    """The kernels of together.cu, as one build has them."""
+    """The kernels of one build of together.cu."""
     return Machine((DATA / f"together.{request.param}.ptx").read_text())
 
 
@@ -148,7 +148,7 @@ class TestCompiled:
         assert caught.value.code == 719
 
 
-# -- by hand
+# -- kernels written by hand
 
 WARP = """
     mov.u32 %r1, %laneid;
@@ -162,7 +162,7 @@ WARP = """
 
 
 def shuffle(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The pseudocode of the PTX ISA, as it stands there."""
+    """Return the result by the pseudocode of the PTX ISA."""
     bval, cval, mask = b & 31, c & 31, c >> 8 & 31
     max_lane, min_lane = (lane & mask) | (cval & ~mask), lane & mask
     if mode == "up":
@@ -270,7 +270,7 @@ def test_a_warp_that_waits_for_a_lane_elsewhere_is_reported() -> None:
 
 
 def test_a_divergent_warp_can_still_shuffle_within_masks() -> None:
-    """Independent thread scheduling: each half waits for its own half."""
+    """With independent thread scheduling, each half of the warp waits for itself."""
     body = """
     mov.u32 %r1, %laneid;
     setp.lt.u32 %p1, %r1, 16;
@@ -311,7 +311,7 @@ def test_barrier_reductions(verb: str, want: int) -> None:
 
 
 def test_arriving_is_not_waiting() -> None:
-    """Producers arrive and go on; consumers wait for all 64."""
+    """Producers arrive and continue; consumers wait for all 64."""
     body = """
     .shared .align 4 .b8 kept[256];
     mov.u32 %r1, %tid.x;

@@ -1,4 +1,4 @@
-"""What PTX says of its kernels."""
+"""The parameters of kernels, as read from PTX."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_octal_and_hexadecimal_sizes_as_in_c():
     ]
 
 
-# as the compilers write them: nvcc 13, numba-cuda, Triton
+# in the forms of the compilers: nvcc 13, numba-cuda, Triton
 def test_nvcc():
     text = """
 .visible .entry _Z4tmplIhLi200EEvPT_S0_(

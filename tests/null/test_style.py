@@ -1,4 +1,4 @@
-"""The code's form and types: `ruff check`, `ruff format`, `mypy --strict`, for the whole and for each vendored part."""
+"""Format and types of the code: `ruff check`, `ruff format`, `mypy --strict`, for the whole and each vendored part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.subject import CHECKOUT, NAME, module
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="a copy is checked where it is made, below")
+pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the tests below check copies")
 
 LONGEST = 120
 PARTS = ["all", *sorted(module("tools.commands.vendor").PARTS)]
@@ -35,7 +35,7 @@ def passes(*words: str | Path, cwd: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which mypy keeps what it found out about the standard library."""
+    """Return a folder for mypy's cache, which it fills with the standard library."""
     return tmp_path_factory.mktemp("mypy")
 
 
@@ -77,7 +77,7 @@ def test_types_of_a_copy_are_strictly_right(copy: Path, cache: Path) -> None:
 
 
 def test_no_line_is_longer_than_120() -> None:
-    """Also where ruff is not installed, and in what ruff lets pass."""
+    """This runs without ruff, and in files that ruff does not check."""
     wrong = [
         f"{path}:{number}: {len(line)} characters"
         for path in sorted(CHECKOUT.rglob("*.py"))

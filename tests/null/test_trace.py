@@ -1,4 +1,4 @@
-"""Traces: the log for people, JSON lines, the Chrome trace; and that nothing is made for them while nobody listens."""
+"""Traces: the log, JSON lines, the Chrome trace; and without a listener, no events are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG, OTHER = "CUstream(0x5a00000000000200)", "CUstream(0x5a00000000000280)"
 
 
 def some_work():
-    """Emit what a small program does: two streams, one waiting for the other, and a capsule."""
+    """Emit the events of a small program: two streams, one waiting for the other, and a capsule."""
     emit(Call("cuMemAlloc_v2", {"dptr": "&0x2000000000100", "bytesize": "400"}, "CUDA_SUCCESS", 12_345))
     emit(
         Call(
@@ -46,7 +46,7 @@ def some_work():
 
 
 class Terminal(io.StringIO):
-    """A text file that says it is a terminal."""
+    """A text file that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -80,7 +80,7 @@ def test_the_log_is_aligned():
     assert lines[6].endswith("-> CUDA_ERROR_NOT_READY") and lines[7].endswith("-> CUDA_ERROR_INVALID_VALUE")
     assert "SUCCESS" not in file.getvalue() and "\033" not in file.getvalue()
     assert "dlpack: export" in lines[8] and "tensor 0x7f0000001000, dltensor" in lines[8]
-    assert lines[9].count("0x7f0000001000") == 1  # not told twice
+    assert lines[9].count("0x7f0000001000") == 1  # not reported twice
 
 
 def colours_in(file):
@@ -186,7 +186,7 @@ def test_in_a_chrome_trace_an_arrow_leads_from_a_record_to_its_wait(tmp_path):
     for point, name in (
         (start, "EventRecord"),
         (end, "StreamWaitEvent"),
-    ):  # each lies within the slice that it is tied to
+    ):  # each is inside the slice to which it belongs
         inside = [
             event
             for event in events
@@ -199,14 +199,14 @@ def test_in_a_chrome_trace_an_arrow_leads_from_a_record_to_its_wait(tmp_path):
 
 
 def test_in_a_chrome_trace_slices_of_a_row_do_not_cross_and_no_time_is_negative(tmp_path):
-    """Two threads give work to one stream at once, and the call that began first ends last."""
+    """Two threads submit work to one stream at the same time, and the call that began first ends last."""
     now, calls = 10**9, []
     for began, ended, thread in ((1000, 1500, 1), (1200, 1800, 2), (1600, 1700, 1), (500, 5000, 3), (5000, 6000, 1)):
         call = Call("cuMemsetD8Async", {"N": "7", "hStream": LONG}, "CUDA_SUCCESS", (ended - began) * 1000)
         call.began_ns, call.thread = now + began * 1000, thread
         calls.append((ended, call))
     with rawcuda.trace(tmp_path / "t.json"):
-        for _, call in sorted(calls, key=lambda pair: pair[0]):  # a call is told when it ends
+        for _, call in sorted(calls, key=lambda pair: pair[0]):  # a call is reported when it ends
             emit(call)
     events = json.loads((tmp_path / "t.json").read_text())
     assert len(events) == 2 + 4 + 2 * 5 and all(
@@ -263,7 +263,7 @@ def test_what_does_nothing_in_a_stream(name):
     assert trace_forms.placed(Call(name, {"phStream": "&CUstream(0x5)"}, "CUDA_SUCCESS", 1)) is None
 
 
-# -- where it goes
+# -- the destination
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_the_suffix_says_the_form(tmp_path, name, form):
         some_work()
     text = (tmp_path / name).read_text(encoding="utf-8")
     assert text.startswith({"log": "     at ms", "jsonl": "{", "chrome": "[\n", "svg": "<svg "}[form])
-    assert trace.events == []  # nothing is kept that is not asked for
-    with rawcuda.trace(tmp_path / name, form="jsonl"):  # what is given goes before what the suffix says
+    assert trace.events == []  # nothing is kept unless it is requested
+    with rawcuda.trace(tmp_path / name, form="jsonl"):  # the argument has precedence over the suffix
         some_work()
     assert (tmp_path / name).read_text(encoding="utf-8").startswith('{"')
 
@@ -319,7 +319,7 @@ def test_the_file_is_whole_though_the_block_raises(tmp_path):
     file = io.StringIO()
     with rawcuda.trace(file):
         some_work()
-    assert not file.closed  # what we did not open, we do not close
+    assert not file.closed  # a file that the trace did not open is not closed
 
 
 def test_a_trace_can_run_again_but_not_twice_at_once():
@@ -339,7 +339,7 @@ def test_a_trace_can_run_again_but_not_twice_at_once():
 
 def test_nothing_is_made_while_nobody_listens(monkeypatch):
     def never(*_):
-        raise AssertionError("an event was made, and nobody listens")
+        raise AssertionError("an event was made without a listener")
 
     monkeypatch.setattr(tracing, "Step", never)
     monkeypatch.setattr(tracing, "Call", never)
@@ -367,7 +367,7 @@ def test_what_a_trace_needs_is_loaded_when_one_is_made(python):
 
 
 def test_what_listening_costs_when_nobody_does(record_property):
-    """Told: a view, and an export with its capsule's end, while no trace runs, and after one has run."""
+    """The times of a view and of an export, without a trace and after a trace, are printed."""
     from timeit import repeat
 
     view, array = rawcuda.view, bytearray(64)
@@ -390,7 +390,7 @@ def test_what_listening_costs_when_nobody_does(record_property):
 
 @pytest.mark.parametrize("missing", ["raise ImportError", "raise NotImplementedError"])
 def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing):
-    """As the command `vendor --only` leaves them out."""
+    """The command `vendor --only` makes such parts."""
     import shutil
 
     from tests.subject import FOLDER

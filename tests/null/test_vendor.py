@@ -1,4 +1,4 @@
-"""`vendor`: the whole and each part, copied, checked, replaced, refused; and each part used in a bare interpreter."""
+"""`vendor`: the whole package and each part are copied, checked, replaced and refused; each part works alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Told = Callable[..., str]
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Told:
-    """Run one command line and return what it printed; its status must be the one that is expected."""
+    """Run a command line and return its output; check its exit status."""
 
     def run(*words: str | Path, status: int = 0) -> str:
         capsys.readouterr()
@@ -220,7 +220,7 @@ def test_a_part_works_alone_in_a_bare_interpreter(told: Told, python: Python, tm
 
 
 def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, python: Python, tmp_path: Path) -> None:
-    """Here the emulator of another copy, as it could be any object with address()."""
+    """The library is the emulator of another copy; any object with address() would do."""
     told(tmp_path / "taken", "--only", "gpu")
     told(tmp_path / "whole")
     result = python(
@@ -248,7 +248,7 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
     assert result.returncode == 0, result.stderr
 
 
-# bytes of each part as a zip: a limit, so that nobody makes it twice as heavy without noticing
+# the largest size of each part as a zip, in bytes, so that a large increase is noticed
 MOST_ZIPPED = {"gpu": 210_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
 
 
@@ -437,7 +437,7 @@ def test_a_manifest_cannot_name_files_outside_of_its_copy(told: Told, tmp_path: 
 
 
 class Interrupting:
-    """Raise KeyboardInterrupt before chosen lines of vendor.py, counted from 1 as they are run."""
+    """A trace function that raises KeyboardInterrupt before given lines of vendor.py, counted from 1 as they run."""
 
     def __init__(self, *at: int) -> None:
         self.at, self.count = at, 0
@@ -455,7 +455,7 @@ class Interrupting:
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of open()
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_at_any_line_leaves_a_whole_copy(tmp_path: Path, times: int) -> None:
-    """One interrupt leaves the old copy or the new one in its place; two leave one that the next call finds."""
+    """After one interrupt, the old or the new copy is in place; after two, the next call finds the old one."""
     place, content = tmp_path / "taken", {"__init__.py": b"", "inner/__init__.py": b"x = 1\n"}
     vendor.write(str(place), content, "all")
 

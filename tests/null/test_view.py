@@ -1,4 +1,4 @@
-"""What a view is as a Python object: indexing, shapes, numbers, and what it must not be."""
+"""A view as a Python object: indexing, shapes, conversions to numbers, and operations that it refuses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_indexing():
 
 
 def test_truth_is_the_one_elements():
-    """As NumPy's: not that of a length; and what would ask each row whether it is 3 is refused."""
+    """As in NumPy, the truth value is that of the only element; other views are refused, as in `3 in view`."""
     v = floats(2, 3)
     assert v[0, 1] and not v[0, 0] and v[:1, 2:]
     for unclear in (v, v[:0], v[0]):
@@ -134,7 +134,7 @@ def test_reinterpret():
     ):
         with pytest.raises(ValueError, match=words):
             wrong()
-    assert v[:, :1].reinterpret("uint8").shape == (2, 4)  # one element has no gaps after it
+    assert v[:, :1].reinterpret("uint8").shape == (2, 4)  # after a single element there is no gap
     with pytest.raises(TypeError):
         v.reinterpret("nonsense")
 
@@ -158,7 +158,7 @@ def test_repr():
 
 
 def test_a_view_cannot_be_pickled_but_copied():
-    """An address from another process would be read, and crash."""
+    """In another process, the address would be invalid."""
     host = floats(2, 3)
     by_address = view(Shows(host={"shape": (3,), "typestr": "<f4", "data": (host.ptr, False), "version": 3}))
     for v in (host, by_address, host.T):
@@ -182,7 +182,7 @@ def test_a_buffer_cannot_be_released_under_a_view():
     assert not hasattr(v.owner, "release") and not hasattr(v.owner, "__exit__")
     m = memoryview(data)
     w = view(m)
-    m.release()  # theirs; ours holds its own
+    m.release()  # the original attributes; the reader has its own references
     assert w.tolist() == [0] * 6
     with pytest.raises(BufferError):
         data.append(1)
@@ -253,11 +253,11 @@ def test_numpy_makes_an_array_of_host_memory_only():
 
 
 def test_past_4_gib_nothing_wraps():
-    """Only the pages that are touched exist."""
+    """Only the pages that are used are allocated."""
     try:
         memory = mmap.mmap(-1, 9 << 30)
     except (OSError, ValueError, OverflowError):
-        pytest.skip("no 9 GiB of addresses to be had")
+        pytest.skip("9 GiB of addresses are not available")
     v = view(memory)
     far = v[:: (1 << 32) + 3]
     far.fill(9)
@@ -283,7 +283,7 @@ def test_past_4_gib_nothing_wraps():
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
 def test_annotations_can_be_evaluated():
-    """Without a name that only a type checker has."""
+    """They use no names that only a type checker has."""
     import inspect
     import typing
 

@@ -1,4 +1,4 @@
-"""Views of host memory need no CUDA: no driver, not one of the files that know one, and little time to import."""
+"""Views of host memory need no CUDA: no driver, no module that uses a driver, and little time for the import."""
 
 from __future__ import annotations
 
@@ -114,11 +114,12 @@ def test_a_view_has_no_dict():
     with pytest.raises(AttributeError):
         v.anything = 1
     assert module("protocols.description").Description.__slots__ == (
-        "ptr",
-        "shape",
-        "strides",
-        "dtype",
+        "_ptr",
+        "_shape",
+        "_strides",
+        "_dtype",
         "_place",
         "_owner",
         "stream",
+        "_side",
     )

@@ -1,4 +1,4 @@
-"""Who keeps memory alive under a view and its exports, and what may be written through: each class of defect."""
+"""Lifetime of the memory of views and exports, and write access through them: a test for each class of defect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 
 class Shared(Exporter):
-    """Hand out one capsule each time, as a wrapper does that holds what it was given."""
+    """An exporter that returns the same capsule each time, as a wrapper of a capsule does."""
 
     def __init__(self, tensor, keep):
         super().__init__(tensor)
@@ -68,7 +68,7 @@ def test_a_refused_capsule_that_is_held_elsewhere_is_left_alone():
 
 
 def test_threads_that_are_given_one_capsule():
-    """Exactly one gets the tensor."""
+    """Exactly one thread gets the tensor."""
     for _ in range(100):
         tensor = Tensor()
         exporter, got = Shared(tensor, "object"), []
@@ -102,7 +102,7 @@ def test_the_owner_of_a_view_is_no_way_to_its_capsule():
     owner = v.owner
     del v, w
     gc.collect()
-    assert tensor.freed == 0  # whoever holds the owner holds the memory
+    assert tensor.freed == 0  # a reference to the owner keeps the memory alive
     del owner
     assert tensor.freed == 1
 
@@ -152,7 +152,7 @@ def test_a_memoryview_many_times():
     assert sys.getrefcount(v) == before
 
 
-# -- may this be written through
+# -- write access
 
 
 def test_no_way_round_a_memoryview_writes_read_only_memory():
@@ -163,7 +163,7 @@ def test_no_way_round_a_memoryview_writes_read_only_memory():
     for target in (m, m.obj, memoryview(m), m.cast("B")):
         with pytest.raises((TypeError, BufferError)):
             io.BytesIO(b"OVERWRITTEN").readinto(target)
-    for thing in [m, *gc.get_referents(m)]:  # nor does anything that the memoryview holds
+    for thing in [m, *gc.get_referents(m)]:  # nor does an object to which the memoryview refers
         with pytest.raises((TypeError, BufferError)):
             (ctypes.c_char * 4).from_buffer(thing)
     assert secret == b"constant bytes object"
@@ -187,29 +187,16 @@ def test_writable_is_decided_in_one_place():
     for thing in (said, said[0], b"abc", view(bytearray(3), writable=False), view(bytearray(3)).broadcast_to((2, 3))):
         with pytest.raises(ProtocolError, match="readonly"):
             view(thing, writable=True)
-    with pytest.raises(ProtocolError, match="readonly"):  # repeated elements are no better for a legacy capsule
+    with pytest.raises(ProtocolError, match="readonly"):  # repeated elements are refused in a legacy capsule, too
         view(view(Exporter(Tensor(version=None))).broadcast_to((2, 2, 3)), writable=True)
 
 
-# -- sweeping, where no callback is safe
-
-
-@pytest.fixture
-def swept(monkeypatch):
-    monkeypatch.setattr(dlpack, "available", lambda: False)
-    monkeypatch.setattr(dlpack, "_exports", None)
-    monkeypatch.setattr(dlpack, "outstanding", {})
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
-    monkeypatch.setattr(dlpack, "_forms", {})
-    import atexit
-
-    yield
-    atexit.unregister(dlpack._exports.end)
+# -- interpreters without a safe callback, where exports are swept
 
 
 @pytest.mark.parametrize("when", ["name_of", "getrefcount"])
 def test_a_capsule_that_is_consumed_while_it_is_swept(swept, monkeypatch, when):
-    """A consumer may take the capsule between any two looks at it."""
+    """A consumer may take the capsule between any two steps of the sweep."""
     kept = [view(bytearray(b"x" * 64)).__dlpack__(max_version=(1, 0))]
     done = []
 

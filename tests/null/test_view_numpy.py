@@ -1,4 +1,4 @@
-"""NumPy's arrays, by every protocol, by the reader for its type and by the general one; NumPy is the oracle."""
+"""NumPy's arrays, by every protocol, by the reader for its type and by the general one, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VERSIONED = int(numpy.__version__.split(".")[0]) >= 2 and numpy.lib.NumpyVersion
 
 @pytest.fixture(params=["short", "long"])
 def way(request, monkeypatch):
-    """Take the reader that is learnt of NumPy's type, or the general one."""
+    """Use the reader for NumPy's type, or the general one."""
     choosing.forget()
     if request.param == "long":
         monkeypatch.setattr(protocol, "_METHOD", None)
@@ -39,7 +39,7 @@ def way(request, monkeypatch):
 
 
 def same(v, a):
-    """See that a view is an array, field by field."""
+    """Check that a view agrees with an array, field by field."""
     assert v.ptr == a.__array_interface__["data"][0] or not a.size
     assert (
         v.shape == a.shape
@@ -61,8 +61,8 @@ def test_random_layouts(way, name):
         if choose.random() < 0.2:
             a.flags.writeable = False
         if name == "dlpack" and not VERSIONED and not a.flags.writeable:
-            continue  # before 2.1 NumPy exports no read-only array
-        for _ in range(2):  # the first is learnt, the second known
+            continue  # before 2.1, NumPy exports no read-only arrays
+        for _ in range(2):  # the first one is new, the second one known
             v = view(a, protocol=name)
             same(v, a)
         assert v.protocol == name or name is None
@@ -78,7 +78,7 @@ def test_every_dtype(way, name):
     except TypeError:
         pytest.skip("NumPy alone has no such dtype")
     a.reshape(-1).view("u1")[:] = 1
-    if a.dtype.isbuiltin != 1:  # ml_dtypes was imported: its typestr says only how large an element is
+    if a.dtype.isbuiltin != 1:  # ml_dtypes was imported: the typestr tells only the size of an element
         assert str(view(a).dtype) in (f"|V{a.itemsize}", name) and view(a).strides == a.strides
         return
     same(view(a), a)
@@ -158,11 +158,11 @@ def test_what_a_class_gets_after_its_first_view_counts(slots, change):
 
 
 def test_forgetting_while_a_type_is_learnt_leaves_no_entry(monkeypatch):
-    """An entry without a reference to its type would be read by whatever type gets the same id later."""
+    """An entry without a reference to its type could later be used for another type with the same id."""
     kind, begin = type("Mine", (bytearray,), {}), {}
 
     class Table(dict):
-        def __setitem__(self, number, read):  # another thread forgets all, just before and just after
+        def __setitem__(self, number, read):  # another thread clears the table, just before and just after
             begin.pop("before", int)()
             super().__setitem__(number, read)
             begin.pop("after", int)()
@@ -217,13 +217,13 @@ def test_numpy_asks_for_copies_and_devices():
     assert numpy.from_dlpack(readonly, copy=True).flags.writeable and not numpy.from_dlpack(readonly).flags.writeable
 
 
-# -- what it costs to keep
+# -- the cost of the cache
 
 
 def test_100_000_exchanges_of_each_kind_leave_nothing():
     a = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
     v = view(a)
-    rounds = 100_000 if sys.version_info >= (3, 13) else 10_000  # the newest Python takes the time for all of them
+    rounds = 100_000 if sys.version_info >= (3, 13) else 10_000  # only the newest Python measures the time
     for exchange in (
         lambda: view(a),
         lambda: view(a, protocol="dlpack"),
@@ -285,15 +285,19 @@ def test_a_kept_view_is_small_and_a_million_are_flat():
     assert ours / len(kept) <= 200, ours / len(kept)
     assert (
         kept[0].shape is kept[1].shape and kept[0].strides is kept[1].strides or not VERSIONED
-    )  # what is the same is there once
+    )  # equal values are stored once
 
 
-def test_tables_do_not_grow_without_end():
+def test_tables_do_not_grow_without_end(monkeypatch):
+    for room in tensors, protocol:
+        monkeypatch.setattr(room, "MOST_LAYOUTS", 1000)
+    tensors.BY_CAPSULE.clear(), protocol._numpy_layouts.clear()
     for n in range(3000):
         v = view(numpy.zeros((n % 1500 + 1, 2), "u1"))
         assert v.shape[0] == n % 1500 + 1
+    assert not VERSIONED or 0 < len(protocol._numpy_layouts) <= 1000
     for kinds in (tensors.BY_CAPSULE, tensors.BY_TABLE):
-        assert len(kinds) <= 100 and all([len(kind[2]) <= 1000 for kind in kinds.values()])
+        assert len(kinds) <= 100 and all([len(kind[2]) <= tensors.MOST_LAYOUTS for kind in kinds.values()])
 
 
 def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
@@ -306,7 +310,7 @@ def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
 
 
 def test_what_is_learnt_of_types_without_end_is_bounded():
-    """And it keeps none of them alive, nor what they refer to."""
+    """The cache keeps no type alive, nor an object to which a type refers."""
     import weakref
 
     kept, gone = [], []
@@ -326,7 +330,7 @@ def test_what_is_learnt_of_types_without_end_is_bounded():
     assert [one() for one in gone] == [None, None] and number not in choosing.readers[None]
 
 
-@pytest.mark.skipif(not VERSIONED, reason="an older NumPy is read by the general reader")
+@pytest.mark.skipif(not VERSIONED, reason="the general reader reads an older NumPy")
 def test_a_subclass_that_changes_is_read_anew():
     class Mine(numpy.ndarray):
         pass

@@ -1,4 +1,4 @@
-"""The reader for types that answer in C: it accepts and refuses what the general reader does, word for word."""
+"""The reader for types with __dlpack__ in C accepts and refuses the same as the general reader, with the same words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ view = rawcuda.view
 
 @pytest.fixture
 def way(monkeypatch):
-    """Take Python functions for C functions, and forget what was seen."""
+    """Treat Python functions as C functions, and clear the caches."""
     tensors.BY_CAPSULE.clear()
     choosing.forget()
     monkeypatch.setattr(protocol, "_METHOD", types.FunctionType)
@@ -30,7 +30,7 @@ def way(monkeypatch):
 
 
 def side_by_side(extents, steps, **fields):
-    """Make a tensor whose strides lie right behind its extents, as NumPy's do."""
+    """Make a tensor whose strides are directly after its extents, as in NumPy."""
     numbers = (ctypes.c_int64 * max(1, 2 * len(extents)))(*extents, *steps)
     where = ctypes.addressof(numbers)
     made = Tensor(**{"shape": where, "strides": where + 8 * len(extents), "ndim": len(extents), **fields})
@@ -39,7 +39,7 @@ def side_by_side(extents, steps, **fields):
 
 
 class Array:
-    """Export a new tensor each time that it is asked; some Arrays go a short way."""
+    """An exporter of a new tensor for each call; some Arrays use the reader for C functions."""
 
     def __init__(self, make):
         self.make, self.device, self.made = make, Exporter(make()).__dlpack_device__(), []
@@ -53,7 +53,7 @@ class Array:
 
 
 def outcome(array):
-    """What comes of a view, whatever it is; every tensor that was exported for it is freed."""
+    """Return the result of a view, or its error; check that every exported tensor is freed."""
     try:
         v = view(array)
         said = (
@@ -126,7 +126,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize("fields", CASES, ids=str)
 def test_fields(way, fields):
-    for shape, strides in ((2, 3), (3, 1)), ((2, 2), (3, 1)):  # fields that were never seen, and extents that were not
+    for shape, strides in ((2, 3), (3, 1)), ((2, 2), (3, 1)):  # new fields, and new extents
         tell_apart(way, lambda: side_by_side(shape, strides, **fields))
 
 
@@ -153,11 +153,11 @@ def test_numbers(way, shape, strides):
 def test_pointers(way, fields):
     tell_apart(way, lambda: side_by_side((2, 3), (3, 1)))
     tell_apart(way, lambda: side_by_side((2, 3), (3, 1), **fields))
-    tell_apart(way, lambda: Tensor(shape=(2, 3), strides=(3, 1)))  # apart
+    tell_apart(way, lambda: Tensor(shape=(2, 3), strides=(3, 1)))  # not adjacent
 
 
 def tell_apart(way, make):
-    """See that the fast reader comes to what the general one comes to, the first time and later."""
+    """Check that both readers have the same result, the first time and later."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "_METHOD", None)
         expected = outcome(type("Array", (Array,), {})(make))
@@ -184,7 +184,7 @@ def test_legacy_capsules(way, fields):
 
 @pytest.fixture
 def short(way, pytestconfig):
-    """An Array that is read as one whose type answers in C."""
+    """An Array that is read as if its __dlpack__ were a C function."""
     kind = type("Array", (Array,), {})
     assert view(kind(lambda: side_by_side((1,), (1,)))).shape == (1,)
     in_c = choosing.readers[None][id(kind)].__qualname__.startswith("reader_in_c")
@@ -200,14 +200,14 @@ def test_what_is_no_capsule():
         with pytest.raises(errors.ProtocolError, match="not a PyCapsule"):
             view(Given(Tensor(), capsule=given))
     used = Tensor().capsule()
-    kept = view(used)  # consumed: the name says so
+    kept = view(used)  # consumed, as the name shows
     with pytest.raises(errors.ProtocolError, match="consumed already"):
         view(Given(Tensor(), capsule=used))
     del kept
 
 
 def test_what_is_replaced_later_counts(short):
-    """What a class or an object gets after its type was learnt is honoured."""
+    """A change of a class or an object after its type was learned has an effect."""
     make = lambda: side_by_side((2,), (1,))  # noqa: E731
     assert view(short(make)).shape == (2,)
     one = short(make)
@@ -237,11 +237,12 @@ def test_what_was_never_seen_goes_the_short_way_too(short, monkeypatch):
         )
 
 
-def test_of_a_million_layouts_some_are_kept(short, way):
+def test_of_a_million_layouts_some_are_kept(short, way, monkeypatch):
+    monkeypatch.setattr(tensors, "MOST_LAYOUTS", 1000)
     for n in range(2500):
         assert view(short(lambda n=n: side_by_side((n, 2), (2, 1)))).shape == (n, 2)
     kinds = tensors.BY_CAPSULE
-    assert all(len(kind[2]) <= 1000 for kind in kinds.values())
+    assert all(len(kind[2]) <= tensors.MOST_LAYOUTS for kind in kinds.values())
     for lanes in range(1, 250):
         assert view(short(lambda lanes=lanes: side_by_side((2,), (1,), dtype=(1, 8, lanes)))).itemsize == lanes
     assert 1 < len(kinds) <= 100

@@ -1,1 +1,1 @@
-"""Tests that run other tests again: in other modes, on other Pythons."""
+"""Tests that run other tests again, in other modes and on other Pythons."""

@@ -1,4 +1,4 @@
-"""The corpus of kernels again, compiled here and now: every source, every option, every compiler that is installed."""
+"""The corpus of kernels again, compiled by each installed compiler: every source with every option."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TESTS = ["tests/driver/test_corpus.py", "tests/driver/test_corpus_numbers.py"]
 
 
 def make(*options: str | Path) -> None:
-    """Run the script that makes the corpus."""
+    """Run the script that compiles the corpus."""
     done = subprocess.run(
         [sys.executable, str(CORPUS / "make.py"), *map(str, options)],
         stdout=subprocess.PIPE,
@@ -43,7 +43,7 @@ def test_every_build_of_every_source(rerun: Rerun, tmp_path: Path) -> None:
         )
         assert int(re.findall(r"(\d+) passed", output)[-1]) > 900
     release = subprocess.run(["nvcc", "--version"], stdout=subprocess.PIPE, text=True).stdout
-    if "release 13.0," in release:  # what is committed was made by this very script
+    if "release 13.0," in release:  # the committed files were made by this script
         changed = [
             made.name
             for made in tmp_path.glob("*.ptx")

@@ -1,4 +1,4 @@
-"""driver/ again, in every mode of the emulator (late and shuffled work shows mistakes), and without fast paths."""
+"""driver/ again, in every mode of the emulator (late and reordered work reveals mistakes), and without fast paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.heavy
 
 MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (
     NEWEST == THIS
-)  # else test_pythons.py does these on a newer one
+)  # otherwise test_pythons.py runs these on a newer Python
 
 
 @pytest.mark.parametrize("mode, seed", MODES)
@@ -24,6 +24,4 @@ def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
 
 
 def test_everything_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
-    # Interrupts at each line are tested in the sequences that users run: --plain makes every call a traced one.
-    folders = ["tests/null", "tests/driver", "tests/interop", "--ignore=tests/driver/test_interrupts.py"]
-    rerun([sys.executable, "-m", "pytest", *folders, "--plain"])
+    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain"])

@@ -1,4 +1,4 @@
-"""null/ and driver/ again, on every other Python of this machine, each in an environment of its own."""
+"""null/ and driver/ again, on every other Python of this machine, each in its own environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THIS = "{}.{}".format(*sys.version_info[:2])
 
 
 def candidates(version: str) -> Iterator[Path]:
-    """Yield where a Python of this version may be: the PATH, the system's folders, pyenv's, uv's."""
+    """Yield the places where a Python of this version may be: PATH, the folders of the system, of pyenv and of uv."""
     home = Path.home()
     for folder in (*os.environ.get("PATH", "").split(os.pathsep), "/usr/bin", "/usr/local/bin"):
         if os.path.isabs(folder):
@@ -35,7 +35,7 @@ def candidates(version: str) -> Iterator[Path]:
 
 
 def works(python: Path, version: str) -> bool:
-    """Tell whether this is a Python that can make an environment; pyenv's shims, for one, may stand for nothing."""
+    """Tell whether this is a Python that can make an environment; a shim of pyenv, for example, may not work."""
     check = f"import ctypes, ensurepip, ssl, sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
     try:
         return (
@@ -65,7 +65,7 @@ def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
     assert f"-- Python {version}." in output
 
 
-@pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py does it on this one")
+@pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py tests this Python")
 @pytest.mark.parametrize("mode", ["lazy", "random"])
 def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:
     output = rerun(

@@ -1,4 +1,4 @@
-"""interop/ again with the large libraries, each group in an environment of its own.
+"""interop/ again with the large libraries, each group in its own environment.
 
 They are PyTorch, JAX, Warp, DALI, Dr.Jit, TensorFlow and Paddle.
 """
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(
         sys.version_info < (3, 11) or not sys.platform.startswith("linux"),
-        reason="where these libraries have wheels: Linux, Python 3.11 and later",
+        reason="these libraries have wheels for Linux and Python 3.11 and later",
     ),
 ]
 TESTS = [
@@ -55,7 +55,7 @@ def test_interop_tests_pass(rerun: Rerun, group: str) -> None:
         ],
         timeout=900,
     )
-    if group == "torch":  # whose README block needs it
+    if group == "torch":  # the block of the README needs it
         assert "1 passed" in rerun(
             [python, "-m", "pytest", "tests/docs/test_blocks.py", "-k", "test_every_block_runs and README"]
         )

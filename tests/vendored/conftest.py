@@ -1,4 +1,4 @@
-"""Copies of the package, vendored by its own command."""
+"""Copies of the package, made by its command `vendor`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from tests.subject import NAME, ROOT
 
-NESTED = "someproject._vendor.gpu"  # three folders down, under another name
+NESTED = "someproject._vendor.gpu"  # inside three folders, under another name
 PAIR = "first_copy", "second_copy"
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with three copies: one nested and renamed, and a pair side by side. The original is not in it."""
+    """Make a folder with three copies: a nested and renamed one, and two in one folder. The original is not in it."""
     folder = tmp_path_factory.mktemp("site")
     for name in (NESTED, *PAIR):
         target = folder.joinpath(*name.split("."))

@@ -1,4 +1,4 @@
-"""Two copies in one process: neither knows the other, and each is to the other a library like any."""
+"""Two copies in one process are independent: each treats the other as any other library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Both = Callable[[str], None]
 
 @pytest.fixture
 def both(python: Python, site: Path) -> Both:
-    """Run a snippet that can import both copies and not the original; it ends quietly or the test fails."""
+    """Run a snippet that can import both copies and not the original; fail if it fails."""
 
     def run(code: str) -> None:
         result = python(code, env={"PYTHONPATH": str(site), "RAWCUDA_DRIVER": None, "RAWCUDA_EMULATOR": None})

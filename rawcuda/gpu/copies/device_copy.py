@@ -1,6 +1,6 @@
-"""Copies and fills that involve a device: by the driver's pitched copies where possible, otherwise by a kernel.
+"""Copies and fills on a device that are not one run of bytes: by pitched copies where possible, otherwise by a kernel.
 
-What it is   the device part of arrays/copying.py, imported when device-accessible memory is first copied.
+What it is   the device part of arrays/copying.py, except for what spans.py does; imported when it is first needed.
 How          A walk of zero, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its
              strides are pitches. Any other walk is copied by a kernel (strided_kernel.py) if the device can access both
              sides. Pageable memory is gathered or scattered by the CPU, and transferred as one contiguous block.
@@ -12,17 +12,15 @@ Read next    transfer.py, strided_kernel.py
 from __future__ import annotations
 
 import ctypes
-import sys
 
 from ...arrays import host_copy
 from ...arrays.host_copy import Walk
 from ...elements import layout
 from ...headers import cuda_h
-from ..context import PrimaryContext, context_of
-from ..memory import Memory, allocate
-from ..ordering import device_of, forget_closed, hold_back, settle, wait_between
-from ..queue import calls_on, handle_of, work_handle
-from ..retention import retain
+from ..context import PrimaryContext
+from ..memory import allocate
+from ..ordering import keep_foreign, make_ready, settle
+from ..queue import calls_on, work_handle
 from ..stream import Stream
 from . import transfer
 from .strided_kernel import run as run_kernel
@@ -31,62 +29,49 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...arrays.strided import StridedView
+    from ...arrays.copying import Side
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_on_device", "fill_on_device", "ordered"]
+__all__ = ["copy_on_device", "fill_on_device"]
 
-_KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
-def _kind(view: StridedView) -> str:
-    return _KINDS[view.device[0]]
+def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any) -> None:
+    """Do the copy `walk` between two views or Memories, at least one of which is device-accessible.
 
-
-def copy_on_device(target: StridedView, source: StridedView, walk: Walk, stream: Any) -> None:
-    """Do the copy `walk` between two views, at least one of which is device-accessible."""
-    device = device_of(target) or device_of(source)
-    kinds = _kind(target), _kind(source)
+    to, of   the Sides of target and source
+    """
+    device = to.primary or of.primary
     if device is None:  # pinned memory that is not ours, and host memory
         settle(target)
         settle(source)
         host_copy.copy(walk)
         return
-    handle = ordered(device, stream, target, source)
-    if set(kinds) <= {"host", "pinned"}:
+    kinds = to.kind, of.kind
+    device.open()
+    handle = work_handle(stream)
+    make_ready(device, stream, target)
+    make_ready(device, stream, source)
+    if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
         _wait(device, handle)  # what the device still does to pinned memory comes first
         host_copy.copy(walk)
-    elif _on_two_devices(target, source):
-        _copy_across(walk, device, context_of(source.device[1] or 0), handle)
+    elif kinds == ("device", "device") and to.primary is not of.primary:
+        _copy_across(walk, device, of.primary, handle)
     elif walk.overlaps() and (walk.shape or walk.target != walk.source):
-        _copy_aside(target, source, walk, device, handle)
+        _copy_aside(walk, kinds, device, handle)
     else:
         _copy_walk(walk, kinds, device, handle)
-    hold_back((target, source), handle, device)
     if "host" not in kinds:
-        _retain(device, handle, target, source)
-        target.stream = stream  # its elements will be ready in this stream's order
+        for thing, side in ((target, to), (source, of)):
+            if not side.ours:
+                keep_foreign(device, stream, thing)
+        if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+            target.stream = stream  # its elements will be ready in this stream's order
 
 
-def ordered(device: PrimaryContext, stream: Any, *views: StridedView) -> int:
-    """Return the handle of the stream to use, after making it wait for the streams of the views."""
-    handle = work_handle(stream)
-    for view in views:
-        forget_closed(view)
-        if view.stream is not None and view.is_device_accessible:
-            theirs = handle_of(view.stream)
-            if theirs > 0:
-                wait_between(handle, theirs, device)
-    return handle
-
-
-def _retain(device: PrimaryContext, handle: int, *views: StridedView) -> None:
-    """Keep foreign memory until the stream has completed its work; closing our own memory waits for that anyway."""
-    foreign = [view.owner for view in views if not isinstance(view.owner, Memory)]
-    if foreign:
-        retain(device, handle, foreign)
+_HOST_KINDS = ("host", "pinned")
 
 
 def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
@@ -100,10 +85,6 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
         _from_host(walk, kinds[0], device, handle)
     else:
         _to_host(walk, kinds[1], device, handle)
-
-
-def _on_two_devices(target: StridedView, source: StridedView) -> bool:
-    return target.device[0] == source.device[0] == "cuda" and target.device[1] != source.device[1]
 
 
 def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, handle: int) -> None:
@@ -236,10 +217,9 @@ def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None
         host_copy.copy(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, landing, packed))
 
 
-def _copy_aside(target: StridedView, source: StridedView, walk: Walk, device: PrimaryContext, handle: int) -> None:
+def _copy_aside(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
     """Copy between sides that may overlap, through a temporary buffer on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
-    kinds = _kind(target), _kind(source)
     with allocate(device, layout.size(walk.shape) * walk.nbytes) as there:
         _copy_walk(
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
@@ -261,55 +241,23 @@ def _wait(device: PrimaryContext, handle: int) -> None:
     calls.cuStreamSynchronize(queue)
 
 
-def fill_on_device(target: StridedView, pattern: bytes, stream: Any) -> None:
-    """Set every element of a view of device-accessible memory to these bytes."""
-    device = device_of(target)
-    if device is None:  # pinned memory that is not ours
-        settle(target)
-        host_copy.fill(target, pattern)
-        return
-    handle = ordered(device, stream, target)
-    if _kind(target) == "pinned":
-        _wait(device, handle)
-        host_copy.fill(target, pattern)
-        return
-    shape, (strides,), (offset,) = layout.coalesce(target.shape, target.strides)
-    _fill(target.ptr + offset, shape, strides, pattern, device, handle)
-    hold_back((target,), handle, device)
-    target.stream = stream
-    _retain(device, handle, target)
-
-
-def _fill(address: int, shape: Ints, strides: Ints, pattern: bytes, device: PrimaryContext, handle: int) -> None:
-    """Fill by the driver's fill functions if they support the layout, otherwise by copying one element to all."""
-    if shape and strides[-1] == len(pattern):
-        run, shape, strides = shape[-1], shape[:-1], strides[:-1]
-    else:
-        run = 1
-    whole = len(pattern)
-    pattern = _shortest(pattern)
-    width, columns = len(pattern), run * (whole // len(pattern))
-    value = int.from_bytes(pattern, sys.byteorder)
-    even = width in (1, 2, 4) and not any(number % width for number in (address, *strides))
-    if even and not shape:
-        transfer.fill_bytes(address, value, width, columns, device=device, stream=handle)
-    elif even and len(shape) == 1 and width * columns <= strides[0] <= _LARGEST_PITCH:
-        transfer.fill_2d(address, strides[0], value, width, columns, shape[0], device=device, stream=handle)
-    else:
-        _fill_by_copy(
-            Walk(whole, (*shape, run), address, (*strides, whole), 0, (0,) * (len(shape) + 1)),
-            pattern * (whole // width),
-            device,
-            handle,
-        )
-
-
-def _shortest(pattern: bytes) -> bytes:
-    """Return the shortest pattern of 1, 2 or 4 bytes whose repetition is this one, or else the pattern itself."""
-    for width in (1, 2, 4):
-        if len(pattern) % width == 0 and pattern == pattern[:width] * (len(pattern) // width):
-            return pattern[:width]
-    return pattern
+def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
+    """Set every element of a view of device-accessible memory to these bytes, by copying one element to all."""
+    form, device = to.form, to.primary
+    address = to.address + form.offset
+    device.open()
+    handle = work_handle(stream)
+    make_ready(device, stream, target)
+    _fill_by_copy(
+        Walk(len(pattern), form.shape or (1,), address, form.strides or (0,), 0, (0,) * (len(form.shape) or 1)),
+        pattern,
+        device,
+        handle,
+    )
+    if not to.ours:
+        keep_foreign(device, stream, target)
+    if to.form.dtype is not None:
+        target.stream = stream
 
 
 def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: int) -> None:

@@ -1,6 +1,6 @@
-"""Copies and fills of memory by address: 1-D, 2-D and 3-D, between host and device.
+"""Copies of memory by address: 1-D, 2-D and 3-D, between host and device.
 
-What it is   a function for each shape of copy. The kinds of the two memories decide which cu* function is called.
+What it is   a function for each shape of copy.
 What not     it knows neither bounds nor objects: device_copy.py checks, then calls. `device` is a Device or its
              context.
 Order        A copy that involves pageable host memory is complete on return; any other is in stream order.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ...driver import as_argument
 from ...headers import cuda_h
 from ...owned import drain
 from ..queue import calls_on
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..context import PrimaryContext
 
-__all__ = ["copy_bytes", "copy_2d", "copy_3d", "fill_bytes", "fill_2d"]
+__all__ = ["copy_bytes", "copy_2d", "copy_3d"]
 
 # kinds of memory: "host" is pageable; "pinned" is accessible to both; "device" and "managed" have device addresses
 _HOST_KINDS = ("host", "pinned")
@@ -51,23 +52,14 @@ def copy_bytes(
 
     units   bytes
     stream  a handle
-    calls   cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2, cuStreamSynchronize
+    calls   cuMemcpyAsync, cuStreamSynchronize
     order   done on return if either side is pageable, else when the stream reaches it
     """
     if nbytes == 0:
         return
-    kinds = target_kind, source_kind
     calls, queue = _calls_on(device, stream)
-    if target_kind in _HOST_KINDS and source_kind in _HOST_KINDS:
-        calls.cuStreamSynchronize(queue)  # the device may still be using the pinned memory
-        ctypes.memmove(target, source, nbytes)
-    elif source_kind in _HOST_KINDS:
-        calls.cuMemcpyHtoDAsync_v2(target, source, nbytes, queue)
-    elif target_kind in _HOST_KINDS:
-        calls.cuMemcpyDtoHAsync_v2(target, source, nbytes, queue)
-    else:
-        calls.cuMemcpyDtoDAsync_v2(target, source, nbytes, queue)
-    _finish(kinds, calls, queue)
+    calls.cuMemcpyAsync(as_argument(target), as_argument(source), as_argument(nbytes), queue)
+    _finish((target_kind, source_kind), calls, queue)
 
 
 def _set_side(description: Any, side: str, address: int, kind: str, pitch: int) -> None:
@@ -152,41 +144,3 @@ def copy_3d(
     calls, queue = _calls_on(device, stream)
     calls.cuMemcpy3DAsync_v2(ctypes.byref(what), queue)
     _finish((target_kind, source_kind), calls, queue)
-
-
-_FILLS = {
-    1: ("cuMemsetD8Async", "cuMemsetD2D8Async"),
-    2: ("cuMemsetD16Async", "cuMemsetD2D16Async"),
-    4: ("cuMemsetD32Async", "cuMemsetD2D32Async"),
-}
-
-
-def fill_bytes(target: int, value: int, width: int, count: int, *, device: Any, stream: int) -> None:
-    """Set elements of 1, 2 or 4 bytes to a bit pattern, in memory with a device address.
-
-    units   width is in bytes, count in elements
-    calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async
-    order   returns at once; done when the stream reaches it
-    """
-    if count == 0:
-        return
-    calls, queue = _calls_on(device, stream)
-    getattr(calls, _FILLS[width][0])(target, value, count, queue)
-
-
-def fill_2d(
-    target: int, pitch: int, value: int, width: int, columns: int, rows: int, *, device: Any, stream: int
-) -> None:
-    """Set the elements of a pitched rectangle to a bit pattern, in memory with a device address.
-
-    units   pitch and width are in bytes, columns in elements
-    calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
-    order   returns at once; done when the stream reaches it
-    raises  ValueError  a pitch smaller than a row
-    """
-    if pitch < columns * width:
-        raise ValueError(f"a pitch of {pitch} bytes is smaller than a row of {columns} elements of {width}")
-    if columns == 0 or rows == 0:
-        return
-    calls, queue = _calls_on(device, stream)
-    getattr(calls, _FILLS[width][1])(target, pitch, value, columns, rows, queue)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
+from ...arrays.strided import _MemoryView
 from ...errors import a_kind, worded
 from ..context import reaches
 
@@ -31,15 +32,30 @@ __all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
-    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration."""
+    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration.
 
-    __slots__ = ("exporter",)
+    start, owner, _place  those of one of our arrays, which launches take from here as from the array
+    """
+
+    __slots__ = ("start", "owner", "_exporter", "_place")
 
     def __init__(self, exporter: names.Any) -> None:
         self.exporter = exporter
 
+    @property
+    def exporter(self) -> names.Any:
+        """Return the array, which may be exchanged."""
+        return self._exporter
+
+    @exporter.setter
+    def exporter(self, exporter: names.Any) -> None:
+        self._exporter, self._place = exporter, None
+        if type(exporter) is _MemoryView:
+            self.start, self.owner = exporter.start, exporter.owner
+            self._place = exporter._place
+
     def __repr__(self) -> str:
-        return f"In({self.exporter!r})"
+        return "In(In(...))" if isinstance(self.exporter, In) else f"In({self.exporter!r})"
 
 
 class Declared:
@@ -70,8 +86,7 @@ _NAMES = {
     "complex64": "c64",
     "complex128": "c128",
 }
-_FLOATS = {"f16": "e", "f32": "f", "f64": "d"}  # and their struct formats
-_INTEGERS = {1: "b", 2: "h", 4: "i"}
+_FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of their cells
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
 
@@ -110,11 +125,11 @@ class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
     form      "address" (8 bytes that take a number or an array), "integer", "real" or "bytes"
-    format    its struct format
+    format    the struct format of its cell: a launch packs each argument into a cell of its own, of 8 bytes or more
     type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
     reads     whether the kernel only reads the memory behind an address
-    low high  the range of integers, signed or unsigned; those above `top` are packed minus `span`
+    low high  the range of integers, signed or unsigned
     limit     the smallest magnitude that does not fit into a float slot
     places    Places of memory that the kernel may always use; packing.py adds them
     table     the type of an argument -> the function that packs it; from packing.py
@@ -133,8 +148,6 @@ class Slot:
         "reads",
         "low",
         "high",
-        "top",
-        "span",
         "limit",
         "places",
         "table",
@@ -152,18 +165,17 @@ class Slot:
         self.reads = reads or wanted is not None and wanted.reads
         bits = size * 8
         self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
-        self.top, self.span = self.high >> 1, 1 << bits
         self.limit = _TOO_LARGE.get(kind, 0.0)
         self.places: set[Place] = set()
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format = "address", "P"  # ("P" takes signed integers, too, and is the fastest)
-        elif kind[:1] in ("u", "s") and size in _INTEGERS:
-            self.form, self.format = "integer", _INTEGERS[size]
+            self.form, self.format = "address", "P"
+        elif kind[:1] in ("u", "s") and size in (1, 2, 4):
+            self.form, self.format = "integer", "P"  # (the kernel reads the low bytes of the cell)
         elif kind in _FLOATS:
             self.form, self.format = "real", _FLOATS[kind]
         else:
-            self.form, self.format = "bytes", f"{size}s"
+            self.form, self.format = "bytes", f"{size}s{-size % 8}x"
 
     def reader(self) -> Slot:
         """Return the slot to use for an argument that is wrapped in In."""

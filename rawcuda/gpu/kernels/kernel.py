@@ -23,8 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .configuration import Extents, Shape
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "Known"]
 
 _LEGACY = 1  # CU_STREAM_LEGACY
 
@@ -40,7 +41,26 @@ _ATTRIBUTES = {
     "max_dynamic_shared_bytes": 8,
     "preferred_shared_carveout": 9,
 }
-_MOST_KEPT = 256  # launches that a kernel keeps prepared
+_MOST_KEPT = 256  # streams for which a kernel keeps launches
+
+
+class Known:
+    """What is known of a function of a module; all Kernel objects of one name share it. It keeps no module alive.
+
+    idle  the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
+    """
+
+    __slots__ = ("function", "parameters", "declared", "attributes", "limits", "packing", "idle")
+
+    def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
+        self.function, self.declared = function, wanted
+        self.attributes: dict[str, int] = {}
+        self.limits: Limits | None = None  # these two are made at the first launch
+        self.packing: Packing | None = None
+        self.idle: dict[Any, list[Launch]] = {}
+        self.parameters = _read_parameters(module, name, function)
+        if wanted is not None:
+            self.parameters = _agree(name, self.parameters, wanted)
 
 
 class Kernel:
@@ -50,35 +70,17 @@ class Kernel:
     parameters  [Parameter]: name, offset, size, type
     """
 
-    __slots__ = (
-        "module",
-        "name",
-        "_function",
-        "_parameters",
-        "_declared",
-        "_attributes",
-        "_limits",
-        "_packing",
-        "_launches",
-        "_primary",
-    )
+    __slots__ = ("module", "name", "_known", "_idle", "_primary")
 
-    def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
-        self.module, self.name, self._function, self._declared = module, name, function, wanted
-        self._attributes: dict[str, int] = {}
-        self._limits: Limits | None = None  # these three are made at the first launch
-        self._packing: Packing | None = None
-        self._launches: dict[Any, Launch] = {}
+    def __init__(self, module: names.Module, name: str, known: Known) -> None:
+        self.module, self.name, self._known, self._idle = module, name, known, known.idle
         self._primary = module.device._primary
-        self._parameters = self._read_parameters()
-        if wanted is not None:
-            self._parameters = _agree(name, self._parameters, wanted)
 
     @property
     def handle(self) -> int:
         """Return the CUfunction; raises Closed if the module is closed."""
         self.module.handle
-        return self._function
+        return self._known.function
 
     @property
     def device(self) -> names.Device:
@@ -93,42 +95,17 @@ class Kernel:
 
         raises  TypeError  a cubin with a driver before 12.4, which does not list them: they must be declared
         """
-        if self._parameters is None:
+        parameters = self._known.parameters
+        if parameters is None:
             raise TypeError(
                 f"kernel {self.name}: neither the code nor the driver lists its parameters (a cubin needs a driver of "
                 f"CUDA 12.4): declare them, module.kernel({self.name!r}, parameters=[...])"
             )
-        return list(self._parameters)
+        return list(parameters)
 
     def _declared_at(self, index: int) -> Declared | None:
-        return None if self._declared is None else self._declared[index]
-
-    def _read_parameters(self) -> list[Parameter] | None:
-        """Return the parameters in the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
-        said, told = self.module._signatures.get(self.name), self._ask_driver()
-        if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
-            return said
-        return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
-
-    def _ask_driver(self) -> list[tuple[int, int]] | None:
-        """Return each parameter's offset and size, or None if the driver does not list them.
-
-        calls   cuFuncGetParamInfo
-        """
-        loaded = self.device._primary.driver
-        if not loaded.has("cuFuncGetParamInfo"):
-            return None
-        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-        found: list[tuple[int, int]] = []
-        with self.device.current():
-            while True:
-                try:
-                    loaded.cuFuncGetParamInfo(
-                        cuda_h.CUfunction(self._function), len(found), ctypes.byref(offset), ctypes.byref(size)
-                    )
-                except InvalidUse:  # past the last one
-                    return found
-                found.append((offset.value, size.value))
+        declared = self._known.declared
+        return None if declared is None else declared[index]
 
     # -- facts
 
@@ -138,7 +115,7 @@ class Kernel:
 
         calls   cuFuncGetAttribute
         """
-        known = self._attributes
+        known = self._known.attributes
         if not known:
             value, known = ctypes.c_int(), {}  # stored when it is complete: several threads may be here
             with self.device.current():
@@ -147,11 +124,11 @@ class Kernel:
                         ctypes.byref(value), number, cuda_h.CUfunction(self.handle)
                     )
                     known[name] = value.value
-            self._attributes = known
+            self._known.attributes = known
         return dict(known)
 
     def _forget_attributes(self) -> None:
-        self._attributes, self._limits = {}, None
+        self._known.attributes = {}
 
     def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
         """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
@@ -187,13 +164,11 @@ class Kernel:
         cluster       blocks in a cluster (compute capability 9.0)
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
         """
-        handle = stream_handle(stream, self.device)
+        handle = stream_handle(stream, self._primary)
         if isinstance(stream, Stream):
             stream.queue()  # from now on, closing it invalidates the token
         launch = self._prepare(
-            extents("grid", grid),
-            extents("block", block),
-            whole("shared_bytes", shared_bytes),
+            (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
             handle,
             bool(cooperative),
             None if cluster is None else extents("cluster", cluster),
@@ -213,51 +188,64 @@ class Kernel:
     ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments.
 
-        The prepared launch is kept for later calls with the same values, in whatever form they are given.
+        A call takes a launch that an earlier one has prepared for the stream, and changes its grid, block and shared
+        memory if they are others: so each configuration costs nearly the same, whether it was used before or not.
         """
+        handle: int | None
         if stream is None:
             handle = _LEGACY
-        elif type(stream) is Stream and stream._primary is self._primary and stream._handle is not None:
-            handle = stream._handle
-        else:
-            handle = stream_handle(stream, self.module.device)
-        key = (
+        elif not (
+            isinstance(stream, Stream)
+            and (stream._primary is self._primary or stream._primary is None)
+            and (handle := stream._handle) is not None
+        ):
+            handle = stream_handle(stream, self._primary)
+        shape = (
             extents("grid", grid),
             extents("block", block),
             shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
-            handle,
-            True if cooperative else False,
-            None if cluster is None else extents("cluster", cluster),
         )
-        launch = self._launches.get(key)
-        if launch is None:
-            launch = self._prepare(*key)
-            if len(self._launches) >= _MOST_KEPT:
-                self._launches.clear()
-            self._launches[key] = launch
+        key: Any = handle
+        if cooperative or cluster is not None:
+            key = handle, bool(cooperative), None if cluster is None else extents("cluster", cluster)
+        try:
+            idle = self._idle[key]
+            launch = idle.pop()  # no other thread has it now
+        except LookupError:
+            idle, launch = self._another(key, shape)
+        if launch._shape != shape:  # this saves 300 ns of 1,350 where the shape is the same as before
+            limits: Any = self._known.limits
+            limits.write(shape, None if key is handle else key[2], launch._words)
+            launch._shape = shape
+            if shape[2] > limits.granted:
+                grant_shared(self, limits, shape[2])
         launch(*args)
+        idle.append(launch)
 
-    def _prepare(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        handle: int,
-        cooperative: bool,
-        cluster: tuple[int, int, int] | None,
-    ) -> Launch:
+    def _another(self, key: Any, shape: Any) -> tuple[list[Launch], Launch]:
+        """Return a launch for a stream, and the list to put it into after its use."""
+        handle, cooperative, cluster = key if type(key) is tuple else (key, False, None)
+        launch = self._prepare(shape, handle, cooperative, cluster)
+        if len(self._idle) >= _MOST_KEPT:
+            self._idle.clear()
+        return self._idle.setdefault(key, []), launch
+
+    def _prepare(self, shape: Shape, handle: int, cooperative: bool, cluster: Extents | None) -> Launch:
         """Check a configuration, and return a Launch that refers neither to this kernel nor to the stream object."""
         self.module.handle  # raises Closed
-        limits = self._limits
+        known = self._known
+        limits = known.limits
         if limits is None:
-            limits = self._limits = Limits(self)
-        limits.check(grid, block, shared_bytes, cluster)
-        if shared_bytes > limits.granted:
-            grant_shared(self, shared_bytes)
-        packing = self._packing
+            limits = known.limits = Limits(self)
+        packing = known.packing
         if packing is None:
-            packing = self._packing = Packing(self)
-        return prepare(packing, self.module, grid, block, shared_bytes, handle, cooperative, cluster)
+            packing = known.packing = Packing(self)
+        launch = prepare(packing, self.module, handle, cooperative, cluster)
+        limits.write(shape, cluster, launch._words)
+        launch._shape = shape
+        if shape[2] > limits.granted:
+            grant_shared(self, limits, shape[2])
+        return launch
 
     def __call__(self, *args: names.Any, **named: names.Any) -> names.NoReturn:
         raise TypeError(f"a kernel is launched with a grid and a block: {self._how()}")
@@ -273,6 +261,35 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"
+
+
+def _read_parameters(module: names.Module, name: str, function: int) -> list[Parameter] | None:
+    """Return the parameters in the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
+    said, told = module._signatures.get(name), _ask_driver(module, function)
+    if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
+        return said
+    return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
+
+
+def _ask_driver(module: names.Module, function: int) -> list[tuple[int, int]] | None:
+    """Return each parameter's offset and size, or None if the driver does not list them.
+
+    calls   cuFuncGetParamInfo
+    """
+    loaded = module.device._primary.driver
+    if not loaded.has("cuFuncGetParamInfo"):
+        return None
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    found: list[tuple[int, int]] = []
+    with module.device.current():
+        while True:
+            try:
+                loaded.cuFuncGetParamInfo(
+                    cuda_h.CUfunction(function), len(found), ctypes.byref(offset), ctypes.byref(size)
+                )
+            except InvalidUse:  # past the last one
+                return found
+            found.append((offset.value, size.value))
 
 
 def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:

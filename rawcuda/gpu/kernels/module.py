@@ -19,7 +19,7 @@ from ..handles import MODULE, make
 from ..memory import Memory
 from . import image, signature
 from .arguments import declared
-from .kernel import Kernel
+from .kernel import Kernel, Known
 from .signature import Parameter
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ class Module(Owned):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_other_names", "_functions")
+    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_other_names", "_functions", "_known")
 
     def __init__(self, device: hints.Device, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
         if isinstance(code, os.PathLike):
@@ -62,6 +62,7 @@ class Module(Owned):
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
+        self._known: dict[str, Known] = {}  # not the kernels: they refer to their module, which would make a cycle
 
     # -- kernels
 
@@ -70,9 +71,11 @@ class Module(Owned):
 
         raises  NotFound  there is no such kernel; the message lists the existing ones
         """
-        # Kernels are not kept here: they refer to their module, and a reference cycle would need the garbage collector.
-        name = self._in_code(name)
-        return Kernel(self, name, self._function(name), None)
+        known = self._known.get(name) if self._handle is not None and isinstance(name, str) else None
+        if known is None:
+            there = self._in_code(name)
+            known = self._known.setdefault(name, Known(self, there, self._function(there), None))
+        return Kernel(self, name, known)
 
     def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
@@ -85,8 +88,8 @@ class Module(Owned):
             return self[name]
         if isinstance(parameters, str) or not hasattr(type(parameters), "__iter__"):
             raise TypeError(f"parameters is a list of declarations, one for each parameter, not {a_kind(parameters)}")
-        name = self._in_code(name)
-        return Kernel(self, name, self._function(name), [declared(what) for what in parameters])
+        there = self._in_code(name)
+        return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in parameters]))
 
     def _in_code(self, name: str) -> str:
         """Return the name that the code has for a name."""

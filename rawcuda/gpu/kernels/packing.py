@@ -1,13 +1,13 @@
 """The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
 
-What it is   `table_for` gives a slot its table, which is filled when a type is first seen. `kind_of` sorts the types,
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py sorts the types,
              and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
              each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
              another.
 How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
              format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
              accessible, open), and refuses it with an error that names kernel, parameter, value and remedy.
-What not     An argument's attributes never make it an array of ours: only its type does.
+What not     It writes nothing to memory: launch.py does, with struct.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
 Read next    source.py
 """
@@ -19,11 +19,12 @@ import struct
 import sys
 from operator import index
 
-from ...arrays.strided import _MemoryView, view
+from ...arrays.strided import view
 from ...errors import Closed, ProtocolError
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Slot, ctypes_letter
+from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
-__all__ = ["Kept", "Packers", "kind_of", "table_for"]
+__all__ = ["Kept", "Packers", "table_for"]
 
 
 class Kept(list):  # type: ignore[type-arg]
@@ -45,104 +46,30 @@ class Kept(list):  # type: ignore[type-arg]
     stream: int
 
 
-# -- the sorts of types
-
-_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
-
-
-def kind_of(kind: type) -> str:
-    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be tested."""
-    if kind in _EXACT:
-        return _EXACT[kind]
-    for bases, sort in _BASES:
-        if issubclass(kind, bases):
-            return sort
-    numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
-    if issubclass(kind, getattr(numpy, "generic", ())) and not issubclass(kind, str):
-        return _numpy_kind(kind, numpy)
-    for base, sort in ((int, "integral"), (float, "float"), (complex, "complex"), (str, "text")):
-        if issubclass(kind, base):
-            return sort
-    if any(hasattr(kind, name) for name in _EXPORTS):
-        return "exporter"
-    return "sequence" if issubclass(kind, (list, tuple)) else "other"
-
-
-_EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
-_BASES: tuple[tuple[Any, str], ...] = (
-    (bytes, "bytes"),
-    (In, "in"),
-    (Memory, "memory"),
-    (Description, "view"),
-    (ctypes._SimpleCData, "ctypes value"),
-    ((ctypes.Structure, ctypes.Union), "ctypes structure"),
-    (ctypes.Array, "ctypes array"),
-    (ctypes._Pointer, "ctypes pointer"),
-)
-
-
-def _numpy_kind(kind: type, numpy: Any) -> str:
-    if issubclass(kind, numpy.bool_):
-        return "numpy bool"
-    if issubclass(kind, numpy.timedelta64):  # (a signedinteger, but not a number)
-        return "numpy other"
-    for base, sort in (
-        (numpy.integer, "numpy integer"),
-        (numpy.floating, "numpy float"),
-        (numpy.complexfloating, "numpy complex"),
-    ):
-        if issubclass(kind, base):
-            return sort
-    return "numpy other"
-
-
-def _always_fits(kind: type, size: int) -> bool:
-    """Tell whether a signed integer of this size holds each value of a NumPy type; subclasses may have any value."""
-    try:
-        dtype = sys.modules["numpy"].dtype(kind)
-    except TypeError:
-        return False
-    return dtype.type is kind and (dtype.itemsize < size or dtype.itemsize == size and dtype.kind == "i")
-
-
-def _is_exporter(value: Any) -> bool:
-    """Tell whether an object of an unknown type is an array: it has a buffer, or an attribute of a protocol."""
-    if isinstance(value, type):  # the class has the attribute; only its instances have memory
-        return False
-    try:
-        memoryview(value).release()
-        return True
-    except TypeError:
-        return any(hasattr(value, name) for name in _EXPORTS[1:3])
-    except (BufferError, ValueError):
-        return True
-
-
 # -- tables
 
 
 class Packers(dict):  # type: ignore[type-arg]
     """The packers for one sort of slot, by the type of the argument; filled when a type is first seen.
 
-    fitting  the types all of whose values struct itself converts into the slot's format. The generated functions pass
-             these unchanged, which saves 45 ns for each such argument: 260 of 1,280 for a kernel with six NumPy
-             integers.
+    plain  the types whose values struct itself converts for the slot, or refuses. The generated functions pass these
+           unchanged, which saves 60 ns for each such argument: 360 of 1,280 for a kernel with six NumPy integers.
     """
 
-    __slots__ = ("fitting", "_form", "_type", "_size", "_converts")
+    __slots__ = ("plain", "_form", "_type", "_size", "_converts")
 
     def __init__(self, form: str, type: str, size: int, converts: bool) -> None:
         self._form, self._type, self._size, self._converts = form, type, size, converts
-        self.fitting: set[type] = set()  # type: ignore[valid-type]
+        self.plain: set[type] = set()  # type: ignore[valid-type]
 
     def __missing__(self, kind: type) -> Packer:
         packer = self._choose(kind)
         if len(self) >= 256:  # the number of types in a program is unlimited
             self.clear()
-            self.fitting.clear()
+            self.plain.clear()
         self[kind] = packer
-        if packer is _pack_fitting or kind is bool and self._form != "bytes":
-            self.fitting.add(kind)
+        if self._form != "bytes" and is_plain(kind, self._form, self._size):
+            self.plain.add(kind)
         return packer
 
     def _choose(self, kind: type) -> Packer:
@@ -164,8 +91,6 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_size
             if not letter or (letter == "f") != (form == "real"):
                 return _refuse_kind
-        if sort == "numpy integer" and form != "real" and _always_fits(kind, size):
-            return _pack_fitting
         if form == "address":
             return _ADDRESS.get(sort, _refuse_address)
         return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
@@ -192,27 +117,26 @@ _value: Any = vars(ctypes._SimpleCData)["value"].__get__  # not affected by a su
 
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
-    """Pack a plain int. Slots are packed as signed integers, so values that only fit an unsigned one are wrapped."""
+    """Pack a plain int, in the form that every struct format of 8 bytes takes: as a signed integer."""
     if slot.low <= argument <= slot.high:
-        return argument if argument <= slot.top else argument - slot.span
+        return argument if argument < _HALF else argument - _WHOLE
     slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
+
+
+_HALF, _WHOLE = 1 << 63, 1 << 64
 
 
 def _pack_bool(slot: Slot, argument: Any, kept: Kept) -> int:
     return 1 if argument else 0
 
 
-def _pack_fitting(slot: Slot, argument: Any, kept: Kept) -> int:
-    return index(argument)
-
-
 def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
     number = index(argument)
     if type(number) is not int:  # a subclass, whose operators may do anything
         number = int.__index__(number)
-    if slot.low <= number <= slot.high:
-        return number if number <= slot.top else number - slot.span
-    slot.refuse(ValueError, number, f"does not fit: it holds {slot.low} .. {slot.high}")
+    if slot.low <= number < _HALF and number <= slot.high:  # (another call takes 40 ns)
+        return number
+    return _pack_int(slot, number, kept)
 
 
 def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
@@ -221,7 +145,7 @@ def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
 
 def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept) -> int:
     number: int = _value(argument) or 0  # (a null c_void_p is None)
-    return number if number <= slot.top else number - slot.span
+    return number if number < _HALF else number - _WHOLE
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
@@ -241,7 +165,7 @@ def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
 
 
 def _pack_bytes_as_real(slot: Slot, argument: bytes, kept: Kept) -> float:
-    number: float = struct.unpack("<" + slot.format, _pack_bytes(slot, argument, kept))[0]
+    number: float = struct.unpack("<" + slot.format[0], _pack_bytes(slot, argument, kept))[0]
     return number
 
 
@@ -271,13 +195,6 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         raise
 
 
-def _pack_own_view(slot: Slot, argument: Any, kept: Kept) -> int:
-    """Pack a view of a Memory; while that is open, the address is used without further checks."""
-    if argument._place in slot.places and argument.owner._handle is not None:
-        return argument.start  # type: ignore[no-any-return]
-    return _pack_view(slot, argument, kept)
-
-
 def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     place = argument._place
     if place not in slot.places:
@@ -304,15 +221,30 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
 
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
-    reader, inner = slot.reader(), argument.exporter
+    inner, reader = argument.exporter, slot._reader or slot.reader()
+    packer = reader.table[type(inner)]
+    if packer is not _pack_in:
+        return packer(reader, inner, kept)
+    inner = _innermost(slot, inner)
     return reader.table[type(inner)](reader, inner, kept)
 
 
+def _innermost(slot: Slot, given: Any) -> Any:
+    for _ in range(10):
+        if not isinstance(given, In):
+            return given
+        given = given.exporter
+    slot.refuse(ValueError, given, "contains itself, or is one of ten and more in each other: write In(array)")
+
+
 def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
-    if _is_exporter(argument):
-        return _pack_foreign(slot, argument, kept)
-    if hasattr(type(argument), "__index__"):
+    if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
+    try:
+        return _pack_foreign(slot, argument, kept)
+    except TypeError:  # from the exporter, or because this is none
+        if is_exporter(argument):
+            raise
     _refuse_address(slot, argument, kept)
 
 
@@ -364,7 +296,7 @@ def _pack_address_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
 
 
 def _pack_other_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    if slot.size == 8 and _is_exporter(argument):
+    if slot.size == 8 and is_exporter(argument):
         return _pack_foreign(slot, argument, kept).to_bytes(8, "little")
     _refuse_bytes(slot, argument, kept)
 
@@ -453,20 +385,20 @@ def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _pack_other_integer(slot: Slot, argument: Any, kept: Kept) -> int:
-    if hasattr(type(argument), "__index__") and not _is_exporter(argument):
+    if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     _refuse_integer(slot, argument, kept)
 
 
 def _pack_other_real(slot: Slot, argument: Any, kept: Kept) -> float:
     kind = type(argument)
-    if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not _is_exporter(argument):
+    if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not is_exporter(argument):
         return _pack_real(slot, argument, kept)
     _refuse_real(slot, argument, kept)
 
 
 def _is_array(value: Any) -> bool:
-    return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and _is_exporter(value)
+    return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and is_exporter(value)
 
 
 def _item_hint(value: Any) -> str:
@@ -499,7 +431,7 @@ _ADDRESS: dict[str, Packer] = {
     **_INTEGER,
     "none": _pack_null,
     "memory": _pack_memory,
-    "own view": _pack_own_view,
+    "own view": _pack_view,
     "view": _pack_view,
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,

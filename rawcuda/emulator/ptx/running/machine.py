@@ -175,7 +175,7 @@ class Launch:
         self.warn(text, frame, aloud=True)
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
-        """Report a finding that does not stop the kernel, once for each place in the code; with `aloud` also on stderr."""
+        """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""
         if _place(frame) not in self.space.told and self.say is not None:
             self.space.told.add(_place(frame))
             found = self.say(text, frame)

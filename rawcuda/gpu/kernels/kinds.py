@@ -1,0 +1,105 @@
+"""The sorts of argument types, by which packing.py chooses the function that packs an argument.
+
+What it is   `kind_of`, the sort of a type; `is_plain`, whether struct itself converts its values; and `is_exporter`, a
+             test of one value where the type does not tell.
+What not     An argument's attributes never make it an array of ours: only its type does.
+Source       Python's documentation of ctypes and struct; NumPy, "Scalars"
+Read next    packing.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from ...arrays.strided import _MemoryView
+from ...protocols.description import Description
+from ..memory import Memory
+from .arguments import In
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["is_exporter", "is_plain", "kind_of"]
+
+_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
+
+
+def kind_of(kind: type) -> str:
+    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be tested."""
+    if kind in _EXACT:
+        return _EXACT[kind]
+    for bases, sort in _BASES:
+        if issubclass(kind, bases):
+            return sort
+    numpy = sys.modules.get("numpy")  # a NumPy scalar exists only where NumPy was imported
+    if issubclass(kind, getattr(numpy, "generic", ())) and not issubclass(kind, str):
+        return _numpy_kind(kind, numpy)
+    for base, sort in ((int, "integral"), (float, "float"), (complex, "complex"), (str, "text")):
+        if issubclass(kind, base):
+            return sort
+    if any(hasattr(kind, name) for name in _EXPORTS):
+        return "exporter"
+    return "sequence" if issubclass(kind, (list, tuple)) else "other"
+
+
+_EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
+_BASES: tuple[tuple[Any, str], ...] = (
+    (bytes, "bytes"),
+    (In, "in"),
+    (Memory, "memory"),
+    (Description, "view"),
+    (ctypes._SimpleCData, "ctypes value"),
+    ((ctypes.Structure, ctypes.Union), "ctypes structure"),
+    (ctypes.Array, "ctypes array"),
+    (ctypes._Pointer, "ctypes pointer"),
+)
+
+
+def _numpy_kind(kind: type, numpy: Any) -> str:
+    if issubclass(kind, numpy.bool_):
+        return "numpy bool"
+    if issubclass(kind, numpy.timedelta64):  # (a signedinteger, but not a number)
+        return "numpy other"
+    for base, sort in (
+        (numpy.integer, "numpy integer"),
+        (numpy.floating, "numpy float"),
+        (numpy.complexfloating, "numpy complex"),
+    ):
+        if issubclass(kind, base):
+            return sort
+    return "numpy other"
+
+
+def is_plain(kind: type, form: str, size: int) -> bool:
+    """Tell whether struct itself converts each value of a type for a slot, or raises an error.
+
+    A NumPy type counts if its values have at most the size of an integer slot. Its subclasses may have any value.
+    """
+    if kind is bool or form == "real" and kind in (int, float):
+        return True
+    numpy = sys.modules.get("numpy")
+    if not issubclass(kind, (getattr(numpy, "integer", ()), getattr(numpy, "floating", ()))):
+        return False
+    try:
+        dtype = numpy.dtype(kind)  # type: ignore[union-attr]
+    except TypeError:
+        return False
+    return dtype.type is kind and dtype.itemsize <= (8 if form == "real" else size) and dtype.kind in _PLAIN[form]
+
+
+_PLAIN = {"address": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
+
+
+def is_exporter(value: Any) -> bool:
+    """Tell whether an object of an unknown type is an array: it has a buffer, or an attribute of a protocol."""
+    if isinstance(value, type):  # the class has the attribute; only its instances have memory
+        return False
+    try:
+        memoryview(value).release()
+        return True
+    except TypeError:
+        return any(hasattr(value, name) for name in _EXPORTS[1:3])
+    except (BufferError, ValueError):
+        return True

@@ -1,0 +1,376 @@
+"""What a copy or fill examines once, what it asks each time, and on which streams and devices it works."""
+
+from __future__ import annotations
+
+import array
+import math
+import threading
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+errors, copying = module("errors"), module("arrays.copying")
+STREAMS = ("own", "legacy", "per-thread", "none", "1", "2", "handle", "from_handle", "object")
+
+
+class StreamObject:
+    """An object that supports the CUDA stream protocol."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+class Foreign:
+    """An exporter of memory on a device, as another library's array is."""
+
+    def __init__(self, array, stream=None):
+        self.array = array
+        self.__cuda_array_interface__ = dict(
+            shape=array.shape, typestr="|u1", data=(array.ptr, False), strides=None, version=3, stream=stream
+        )
+
+
+def given(stream, name):
+    """Return a stream in the form that a name tells."""
+    return {
+        "own": stream,
+        "legacy": rawcuda.Stream.legacy,
+        "per-thread": rawcuda.Stream.per_thread,
+        "none": None,
+        "1": 1,
+        "2": 2,
+        "handle": stream.handle,
+        "from_handle": rawcuda.Stream.from_handle(stream.handle),
+        "object": StreamObject(stream.handle),
+    }[name]
+
+
+def things(device, kind, data):
+    """Make what holds these bytes, in memory of a kind."""
+    if kind == "bytearray":
+        return bytearray(data)
+    if kind == "foreign":
+        return rawcuda.view(Foreign(device.upload(data)), stream=-1)
+    if kind == "foreign, with a stream":
+        return rawcuda.view(Foreign(device.upload(data), 2))
+    memory = device.allocate(len(data), kind=kind.split()[0])
+    memory.copy_from(bytes(data))
+    return memory if kind.endswith("Memory") else memory.view()
+
+
+OURS = ("device", "pinned", "managed", "device Memory", "pinned Memory")
+KINDS = ("bytearray", "foreign", "foreign, with a stream", *OURS)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("target", KINDS)
+@pytest.mark.parametrize("source", KINDS)
+def test_every_kind_of_target_source_and_stream(device, name, target, source):
+    data = bytes(range(1, 65))
+    with device.stream() as stream:
+        on = given(stream, name)
+        to, of = things(device, target, bytes(64)), things(device, source, data)
+        for _ in range(2):  # the second copy finds both sides examined
+            rawcuda.copy(to, of, stream=on)
+            rawcuda.synchronize()
+            assert bytes(rawcuda.view(to).download().memoryview()) == data
+            if not isinstance(to, bytearray):
+                to.fill(7, stream=on)
+                rawcuda.synchronize()
+                assert bytes(rawcuda.view(to).download().memoryview()) == b"\7" * 64
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_closed_memory_is_refused_also_after_it_was_examined(device, kind):
+    to, other = things(device, kind, bytes(64)), things(device, kind, bytes(64))
+    rawcuda.copy(to, other)
+    to.fill(1)
+    rawcuda.synchronize()
+    (to if kind.endswith("Memory") else to.owner).close()
+    for refused in (
+        lambda: rawcuda.copy(to, other),
+        lambda: rawcuda.copy(other, to),
+        lambda: rawcuda.copy(to, bytes(64)),
+        lambda: rawcuda.copy(bytearray(64), to),
+        lambda: to.fill(0),
+    ):
+        with pytest.raises(errors.Closed):
+            refused()
+
+
+def test_bytes_of_another_owner_are_refused_when_that_is_closed(device):
+    owner = device.allocate(64)
+    borrowed = rawcuda.Memory.borrow(device, owner.ptr, 64, owner=owner)
+    view, other = borrowed.view(), device.empty(64, "uint8")
+    for thing in (borrowed, view):
+        rawcuda.copy(other, thing)
+        thing.fill(0)
+    rawcuda.synchronize()
+    owner.close()
+    for thing in (borrowed, view):
+        for refused in (lambda: rawcuda.copy(other, thing), lambda: rawcuda.copy(thing, other), lambda: thing.fill(0)):  # noqa: B023
+            with pytest.raises(errors.Closed):
+                refused()
+
+
+def test_a_kept_side_does_not_keep_its_memory(device):
+    """A Memory that was copied is released as soon as it is dropped, without the garbage collector."""
+    import gc
+    import weakref
+
+    gc.disable()
+    try:
+        memory, view = device.allocate(64), device.empty(64, "uint8")
+        memory.copy_from(view)
+        view.copy_from(memory)
+        memory.fill(1)
+        rawcuda.synchronize()
+        gone = weakref.ref(memory), weakref.ref(view), weakref.ref(view.owner)
+        del memory, view
+        assert [ref() for ref in gone] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_a_closing_thread_leaves_no_side_that_can_be_used(device):
+    memories = [device.allocate(64) for _ in range(50)]
+    other = device.allocate(64)
+
+    def copy():
+        for memory in memories:
+            try:
+                memory.copy_from(other)
+            except errors.Closed:
+                pass
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    rawcuda.synchronize()
+    thread.join()
+    for memory in memories:
+        memory.close()
+        with pytest.raises(errors.Closed):
+            memory.copy_from(other)
+    rawcuda.synchronize()
+
+
+def test_a_stream_waits_for_what_was_assigned_on_another(device):
+    """`a[key] = x` is done on the legacy stream, and later work on the array's own stream waits for it."""
+    with device.stream() as stream:
+        a, b = device.empty(8, "float32"), device.empty(8, "float32").fill(2.0)
+        a.fill(1.0, stream=stream)
+        assert a.stream is stream
+        seen = []
+        with rawcuda.trace(seen.append):
+            a[:4] = 5.0
+        assert [event.name for event in seen].count("cuStreamWaitEvent") == 1
+        a[4:] = b[4:]
+        assert a.stream is None
+        rawcuda.synchronize()
+        assert a.tolist() == [5.0] * 4 + [2.0] * 4
+
+
+def test_a_closed_streams_work_is_waited_for(device):
+    a, b = device.empty(8, "float32"), device.empty(8, "float32")
+    with device.stream() as stream:
+        b.fill(3.0, stream=stream)
+    with device.stream() as stream:
+        a.copy_from(b, stream=stream)
+        assert b.stream is None
+        ordered = device.allocate(32, stream=stream)
+    for _ in range(2):
+        ordered.copy_from(a)
+        rawcuda.synchronize()
+        assert ordered.view("float32").tolist() == [3.0] * 8
+
+
+def test_no_ordering_cannot_do_work(device):
+    a, b = device.empty(8, "float32"), device.empty(8, "float32")
+    for refused in (
+        lambda: a.copy_from(b, stream=-1),
+        lambda: a.fill(0, stream=-1),
+        lambda: a[::2].fill(0, stream=-1),
+        lambda: a[::2].copy_from(b[::2], stream=-1),
+        lambda: a.copy_from(array.array("f", range(8)), stream=-1),
+    ):
+        with pytest.raises(ValueError, match="NO_SYNC"):
+            refused()
+    for wrong in (0, True, "s", 2**64, -2):
+        for refused in (lambda: a.copy_from(b, stream=wrong), lambda: a.fill(0, stream=wrong)):  # noqa: B023
+            with pytest.raises((ValueError, TypeError)):
+                refused()
+        with pytest.raises((ValueError, TypeError)):  # although host memory needs no stream
+            rawcuda.copy(bytearray(4), bytes(4), stream=wrong)
+
+
+def test_the_same_copy_again_after_the_table_of_forms_was_emptied(device):
+    a, b = device.empty((2, 3), "float32"), device.upload(rawcuda.view(array.array("f", range(6))).reshape(2, 3))
+    a.copy_from(b)
+    copying._forms.clear()
+    a.copy_from(device.empty((2, 3), "float32").fill(1))
+    assert a.tolist() == [[1.0] * 3] * 2
+    assert a.copy_from(b).tolist() == b.tolist()
+
+
+def test_a_copy_onto_itself_changes_nothing(device):
+    memory = device.allocate(8).copy_from(bytes(range(8)))
+    view, owner = memory.view(), memory.view()
+    foreign = rawcuda.view(Foreign(owner), stream=-1)
+    for to, of in ((view, view), (memory, memory), (view, foreign), (foreign, view), (foreign, foreign)):
+        rawcuda.copy(to, of)
+        rawcuda.synchronize()
+        assert view.tolist() == list(range(8))
+
+
+def test_bytes_of_a_memory_are_in_the_c_order_of_the_other_side(device):
+    data = bytes(range(24))
+    memory = device.allocate(24)
+    turned = rawcuda.view(bytearray(24)).reshape(4, 6).T  # one run of bytes, but in the order of Fortran
+    memory.copy_from(data)
+    memory.copy_to(turned)
+    assert [byte for row in turned.tolist() for byte in row] == list(data)
+    there = device.empty((4, 6), "uint8").T
+    memory.copy_to(there)
+    assert there.tolist() == turned.tolist()
+    assert memory.fill(0).copy_from(there).view().tolist() == list(data)
+    with pytest.raises(errors.ProtocolError, match="readonly"):
+        memory.copy_to(data)
+    with pytest.raises(ValueError, match="cannot hold"):
+        rawcuda.copy(memory, device.allocate(23))
+    assert device.allocate(0).copy_from(device.allocate(0)).nbytes == 0
+
+
+@pytest.mark.parametrize("place", ["host", "pinned", "device"])
+def test_a_fill_keeps_the_sign_of_zero(device, place):
+    v = rawcuda.view(bytearray(32)) if place == "host" else device.allocate(32, kind=place).view()
+    for dtype in ("float16", "float32", "float64"):
+        typed = v.reinterpret(dtype)
+        for value in (0.0, -0.0, 0, 1.5, -1.5, math.inf):
+            typed.fill(value)
+            rawcuda.synchronize()
+            assert {(each, math.copysign(1, each)) for each in typed.tolist()} == {(value, math.copysign(1, value))}
+    assert v.reinterpret("complex64").fill(-0.0).tolist() == [complex(-0.0, 0.0)] * 4
+    assert v.reinterpret("complex64").fill(2).tolist() == [2 + 0j] * 4
+    assert v.reinterpret("complex128").fill(1 - 2j).tolist() == [1 - 2j] * 2
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "float64", "complex64", "bool"])
+def test_a_fill_packs_what_encode_packs_and_refuses_what_it_refuses(device, dtype):
+    encode, of = module("elements.scalars").encode, module("elements.dtypes").of
+    v = device.empty(2, dtype)
+    for value in (
+        0,
+        1,
+        -1,
+        True,
+        255,
+        256,
+        2**31,
+        2**70,
+        1.0,
+        0.1,
+        1e300,
+        math.inf,
+        1j,
+        b"\1",
+        b"abcd",
+        "1",
+        None,
+        [1],
+    ):
+        try:
+            expected = encode(of(dtype), value)
+        except (TypeError, ValueError) as refused:
+            with pytest.raises(type(refused)):
+                v.fill(value)
+        else:
+            assert bytes(v.fill(value).download().memoryview()) == expected * 2
+
+
+def test_a_numpy_complex_number_is_not_cut_to_its_real_part(device):
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(TypeError, match="complex"):
+        device.empty(2, "float32").fill(numpy.complex128(1 + 2j))
+    assert device.empty(2, "complex64").fill(numpy.complex64(1 + 2j)).tolist() == [1 + 2j] * 2
+    assert device.empty(2, "float32").fill(numpy.float32(1.5)).tolist() == [1.5] * 2
+
+
+# -- several devices
+
+
+@pytest.fixture
+def second(library):
+    """Return the second device."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("only one device")
+    return rawcuda.Device(1)
+
+
+@pytest.mark.parametrize("layout", ["one run", "rows", "gaps", "long elements", "Memory"])
+def test_a_fill_refuses_a_stream_whose_device_cannot_access_the_memory(device, second, layout):
+    memory = second.allocate(64)
+    target, value = {
+        "one run": (memory.view("float32"), 2),
+        "rows": (memory.view("float32").reshape(4, 4)[:, :2], 2),
+        "gaps": (memory.view("float32").reshape(4, 4)[::2, ::2], 2),
+        "long elements": (memory.view("float64"), 1.5),
+        "Memory": (memory, 2),
+    }[layout]
+    with device.stream() as wrong, second.stream() as right:
+        with pytest.raises(
+            ValueError, match=r"belongs to device 0, which cannot access memory of device 1: give a stream"
+        ):
+            target.fill(value, stream=wrong)
+        target.fill(value, stream=right)
+        right.synchronize()
+    target.fill(value)
+    second.synchronize()
+    assert (
+        set(memory.view("float64" if layout == "long elements" else "uint8").tolist()) >= {1.5}
+        or layout != "long elements"
+    )
+
+
+def test_memory_of_the_second_device_is_filled_and_copied_there(device, second):
+    a, b = second.empty(8, "float32"), second.empty(8, "float32")
+    with second.stream() as stream:
+        for on in (stream, None, 2):
+            b.fill(3, stream=on)
+            a.copy_from(b, stream=on)
+            second.synchronize()
+            assert a.tolist() == [3.0] * 8
+    there = device.empty(8, "float32").fill(1)
+    there.copy_from(a)
+    rawcuda.synchronize()
+    assert there.tolist() == [3.0] * 8
+
+
+def test_pinned_memory_of_one_device_and_memory_of_another(device, second):
+    pinned, there = device.allocate(32, kind="pinned"), second.empty(8, "float32").fill(4)
+    pinned.copy_from(there)
+    rawcuda.synchronize()
+    assert pinned.view("float32").tolist() == [4.0] * 8
+    pinned.view("float32").fill(5)
+    there.copy_from(pinned.view("float32"))
+    rawcuda.synchronize()
+    assert there.tolist() == [5.0] * 8
+
+
+def test_device_around_makes_the_device_of_a_tensor_current(device, second):
+    """What an exporter is asked inside the with block happens on the device that it names."""
+    around = module("gpu.cuda_side").device_around
+
+    def context():
+        return module("driver").current().current_context()
+
+    before = context()
+    for ordinal, one in enumerate((device, second)):
+        with around(ordinal):
+            assert context() == one.context
+        assert context() == before
+    with pytest.raises(ValueError, match="no device"):
+        around(len(rawcuda.devices()))

@@ -1,0 +1,101 @@
+"""Code that tests in several folders use: names of dtypes, C arithmetic, threads, and the command of a browser."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any, Callable
+
+__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "wrap"]
+
+NUMBERS = (  # the dtypes of numbers that NumPy and this package have
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+
+
+# -- C arithmetic
+
+
+def wrap(value: int, bits: int, signed: bool) -> int:
+    """Truncate an integer to a C type."""
+    value &= (1 << bits) - 1
+    return value - (value >> bits - 1 << bits) if signed else value
+
+
+def quotient(a: int, b: int) -> int:
+    """Divide integers as C does."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def rest(a: int, b: int) -> int:
+    """Return the remainder as C does."""
+    return a - quotient(a, b) * b
+
+
+# -- threads
+
+
+def run_threads(work: Callable[[int], object], *collections: int) -> None:
+    """Call work(number) in eight threads, which switch as often as possible; fail with the first traceback.
+
+    collections  the thresholds of the garbage collector meanwhile
+    """
+    failures: list[str] = []
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException:
+            failures.append(traceback.format_exc())
+
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(*collections or thresholds)
+    try:
+        threads = [threading.Thread(target=guarded, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)
+    assert not failures, failures[0]
+
+
+# -- a browser
+
+
+def browser_command(profile: Path, *options: Any) -> list[str] | None:
+    """Return a command that runs Chromium without a window and without a network, or None if it is not installed."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return found and [
+        found,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={profile}",
+        *map(str, options),
+    ]
