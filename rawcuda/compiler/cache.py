@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Damaged", "Store"]
 
 _MAGIC = b"compiled CUDA C, form 1\n"
-_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.M)
+_BLANK = rb"(?:[ \t]|/\*.*?\*/)*"
+_INCLUDE = re.compile(
+    rb"^%b(?:#|%%:)%binclude(?:_next)?\b%b(.*)$|\b__has_include(?:_next)?%b\(%b(.*)" % ((_BLANK,) * 5), re.M
+)
 _QUOTED = re.compile(rb'(?:"([^"\n]+)"|<([^>\n]+)>)')
+_FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
-_MOST_FILES = 5000
+_MOST_PLACES = 50_000
 
 
 class Damaged(Exception):
@@ -77,7 +81,7 @@ class Store:
         for name in sorted(request.headers):
             add(name.encode(), request.headers[name])
         try:
-            for path, text in _headers(request, folders):
+            for path, text in _headers(request, folders, compiler.kind == "NVRTC"):
                 add(os.fsencode(path), hashlib.sha256(text).digest())
         except _Unknown:
             return None
@@ -125,11 +129,13 @@ class Store:
 
 
 class _Unknown(Exception):
-    """A header is named by a macro, or there are too many of them."""
+    """A macro names a header, a header may be in a folder that only the compiler knows, or there are too many."""
 
 
-def _headers(request: Request, folders: list[str]) -> Iterator[tuple[str, bytes]]:
+def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
     """Yield each place where a header might be found, and the header's text, b"" if it is not there.
+
+    complete  whether the compiler searches no other folders; nvcc also searches those of the host's compiler
 
     More places than a compiler would look at: each name is looked up in all folders, whatever #if says. So no change of
     a header is overlooked, and neither is a new one that hides another.
@@ -140,8 +146,8 @@ def _headers(request: Request, folders: list[str]) -> Iterator[tuple[str, bytes]
     waiting: list[tuple[str, list[str]]] = []
 
     def find(text: bytes, near: list[str]) -> None:
-        for match in _INCLUDE.finditer(text):
-            quoted = _QUOTED.match(match[1])
+        for match in _INCLUDE.finditer(text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
+            quoted = _QUOTED.match(match[1] if match[1] is not None else match[2])
             if quoted is None:
                 raise _Unknown
             waiting.append((os.fsdecode(quoted[1] or quoted[2]), near))
@@ -152,12 +158,14 @@ def _headers(request: Request, folders: list[str]) -> Iterator[tuple[str, bytes]
     waiting += [(name, own + [os.getcwd()]) for name in _option_values(request.options, _BY_OPTION)]
     while waiting:
         name, near = waiting.pop()
+        is_found = name in request.headers
         for folder in (*near, *searched):
             path = os.path.normpath(os.path.join(folder, name))
+            is_found = is_found or os.path.isfile(path)
             if path in seen:
                 continue
             seen.add(path)
-            if len(seen) > _MOST_FILES * 10:
+            if len(seen) > _MOST_PLACES:
                 raise _Unknown
             try:
                 with open(path, "rb") as file:
@@ -167,10 +175,12 @@ def _headers(request: Request, folders: list[str]) -> Iterator[tuple[str, bytes]
                 continue
             yield path, text
             find(text, [*near, os.path.dirname(path)] if os.path.dirname(path) not in near else near)
+        if not is_found and not complete:
+            raise _Unknown
 
 
 def _option_folders(options: tuple[str, ...]) -> list[str]:
-    return [os.path.abspath(each) for each in _option_values(options, ("--include-path", "-I"))]
+    return [os.path.abspath(each) for each in _option_values(options, _FOLDERS)]
 
 
 def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator[str]:

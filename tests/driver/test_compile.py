@@ -593,6 +593,35 @@ def test_a_header_that_a_macro_names_cannot_be_cached(compilations: list[Any], t
     assert len(compilations) == 2 and not list((tmp_path / "c").iterdir())
 
 
+@pytest.mark.parametrize(
+    "directive",
+    [
+        '#include "v.h"',
+        "  #  include <v.h>  // a comment",
+        "# /* a comment */ include/**/<v.h>",
+        '#inc\\\nlude "v.h"',
+        '%:include "v.h"',
+        '#if __has_include( "v.h")\n#include "v.h"\n#endif',
+    ],
+)
+def test_an_include_is_noticed_however_it_is_written(
+    compilations: list[Any], tmp_path: Path, directive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v.h").write_text("#define VALUE 1")
+    for number in (1, 2):
+        (tmp_path / "v.h").write_text(f"#define VALUE {number}")
+        made = rawcuda.compile(f"{directive}\n{FILL}", options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+        assert f"{number};".encode() in made
+    assert len(compilations) == 2 and len(list((tmp_path / "kept").iterdir())) == 2
+
+
+def test_what_nvcc_takes_from_unknown_folders_is_not_cached(with_nvcc: Any, tmp_path: Path) -> None:
+    rawcuda.compile(f"#include <stdint.h>\n{FILL}", options=["-DVALUE=1"], cache=tmp_path / "kept")
+    assert not list((tmp_path / "kept").iterdir())
+    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
 def test_a_warning_comes_from_the_cache_too(compilations: list[Any], tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.warns(UserWarning, match="never referenced"):

@@ -380,7 +380,7 @@ def test_doctor_finds_compilers(python, tmp_path):
 def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
     (tmp_path / "ptxas").write_text(script)
     (tmp_path / "ptxas").chmod(0o755)
-    assert finding in module("tools.commands.doctor")._ptxas_version(str(tmp_path / "ptxas"))
+    assert finding in module("tools.commands.doctor")._release(str(tmp_path / "ptxas"))
 
 
 # -- long work on the emulator
