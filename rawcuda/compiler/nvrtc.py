@@ -153,20 +153,22 @@ class Nvrtc:
         calls    nvrtcCreateProgram, nvrtcAddNameExpression, nvrtcCompileProgram, nvrtcGetProgramLog, nvrtcGetPTX or
                  nvrtcGetCUBIN or nvrtcGetLTOIR, nvrtcGetLoweredName, nvrtcDestroyProgram
         """
-        program, log = ctypes.c_void_p(), ""
+        program = ctypes.c_void_p()
+        try:
+            return self._compile(program, request, folders)
+        finally:
+            if program:
+                self._call("nvrtcDestroyProgram", ctypes.byref(program))
+
+    def _compile(self, program: ctypes.c_void_p, request: Request, folders: list[str]) -> Outcome:
+        """Make the program, for the caller to free, and compile it."""
+        log = ""
         headers, names = _strings(request.headers.values()), _strings(name.encode() for name in request.headers)
         options = _strings(map(os.fsencode, self.options(request, folders)))
         expressions = [encoded(name, "names") for name in request.names]
+        source, name = request.source, os.fsencode(request.name)
         try:
-            self._call(
-                "nvrtcCreateProgram",
-                ctypes.byref(program),
-                request.source,
-                os.fsencode(request.name),
-                len(headers),
-                headers,
-                names,
-            )
+            self._call("nvrtcCreateProgram", ctypes.byref(program), source, name, len(headers), headers, names)
             for expression in expressions:
                 self._call("nvrtcAddNameExpression", program, expression)
             try:
@@ -174,16 +176,13 @@ class Nvrtc:
             finally:
                 log = self._bytes("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace")
             code = self._bytes(_CODES[request.output], program)
-            lowered = {name: self._lowered(program, name) for name in expressions}
+            lowered = {each: self._lowered(program, each) for each in expressions}
         except _Failed as failed:
-            reason = next((name for name, number in STATUSES.items() if number == failed.status), "unknown")
+            reason = next((word for word, number in STATUSES.items() if number == failed.status), "unknown")
             return Outcome(b"", log, {}, failed.status, f"NVRTC_ERROR_{reason}", failed.call)
-        finally:
-            if program:
-                self._call("nvrtcDestroyProgram", ctypes.byref(program))
         if request.output == "ptx":
             code = code.rstrip(b"\0")
-        return Outcome(code, log, {name.decode(): there for name, there in lowered.items()})
+        return Outcome(code, log, {each.decode(): there for each, there in lowered.items()})
 
     def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
         size = ctypes.c_size_t()
