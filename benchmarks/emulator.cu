@@ -1,4 +1,4 @@
-// What benchmarks/emulator.py runs. Made: nvcc -ptx -arch=sm_75 emulator.cu, comments cut out by tests/data/corpus/make.py's write()
+// The kernels of benchmarks/emulator.py. Compiled with nvcc -ptx -arch=sm_75 emulator.cu; write() in tests/data/corpus/make.py removes comments
 extern "C" __global__ void add(float *out, const float *a, const float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = a[i] + b[i];

@@ -1,12 +1,12 @@
-/* A CUDA driver that does nothing, to measure what wrappers of it cost on a machine without a GPU.
+/* A CUDA driver that does nothing, to measure the cost of wrappers on a machine without a GPU.
  *
- * Device, pinned and managed memory come from three reserved ranges of addresses, so that the driver can say of any address what
+ * Device, pinned and managed memory come from three reserved ranges of addresses, so that the driver can tell for any address what
  * it is; copies are memcpy, fills do nothing, a launch counts itself. A module is the text that it was loaded from: its PTX is
  * searched for the sizes of a kernel's parameters. Every other entry point returns success and does nothing: stub.py writes
  * generic.c, which has them as weak symbols. Allocations are not thread-safe: the matrix runs in one thread.
  *
- * It does not pass for NVIDIA's driver. The CUDA runtime asks for private tables to check that, and is told that there are none,
- * so what goes through the runtime (CuPy's RawKernel, Warp's allocations, torch's CUDA tensors) does not start on this driver.
+ * The CUDA runtime does not accept it as NVIDIA's driver: it requests private tables, which do not exist here. So programs that
+ * use the runtime (CuPy's RawKernel, Warp's allocations, torch's CUDA tensors) do not start on this driver.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ typedef uint64_t P;                          /* CUdeviceptr */
 #define ENTRY __attribute__((visibility("default"))) int
 #define AT(address) ((void *)(uintptr_t)(address))
 
-__attribute__((visibility("default"))) uint64_t stub_launches;   /* how many launches there were */
+__attribute__((visibility("default"))) uint64_t stub_launches;   /* the number of launches */
 
 /* -- memory: blocks of powers of two from a range per kind, with a free list per size */
 
@@ -69,7 +69,7 @@ static char context[256], pools[KINDS];
 static __thread H current, stack[64];
 static __thread int depth;
 
-/* -- what the driver says of itself */
+/* -- versions, errors and addresses of functions */
 
 ENTRY cuDriverGetVersion(int *v) { *v = 13000; return 0; }
 ENTRY cuGetErrorName(int e, const char **s) { *s = e ? "CUDA_ERROR_UNKNOWN" : "CUDA_SUCCESS"; return 0; }
@@ -241,7 +241,7 @@ ENTRY cuMemFree_v2(P p) { return release(p); }
 ENTRY cuMemFreeAsync(P p, H s) { return release(p); }
 ENTRY cuMemFreeHost(void *p) { return release((uintptr_t)p); }
 ENTRY cuMemGetAddressRange_v2(P *b, size_t *n, P p) {
-  int kind = kind_of(p);                     /* a whole range passes for one allocation */
+  int kind = kind_of(p);                     /* a whole range is treated as one allocation */
   if (kind < 0) return 1;
   if (b) *b = (uintptr_t)ranges[kind].base;
   if (n) *n = RANGE;

@@ -293,7 +293,7 @@ def interfaces(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
-    """Make what bare ctypes needs to call the driver with prepared arguments: the floor of every wrapper."""
+    """Make the objects for calls of the driver by ctypes with prepared arguments: the floor of every wrapper."""
     from rawcuda.headers import cuda_h
 
     library = ctypes.CDLL("libcuda.so.1")
@@ -335,7 +335,7 @@ class Finalized:
 
 
 def promised(raw: Any) -> dict[str, Any]:
-    """Make what a release that happens exactly once costs at least: each call, object and question, and no more."""
+    """Make the minimum that a release which happens exactly once needs: each call, each object and each query."""
     dropped: list[Any] = []
     one, size, unused = ctypes.c_uint(1), ctypes.c_uint64(1024), ctypes.byref(ctypes.c_void_p())
 

@@ -122,9 +122,19 @@ def __getattr__(name: str) -> Any:
         # importlib takes 1 ms to import
         value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT or _suggestion(name)}")
     globals()[name] = value
     return value
+
+
+def _suggestion(name: str) -> str:
+    """Return the public name that a misspelled name probably means, as text for an error, or ""."""
+    if name.startswith("_"):
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, __all__, 1)
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -78,6 +78,8 @@ def _tell(error: Exception) -> int:
 
     expected = isinstance(error, (Refusal, RawCudaError, OSError, ValueError, TypeError, MemoryError))
     text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
     if not expected:
         text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
     print(f"error: {text}", file=sys.stderr)

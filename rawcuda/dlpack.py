@@ -167,7 +167,7 @@ class DLPackExchangeAPIHeader(ctypes.Structure):
 
 
 class DLPackExchangeAPI(ctypes.Structure):
-    """56 bytes: a type's table of C functions, which exchange tensors without a capsule and without synchronising."""
+    """56 bytes: a type's table of C functions, which exchange tensors without a capsule and without synchronizing."""
 
     _fields_ = [
         ("header", DLPackExchangeAPIHeader),
@@ -297,23 +297,23 @@ class Consumed:
                 tracing.emit(tracing.Step("dlpack", f"deleter({self._address:#x})", "called by us", self._address))
 
 
-def consume(capsule: Any) -> Consumed:
+def consume(capsule: Any, known: tuple[int, bool] | None = None) -> Consumed:
     """Consume a capsule: rename it, so that its destructor does not free the tensor, and return the tensor's owner.
 
-    Callers must check everything before: after this call the tensor cannot be refused.
+    Callers must check everything before; the tensor cannot be refused afterwards.
+    known    what identify() returned, if the caller holds the lock `taking`
     raises   ProtocolError   as for identify()
     """
     with taking:
-        address, versioned = identify(capsule)
+        address, versioned = known or identify(capsule)
         deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
         owner = Consumed(address, 0)  # made before the renaming: nothing after it can fail
         _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))
     _set_destructor(id(capsule), None)  # some destructors ignore the name
     owner._deleter = deleter
     if tracing.listeners:
-        tracing.emit(
-            tracing.Step("dlpack", "consume", f"renamed to used_dltensor{'_versioned' if versioned else ''}", address)
-        )
+        how = f"renamed to used_dltensor{'_versioned' if versioned else ''}"
+        tracing.emit(tracing.Step("dlpack", "consume", how, address))
     return owner
 
 

@@ -189,9 +189,7 @@ class Driver:
                 raise driver.error(code, name, names, arguments)
             return None
 
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = prototype.line + (f"\n\n{prototype.doc}" if prototype.doc else "")
-        return call
+        return _described(call, name)  # type: ignore[no-any-return]
 
     # -- checking
 
@@ -230,7 +228,7 @@ class Driver:
     def refuse_forked(self, name: str) -> NoReturn:
         """Raise ForkedAfterInit for a call in a child of fork()."""
         raise ForkedAfterInit(
-            f"{name}: this process was forked from one that had initialised CUDA, and the driver does not survive a "
+            f"{name}: this process was forked from one that had initialized CUDA, and the driver does not survive a "
             "fork: start children with multiprocessing's 'spawn' or 'forkserver', or fork before the first CUDA call"
         )
 
@@ -248,8 +246,16 @@ class Driver:
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
 
 
+def _described(call: Any, name: str) -> Any:
+    """Give a Python function the name and the documentation of a driver function, and return it."""
+    prototype = cuda_h.prototypes()[name]
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{prototype.line}\n\n{prototype.doc}"
+    return call
+
+
 def _near(name: str) -> str:
-    """Suggest functions for a misspelt name, first those whose suffix a #define in the header hides."""
+    """Suggest functions for a misspelled name, first those whose suffix a #define in the header hides."""
     suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
     if suffixed:
         return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
@@ -267,6 +273,9 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -
         raise KeyboardInterrupt from None
     kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
     refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
+    if text.startswith("expected LP_"):  # ctypes: "expected LP_c_int instance instead of str"
+        _, pointer, *_, given = text.split()
+        text = f"takes a pointer: give ctypes.byref(x) for a {pointer[3:]} x, not {given}"
     raise refusal(f"{name}(): {names[position]}: {text}") from None
 
 
@@ -306,7 +315,7 @@ def is_loaded() -> bool:
 
 
 def current() -> Driver:
-    """Return the driver in use; the first call loads and initialises it.
+    """Return the driver in use; the first call loads and initializes it.
 
     calls   cuInit
     raises  DriverNotFound  no driver could be loaded; the message lists each path that was tried
@@ -319,13 +328,17 @@ def current() -> Driver:
 
 
 class InUse:
-    """A proxy for the driver in use, which it loads when the first function is accessed."""
+    """A proxy for the driver in use, which it loads when the first function is called."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
+        if _current is None and name.startswith("cu"):  # nor must the completion of names, which reads attributes
+            if name not in cuda_h.prototypes():
+                raise AttributeError(f"{name}: {_near(name)}")
+            return _described(lambda *arguments: getattr(current(), name)(*arguments), name)
         return getattr(current(), name)
 
     def __dir__(self) -> list[str]:

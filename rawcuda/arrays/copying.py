@@ -158,7 +158,7 @@ def examine(thing: Any) -> Side:
         made.ours = isinstance(owner, Bytes)
         if made.ours:
             made.owner, made.primary, is_final = owner, owner._primary, owner._keeps is None
-            address = thing.start  # type: ignore[attr-defined]
+            address = thing._ptr
             if owner._handle is None or not is_final:
                 owner.ptr  # raises Closed
         else:
@@ -349,7 +349,14 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         target.handle  # raises Closed
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
-    pattern = _pattern(dtype, value)
+    kind = type(value)
+    try:
+        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+            pattern = _PACK[dtype.name](value)
+        else:
+            pattern = encode(dtype, value)
+    except (KeyError, struct.error, OverflowError):
+        pattern = encode(dtype, value)
     if not form.nbytes:
         return
     if to.kind == "host" or to.kind == "pinned":
@@ -360,17 +367,6 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
     if not (_gpu or _enter_gpu()).fill_run(target, to, _from_bytes(word, byteorder), len(word), stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
-
-
-def _pattern(dtype: DType, value: Any) -> bytes:
-    kind = type(value)
-    try:
-        if kind is int or kind is float or dtype.kind != "complex" and not isinstance(value, complex):
-            packed: bytes = _PACK[dtype.name](value)
-            return packed
-    except (KeyError, struct.error, OverflowError):
-        pass
-    return encode(dtype, value)
 
 
 def _shortest(pattern: bytes) -> bytes:

@@ -108,7 +108,7 @@ class StridedView(Description):
         """Make another view of the same memory."""
         made = type(self)()
         made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream = self._place, self._owner, self.stream
+        made._place, made._owner, made.stream, made._side = self._place, self._owner, self.stream, None
         if readonly:
             made._place = self._place.frozen
         return made

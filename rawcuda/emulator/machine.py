@@ -410,9 +410,9 @@ def _worded(kind: type) -> str:
 
 
 def _caller() -> str:
-    """Return the file and line of the innermost Python frame outside this package."""
+    """Return the file and line of the innermost Python frame outside this package and the import system, or ""."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_code.co_filename.startswith((_HERE, "<frozen ")):
         if frame.f_back is None:
             return ""
         frame = frame.f_back

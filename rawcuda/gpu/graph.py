@@ -21,11 +21,10 @@ from .calls import invoke, run
 from .context import PrimaryContext
 from .handles import EXECUTABLE, capturing, make
 from .queue import StreamHandle, calls_on, work_handle
-from .retention import capture_number, retain, sweep
+from .retention import capture_number, retain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["Graph"]
@@ -42,7 +41,7 @@ class _Exit(partial):  # type: ignore[type-arg]
 
     __slots__ = ("__del__",)
 
-    __del__: Any
+    __del__: names.Any
 
     def disarm(self) -> None:
         """Do nothing when this object goes."""
@@ -93,11 +92,11 @@ class Graph(Owned):
         "_end",
     )
 
-    __exit__: Any = _ExitOf()
-    _exit: Any  # a weak reference to the _Exit of the with block
-    _ends: Iterator[Any]  # the step that ends the capture, for one caller only
-    _destroys: Iterator[Any]  # likewise, the step that destroys the graph from which the executable one is made
-    _end: Any  # does what is left to do, in one call of a C function, which no interrupt divides
+    __exit__: names.Any = _ExitOf()
+    _exit: names.Any  # a weak reference to the _Exit of the with block
+    _ends: names.Any  # an iterator of the step that ends the capture, for one caller only
+    _destroys: names.Any  # likewise, of the step that destroys the graph from which the executable one is made
+    _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
         if mode not in _MODES:
@@ -190,7 +189,6 @@ class Graph(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._kept:  # the graph may be closed before this launch is done
-                sweep()
                 retain(self._primary, queue, self._kept)
 
     def _closing(self) -> None:

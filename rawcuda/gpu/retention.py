@@ -67,16 +67,17 @@ class _Event(Owned):
 class _Batch:
     """The objects retained for one stream, and the event after the work that uses them.
 
+    key    the device, the stream and, for a per-thread stream, the thread
     point  the event and the stream, as the arguments of `record`
     """
 
-    __slots__ = ("primary", "event", "things", "is_open", "point", "record")
+    __slots__ = ("primary", "key", "event", "things", "is_open", "point", "record")
 
-    def __init__(self, primary: PrimaryContext, stream: int) -> None:
-        self.primary, self.event = primary, take_event(primary)
+    def __init__(self, primary: PrimaryContext, key: tuple[int, int, int]) -> None:
+        self.primary, self.key, self.event = primary, key, take_event(primary)
         self.things: list[Any] = []
         self.is_open = True  # set to False before the event is queried: later objects need another batch
-        self.point = self.event.argument, as_argument(stream)
+        self.point = self.event.argument, as_argument(key[1])
         self.record = primary.direct.cuEventRecord  # (the event tells the context of a default stream)
 
     def is_done(self) -> bool:
@@ -133,20 +134,21 @@ def retain(device: Any, stream: int, things: Any) -> None:
         if batch is not None and batch.is_open:
             batch.things.append(things)
             batch.record(*batch.point)
-            if batch.is_open:  # tested after recording; is_done() clears it before its query
-                return
-        batch = _Batch(primary, stream)
-        batch.things.append(things)
-        batch.record(*batch.point)
-        retained.append(batch)
-        _newest[key] = batch
+        if batch is None or not batch.is_open:  # tested after recording; is_done() clears it before its query
+            batch = _Batch(primary, key)
+            batch.things.append(things)
+            batch.record(*batch.point)
+            retained.append(batch)
+            _newest[key] = batch
     except BaseException:  # the work is queued: its memory must outlive it in any case
         run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
         raise
+    if len(batch.things) >= _SWEEP_EVERY:
+        sweep(now=True)
 
 
 def sweep(now: bool = False) -> None:
-    """Release what finished work used; called where we launch, copy or wait anyway.
+    """Release what finished work used; called where we copy or wait anyway, and by retain() for every sixteenth object.
 
     now  examine all batches; otherwise only every sixteenth call does
     """
@@ -156,12 +158,15 @@ def sweep(now: bool = False) -> None:
         _skipped.append(None)
         return
     _skipped.clear()
+    late: set[tuple[int, int, int]] = set()
     for batch in tuple(retained):
-        if batch.is_done():
-            try:
-                retained.remove(batch)
-            except ValueError:  # another thread removed it
-                continue
-            for key in [key for key, newest in tuple(_newest.items()) if newest is batch]:
-                _newest.pop(key, None)
-            give_back(batch.event, batch.primary)
+        if batch.key in late or not batch.is_done():
+            late.add(batch.key)  # work that was queued later on this stream is not done either
+            continue
+        try:
+            retained.remove(batch)
+        except ValueError:  # another thread removed it
+            continue
+        if _newest.get(batch.key) is batch:
+            _newest.pop(batch.key, None)
+        give_back(batch.event, batch.primary)

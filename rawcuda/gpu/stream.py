@@ -242,7 +242,8 @@ class Event(InContext):
         if not isinstance(since, Event):
             raise TypeError(f"elapsed_ms() needs the Event to measure from, not {a_kind(since)}")
         if not (self.timing and since.timing):
-            raise ValueError("an event measures time only if it was made with timing=True")
+            which = "the event to measure from" if self.timing else "this event"
+            raise ValueError(f"{which} was made without timing: make both with device.event(timing=True)")
         start, end = since._argument or since._prepare(), self._argument or self._prepare()
         elapsed = ctypes.c_float()
         self._calls.cuEventElapsedTime(ctypes.byref(elapsed), start, end)

@@ -65,7 +65,7 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
     with taking:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else LEGACY)
-        made._owner = consume(capsule)
+        made._owner = consume(capsule, (address, versioned))
     return made
 
 
@@ -79,7 +79,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     is not asked for. Attributes added later to an object or a class are still honoured: `otherwise` reads those.
     Measured on 3.11: 300 ns of 1,250 are saved.
 
-    array      one of its objects, which is exported as a trial
+    array      one of its objects, which is exported as a trial, unless the type is NumPy's
     otherwise  the reader that tries all protocols, for arrays that are not in host memory
     rest       the reader that tries all protocols but this one, for arrays that DLPack cannot describe
     """
@@ -87,23 +87,20 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     say = getattr(type_, "__dlpack_device__", None)
     if {type(ask), type(say)} != {_METHOD} or not has_plain_attributes(type_):
         return None
-    try:
-        trial = ask(array, max_version=VERSION)
-        if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:
+    name, by_ndim, has_dict = 0, _numpy_readers(ask), type_.__dictoffset__ != 0
+    if not by_ndim:
+        try:
+            trial = ask(array, max_version=VERSION)
+            if not identify(trial)[1] or getrefcount(trial) > _ALONE or ask(array, max_version=VERSION) is trial:
+                return None
+        except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
             return None
-    except (TypeError, BufferError):  # a NumPy older than 2.1, or not this array
-        return None
-    name, has_dict = names[hash(trial)], type_.__dictoffset__ != 0
+        name = names[hash(trial)]
     can_change = has_dict or type_.__flags__ & _HEAP != 0
     plain: Any = type_.__getattribute__
-    by_ndim = _numpy_readers(ask)
-    if by_ndim:
-        immortal_names[name] = True  # it stands in NumPy's library, which is never unloaded
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
     dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
-    unfit: dict[
-        type, Any
-    ] = {}  # classes of dtypes that only the array interface can describe; NumPy has two of its own
+    unfit: dict[type, Any] = {}  # the readers of dtypes that only the array interface can describe, by their class
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if can_change:
@@ -174,11 +171,15 @@ def _numpy_readers(ask: Any) -> list[Any]:
         return []
     whole = numpy.zeros((2, 3, 4))
     for sample in whole, whole[0, 0, :0]:
-        capsule, behind = ask(sample, max_version=VERSION), 8 * sample.ndim
-        address = pointers[hash(capsule)]
-        major, _, _, _, shape, strides, offset = read_versioned(window, address)
-        if (major, shape, strides, offset) != (1, address + _SIZE, address + _SIZE + behind, 0):
+        try:
+            capsule = ask(sample, max_version=VERSION)
+        except TypeError:  # a NumPy older than 2.1
             return []
+        address, numbers = pointers[hash(capsule)], pointers[hash(capsule)] + _SIZE
+        major, _, _, _, shape, strides, offset = read_versioned(window, address)
+        if (major, shape, strides, offset) != (1, numbers, numbers + 8 * sample.ndim, 0) or not identify(capsule)[1]:
+            return []
+        immortal_names[names[hash(capsule)]] = True  # it stands in NumPy's library, which is never unloaded
     return [None] * (MAX_NDIM + 1)
 
 
@@ -256,7 +257,7 @@ def describe(
         if said != _ON_HOST or not versioned or not made._place.is_host or listeners:
             _check_fetched(exporter, made, address, versioned, said)
         if shared:
-            made._owner = consume(capsule)
+            made._owner = consume(capsule, (address, versioned))
     finally:
         if shared:
             taking.release()

@@ -1,8 +1,8 @@
-"""Make the PTX under tests/data/ptx again, from the CUDA C beside it.
+"""Compile the CUDA C in tests/data/ptx to PTX again.
 
-    python3 tests/data/make.py            needs nvcc (13.0 made what is committed); everything else only reads the results
+    python3 tests/data/make.py            needs nvcc (13.0 compiled the committed files); tests only read the results
 
-Each build is one file, named for its source and its options. Debug sections are cut out, and paths shortened to names.
+Each build is one file, named after its source and its options. Debug sections are removed, and paths shortened.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def shortened(text: str) -> str:
-    """Cut out what depends on the machine or only serves a debugger."""
+    """Remove the parts that depend on the machine, or that only a debugger uses."""
     text = re.sub(r"^\s*\.section\s+\.debug\w*\s*\{[^}]*\}\n?", "", text, flags=re.MULTILINE)
     text = re.sub(r'(\.file\s+\d+\s+)"(?:[^"/]*/)*([^"]*)"[^\n]*', r'\1"\2"', text)
     text = text.replace(", debug\n", "\n")

@@ -347,6 +347,7 @@ def test_a_kernel_that_writes_past_the_end_leaves_no_file(python, tmp_path):
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.stderr and "Traceback" not in result.stderr
     line = next(n for n, text in enumerate(Path(KERNELS).read_text().splitlines(), 1) if "st.global.u8" in text)
     assert f"line {line}" in result.stderr  # where in the PTX
+    assert "allocated at" not in result.stderr  # no user's line allocated it
     assert os.listdir(tmp_path) == []
 
 

@@ -111,10 +111,16 @@ def test_bytes_of_another_owner_are_refused_when_that_is_closed(device):
         thing.fill(0)
     rawcuda.synchronize()
     owner.close()
-    for thing in (borrowed, view):
-        for refused in (lambda: rawcuda.copy(other, thing), lambda: rawcuda.copy(thing, other), lambda: thing.fill(0)):  # noqa: B023
-            with pytest.raises(errors.Closed):
-                refused()
+    for refused in (
+        lambda: rawcuda.copy(other, borrowed),
+        lambda: rawcuda.copy(borrowed, other),
+        lambda: borrowed.fill(0),
+        lambda: rawcuda.copy(other, view),
+        lambda: rawcuda.copy(view, other),
+        lambda: view.fill(0),
+    ):
+        with pytest.raises(errors.Closed):
+            refused()
 
 
 def test_a_kept_side_does_not_keep_its_memory(device):

@@ -534,6 +534,24 @@ def test_integers_of_eight_bytes_beside_a_float(device):
                     launch(out, 0, value, 3)
 
 
+def test_numbers_of_ctypes_in_either_byte_order(device):
+    class Lying(ctypes.c_int64):
+        value = 5
+
+    with device.load(kernels.echo(".u16", ".u64", ".f64", 8)) as loaded, device.allocate(64) as out:
+        launch = loaded["echo"].configure(grid=1, block=1)
+        for short, long, real in (
+            (ctypes.c_short, ctypes.c_int64, ctypes.c_double),
+            (ctypes.c_ushort.__ctype_be__, ctypes.c_int64.__ctype_be__, ctypes.c_double.__ctype_be__),
+            (ctypes.c_uint16.__ctype_le__, Lying, ctypes.c_double.__ctype_le__),
+        ):
+            launch(out, short(260), long(-7), real(0.5), ctypes.c_uint64(2**63))
+            got = bytearray(64)
+            device.synchronize()
+            out.copy_to(got)
+            assert struct.unpack_from("<H14xq8xd8xQ", got) == (260, -7, 0.5, 2**63)
+
+
 def test_numbers_that_struct_refuses_are_refused_with_their_parameter(device):
     with device.load(kernels.echo(".f32", ".f64")) as loaded, device.allocate(64) as out:
         launch = loaded["echo"].configure(grid=1, block=1)

@@ -94,12 +94,13 @@ def test_version(cli, words):
 ARGUMENTS = ("3", "2.0", "x.npy", "y.npy", "--grid", "1", "--block", "32")
 WRONG = {
     "no command": (("frobnicate",), "'frobnicate' is not a command: the commands are demo, run, "),
-    "no file": (("run",), "FILE"),
+    "no file": (("run",), "arguments are required: FILE; see"),
     "unknown option": (("demo", "--fast"), "--fast"),
     "abbreviated option": (("demo", "--tr"), "--tr"),
     "surplus word": (("doctor", "now"), "now"),
     "driver": (("run", KERNELS, "saxpy", *ARGUMENTS, "--driver", "amd"), "give nvidia, emulator, or a path"),
     "driver by soname": (("demo", "--driver", "libcuda.so.1"), "or a path such as ./libcuda.so.1"),
+    "empty driver": (("demo", "--driver", ""), "--driver '': give nvidia"),
     "no grid": (("run", KERNELS, "saxpy", "1", "--block", "1"), "--grid is missing"),
     "no block": (("run", KERNELS, "saxpy", "1", "--grid", "1"), "--block is missing"),
     "grid of text": (("run", KERNELS, "saxpy", "--grid", "many", "--block", "1"), "--grid: 'many'"),
@@ -140,7 +141,7 @@ WRONG = {
     "out of text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "y=r.npy"), "give I=FILE.npy"),
     "out negative": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out=-1=r.npy"), "give I=FILE.npy"),
     "out without file": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3="), "give I=FILE.npy"),
-    "out as text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=r.txt"), "ends in .npy"),
+    "out as text": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=r.txt"), "must end in .npy"),
     "out past the end": (
         ("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "4=r.npy"),
         "there are 4 arguments, numbered from 0",
@@ -166,7 +167,8 @@ def test_a_wrong_command_line(cli, files, case):
 # -- files that cannot be used: exit status 1, one line, before a driver is loaded
 
 BAD = {
-    "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "missing.ptx"),
+    "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "error: missing.ptx: No such file or directory"),
+    "folder": (("run", "."), "error: .: Is a directory"),
     "CUDA C": (
         ("run", "source.txt", "saxpy", *ARGUMENTS),
         "source.txt: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first",

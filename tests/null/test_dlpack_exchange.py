@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import struct
@@ -10,6 +11,7 @@ import types
 
 import pytest
 
+from tests.null import producers
 from tests.null.producers import _api
 from tests.subject import module, rawcuda
 
@@ -271,6 +273,60 @@ def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol)
             view(torch.Tensor(**changes), protocol=protocol)
         assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
     assert torch.table.calls == calls or field in ("is_conj", "layout")  # these are found after it was read
+
+
+@pytest.fixture
+def capsules(torch, monkeypatch):
+    """Give the torch in place what makes capsules; return the tensors for which one was made."""
+    asked = []
+
+    def to_dlpack(tensor):
+        asked.append(tensor)
+        return producers.Tensor(version=None, shape=(2, 3)).capsule()
+
+    torch.utils = types.SimpleNamespace(dlpack=types.SimpleNamespace(to_dlpack=to_dlpack))
+    torch._C = types.SimpleNamespace(
+        DisableTorchFunctionSubclass=contextlib.nullcontext, _disabled_torch_function_impl=len
+    )
+    torch.strided = torch.Tensor().layout
+    for name, value in dict(
+        is_cpu=True,
+        is_pinned=lambda self: False,
+        __torch_function__=classmethod(lambda cls: None),
+        __dlpack__=lambda self, **options: to_dlpack(self),
+        __dlpack_device__=lambda self: (1, 0),
+    ).items():
+        setattr(torch.Tensor, name, value)
+    module("protocols.choosing").forget()
+    return asked
+
+
+def test_a_torch_subclass_that_changes_nothing(torch, capsules):
+    kind = type("Sub", (torch.Tensor,), {})
+    for _ in range(2):
+        tensor = kind()
+        v = view(tensor)
+        assert v.protocol == "dlpack" and v.shape == (2, 3) and not v.readonly and capsules[-1] is tensor
+    assert view(torch.Tensor(), protocol="dlpack").protocol == "dlpack" and torch.table.calls == []
+    for changes, field in (
+        ({"requires_grad": True}, "requires_grad"),
+        ({"conj": True}, "is_conj"),
+        ({"neg": True}, "is_neg"),
+    ):
+        made = len(capsules)
+        with pytest.raises(ProtocolError) as caught:
+            view(kind(**changes))
+        assert caught.value.field == field and len(capsules) == made
+
+
+@pytest.mark.parametrize("where", ["class", "object"])
+def test_a_torch_subclass_that_changes_later(torch, capsules, where):
+    kind = type("Sub", (torch.Tensor,), {})
+    tensor = kind()
+    assert view(tensor).shape == (2, 3)
+    own = lambda *_, **options: producers.Tensor(shape=(7,)).capsule()  # noqa: E731
+    (kind if where == "class" else tensor).__dlpack__ = own
+    assert view(tensor).shape == (7,)
 
 
 def test_what_the_short_way_doubts(torch):

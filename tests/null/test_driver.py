@@ -78,6 +78,12 @@ def test_a_missing_symbol_says_what_has_it():
         ("cuMemFree_v2", (True,), TypeError, "dptr"),
         ("cuStreamSynchronize", (5,), TypeError, "hStream"),
         ("cuStreamSynchronize", ("5",), TypeError, "hStream"),
+        (
+            "cuMemAlloc_v2",
+            (5, 1),
+            TypeError,
+            r"dptr: takes a pointer: give ctypes.byref\(x\) for a c_ulong\w* x, not int",
+        ),
     ],
 )
 def test_bad_c_arguments_never_reach_the_driver(fake, loaded, call, arguments, kind, words):
@@ -213,7 +219,7 @@ def test_an_absolute_path(python):
         from tests.subject import rawcuda
         rawcuda.use("/no/where/libmine.so")
         try:
-            rawcuda.cu.cuCtxSynchronize
+            rawcuda.cu.cuCtxSynchronize()
         except rawcuda.DriverNotFound as error:
             print(error)
     """,
@@ -279,14 +285,22 @@ def test_choosing_too_late(python):
 def test_looking_at_the_package_loads_no_driver(python):
     result = python(
         """
-        import inspect, pydoc
+        import inspect, pydoc, rlcompleter
         from tests.subject import NAME, rawcuda, module
         names = {}
         exec(f"from {NAME} import *", names)
         assert pydoc.render_doc(rawcuda) and inspect.getmembers(rawcuda) and "cuMemAlloc_v2" in dir(rawcuda.cu)
+        completer = rlcompleter.Completer({"cu": rawcuda.cu})
+        assert completer.complete("cu.cuMemAl", 0).startswith("cu.cuMemAl")
+        init = rawcuda.cu.cuInit
+        assert init.__name__ == "cuInit" and "initialize the driver" in pydoc.render_doc(init)
         print(names["cu"], module("driver").is_loaded())
+        try:
+            rawcuda.cu.cuMemAlloc
+        except AttributeError as error:
+            assert "cuMemAlloc_v2" in str(error) and not module("driver").is_loaded()
         rawcuda.use("emulator")
-        rawcuda.cu.cuInit(0)
+        init(0)
         print(module("driver").is_loaded(), rawcuda.cu.version)
     """,
         env=NO_DRIVER,

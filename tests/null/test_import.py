@@ -153,6 +153,15 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(rawcuda, "numpy")
 
 
+@pytest.mark.parametrize(
+    "name, meant", [("Devise", "Device"), ("veiw", "view"), ("_Device", ""), ("nothing_like_it", "")]
+)
+def test_a_misspelled_name_gets_a_suggestion(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(rawcuda, name)
+    assert str(raised.value).partition("did you mean ")[2] == (f"{meant}?" if meant else "")
+
+
 def test_how_long_an_import_takes(python: Python, record_property: Callable[[str, object], None]) -> None:
     """The time is printed and not asserted, because machines differ."""
     result = python(

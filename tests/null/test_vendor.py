@@ -196,7 +196,7 @@ AT_WORK = {
             raise AssertionError("there is no emulator")
         ours.use(Library())
         try:
-            ours.cu.cuInit
+            ours.cu.cuInit(0)
         except OSError as error:
             assert isinstance(error, ours.DriverNotFound) and "does not export cuInit" in str(error), error
         else:

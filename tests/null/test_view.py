@@ -282,6 +282,48 @@ def test_past_4_gib_nothing_wraps():
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
+@pytest.mark.parametrize("field", ["ptr", "shape", "strides", "dtype"])
+def test_the_fields_of_a_view_are_read_only(field):
+    """A view with another shape than its memory has would read and write beyond it."""
+    v = floats(2, 3)
+    for one in (v, v[1], v.T, copy.copy(v)):
+        before = getattr(one, field)
+        with pytest.raises(AttributeError):
+            setattr(one, field, before)
+        assert getattr(one, field) is before
+    with pytest.raises(AttributeError):
+        del v.shape
+
+
+def test_the_read_only_fields_have_a_fallback(monkeypatch):
+    cpython = module("interpreter.cpython")
+
+    class Slots:
+        __slots__ = ("_x",)
+
+    member = cpython.read_only(Slots, "x")
+    monkeypatch.setattr(cpython, "_knows_types", False)
+    fallback = cpython.read_only(Slots, "x")
+    assert type(fallback) is property
+    for descriptor in (member, fallback):
+        Slots.x = descriptor
+        one = Slots()
+        with pytest.raises(AttributeError):
+            one.x
+        one._x = 7
+        assert one.x == 7
+        with pytest.raises(AttributeError):
+            one.x = 8
+        assert one._x == 7
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), (bytearray(4), "f4")], ids=str)
+def test_the_class_of_views_says_how_views_are_made(arguments):
+    with pytest.raises(TypeError, match=r"made by view\(exporter\), by Device"):
+        rawcuda.StridedView(*arguments)
+    assert isinstance(view(bytearray(4)), rawcuda.StridedView) and type(view(bytearray(4))).__name__ == "StridedView"
+
+
 def test_annotations_can_be_evaluated():
     """They use no names that only a type checker has."""
     import inspect

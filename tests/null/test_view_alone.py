@@ -108,6 +108,35 @@ def test_no_heavy_import_for_a_view(python, name):
     assert result.returncode == 0 and int(result.stdout) <= 25, result.stderr
 
 
+@pytest.mark.parametrize(
+    "exporter, others",
+    [
+        ("bytearray(6)", ["dlpack", "array_interface", "cuda_array_interface", "dlpack_c_exchange"]),
+        ("numpy.zeros(6)", ["buffer", "array_interface", "cuda_array_interface", "dlpack_c_exchange"]),
+    ],
+)
+def test_a_first_view_imports_only_the_protocol_that_it_uses(python, exporter, others):
+    if "numpy" in exporter:
+        numpy = pytest.importorskip("numpy")
+        if numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0":
+            pytest.skip("it is read by the general reader")
+    result = python(
+        f"""
+        import sys
+        {"import numpy" if "numpy" in exporter else ""}
+        from tests.subject import NAME, rawcuda
+        before = set(sys.modules)
+        rawcuda.view({exporter})
+        for name in {others!r}:
+            assert f"{{NAME}}.protocols.{{name}}" not in sys.modules, name
+        heavy = {{"functools", "importlib", "operator", "collections", "warnings"}} & (set(sys.modules) - before)
+        assert not heavy, heavy
+    """,
+        env={"RAWCUDA_DRIVER": None},
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_view_has_no_dict():
     v = rawcuda.view(bytearray(6))
     assert not hasattr(v, "__dict__")

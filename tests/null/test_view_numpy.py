@@ -288,6 +288,56 @@ def test_a_kept_view_is_small_and_a_million_are_flat():
     )  # equal values are stored once
 
 
+@pytest.mark.skipif(not VERSIONED, reason="an older NumPy is read by the general reader")
+@pytest.mark.parametrize("field, value", [("_SIZE", 88), ("read_versioned", lambda *_: (1, 0, 0, b"", 0, 0, 8))])
+def test_a_numpy_that_lays_out_its_capsules_in_another_way(monkeypatch, field, value):
+    """The self-check finds it, and then nothing is read from the places where this NumPy has it."""
+    choosing.forget()
+    protocol._numpy_layouts.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(protocol, field, value)
+        for a in (numpy.zeros((2, 3))[:, ::2], numpy.zeros(()), numpy.zeros((0, 3)), numpy.zeros(3, "M8[s]")):
+            for _ in range(2):
+                same(view(a), a)
+        assert not protocol._numpy_layouts
+    choosing.forget()
+    same(view(a), a)
+    same(view(a.view("i8")), a.view("i8"))
+    assert protocol._numpy_layouts
+
+
+def test_a_type_of_a_module_is_not_kept_alive():
+    """The tables are by the id of a type, also for a class that stands in its module."""
+    import types
+    import weakref
+
+    made = types.ModuleType("a_module_of_this_test")
+    sys.modules[made.__name__] = made
+    try:
+        for name, base in (("Array", numpy.ndarray), ("Bytes", bytearray)):
+            setattr(made, name, type(name, (base,), {"__module__": made.__name__}))
+        view(numpy.zeros(3).view(made.Array)), view(made.Bytes(4))
+    finally:
+        del sys.modules[made.__name__]
+    gone = weakref.ref(made.Array), weakref.ref(made.Bytes)
+    del made, base
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
+
+
+def test_dates_are_read_again_by_the_protocol_that_had_them():
+    """What DLPack and the buffer protocol refuse is not asked of them again, for any class of dtypes."""
+    for what in ("M8[s]", "m8[ms]", "M8[s]", "S3", "f4", "M8[D]"):
+        a = numpy.zeros(3, what)
+        for _ in range(2):
+            assert view(a).ptr == a.__array_interface__["data"][0] and str(view(a).dtype).strip("|") == str(
+                a.dtype
+            ).strip("|")
+    a = numpy.zeros(3, "M8[s]")
+    a.flags.writeable = False
+    assert view(a).readonly
+
+
 def test_tables_do_not_grow_without_end(monkeypatch):
     for room in tensors, protocol:
         monkeypatch.setattr(room, "MOST_LAYOUTS", 1000)

@@ -14,6 +14,7 @@ Read next    packing.py
 from __future__ import annotations
 
 import ctypes
+from struct import Struct
 
 from ... import names
 from ...arrays.strided import _MemoryView
@@ -86,6 +87,7 @@ _NAMES = {
     "complex64": "c64",
     "complex128": "c128",
 }
+_INTEGERS = {1: "b", 2: "h", 4: "i"}
 _FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of their cells
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
@@ -132,6 +134,7 @@ class Slot:
     low high  the range of integers, signed or unsigned
     limit     the smallest magnitude that does not fit into a float slot
     places    Places of memory that the kernel may always use; packing.py adds them
+    unpack    the function of struct that reads a value of this size and form from a buffer
     table     the type of an argument -> the function that packs it; from packing.py
     """
 
@@ -150,6 +153,7 @@ class Slot:
         "high",
         "limit",
         "places",
+        "unpack",
         "table",
         "_reader",
     )
@@ -169,13 +173,18 @@ class Slot:
         self.places: set[Place] = set()
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format = "address", "P"
-        elif kind[:1] in ("u", "s") and size in (1, 2, 4):
-            self.form, self.format = "integer", "P"  # (the kernel reads the low bytes of the cell)
+            self.form, self.format, value = "address", "P", "q"
+        elif kind[:1] in ("u", "s") and size in _INTEGERS:
+            self.form, self.format, value = (
+                "integer",
+                "P",
+                _INTEGERS[size],
+            )  # (the kernel reads the low bytes of the cell)
         elif kind in _FLOATS:
-            self.form, self.format = "real", _FLOATS[kind]
+            self.form, self.format, value = "real", _FLOATS[kind], _FLOATS[kind][0]
         else:
-            self.form, self.format = "bytes", f"{size}s{-size % 8}x"
+            self.form, self.format, value = "bytes", f"{size}s{-size % 8}x", f"{size}s"
+        self.unpack = Struct(value).unpack_from
 
     def reader(self) -> Slot:
         """Return the slot to use for an argument that is wrapped in In."""

@@ -170,10 +170,11 @@ class Kernel:
         launch = self._prepare(
             (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
             handle,
+            stream,
             bool(cooperative),
             None if cluster is None else extents("cluster", cluster),
         )
-        launch.kernel, launch.stream = self, stream
+        launch.kernel = self
         return launch
 
     def launch(
@@ -225,13 +226,13 @@ class Kernel:
     def _another(self, key: Any, shape: Any) -> tuple[list[Launch], Launch]:
         """Return a launch for a stream, and the list to put it into after its use."""
         handle, cooperative, cluster = key if type(key) is tuple else (key, False, None)
-        launch = self._prepare(shape, handle, cooperative, cluster)
+        launch = self._prepare(shape, handle, None, cooperative, cluster)
         if len(self._idle) >= _MOST_KEPT:
             self._idle.clear()
         return self._idle.setdefault(key, []), launch
 
-    def _prepare(self, shape: Shape, handle: int, cooperative: bool, cluster: Extents | None) -> Launch:
-        """Check a configuration, and return a Launch that refers neither to this kernel nor to the stream object."""
+    def _prepare(self, shape: Shape, handle: int, stream: Any, cooperative: bool, cluster: Extents | None) -> Launch:
+        """Check a configuration, and return a Launch that does not refer to this kernel."""
         self.module.handle  # raises Closed
         known = self._known
         limits = known.limits
@@ -240,7 +241,7 @@ class Kernel:
         packing = known.packing
         if packing is None:
             packing = known.packing = Packing(self)
-        launch = prepare(packing, self.module, handle, cooperative, cluster)
+        launch = prepare(packing, self.module, handle, stream, cooperative, cluster)
         limits.write(shape, cluster, launch._words)
         launch._shape = shape
         if shape[2] > limits.granted:

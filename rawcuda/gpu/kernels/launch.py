@@ -32,7 +32,7 @@ from ...protocols.cuda_stream import handle_from
 from ...protocols.description import place
 from ...tracing import careful
 from ..ordering import hold_back
-from ..stream import Stream, retain, sweep, work_handle
+from ..stream import Stream, retain, work_handle
 from . import source
 from .arguments import Slot
 from .packing import Kept, table_for
@@ -123,7 +123,7 @@ class Packing:
             self.types[on_default] = found
         return found
 
-    def new_buffer(self, config: Any, handle: int) -> Buffer:
+    def new_buffer(self, config: Any, handle: int, stream: Any) -> Buffer:
         """Make the buffer of one launch in progress; one block of memory holds all that the driver reads and writes.
 
         returns  the memory to pack into; the arguments of the foreign call; a Kept; and for a default stream the
@@ -133,7 +133,7 @@ class Packing:
         start, at = ctypes.addressof(frame), self.pointers_at
         self.pack_pointers(frame, at, *[start + offset for offset in self.offsets])
         memory, kept, cell = memoryview(frame).cast("B"), Kept(), at - 8
-        kept.stream = handle
+        kept.stream = stream
         given = config, self.function, ctypes.byref(frame, at), None
         if handle > _PER_THREAD:
             return memory, given, kept
@@ -322,7 +322,8 @@ class Launch:
         self._packing.pack_into(storage, 0, *values)
 
     def _new_buffer(self) -> Buffer:
-        return self._packing.new_buffer(self._config, self._handle)
+        stream = self.stream if isinstance(self.stream, Stream) else self._handle
+        return self._packing.new_buffer(self._config, self._handle, stream)
 
     def _call_traced(self, *arguments: Any) -> int:
         """Launch, and report it to the listeners."""
@@ -376,7 +377,6 @@ class Launch:
             if type(made) is not StridedView:  # (only other classes know a stream of the exporter)
                 hold_back((made,), self._handle, self._primary)
         kept.clear()
-        sweep()
 
     def _refuse_count(self, given: int) -> NoReturn:
         packing = self._packing
@@ -423,13 +423,16 @@ def stream_handle(stream: Any, primary: PrimaryContext) -> int:
 _protocol_kinds: set[type] = set()  # types that have the CUDA stream protocol: this saves 350 ns of 1,500
 
 
-def prepare(packing: Packing, module: Module, handle: int, cooperative: bool, cluster: Extents | None) -> Launch:
-    """Return a Launch without a shape; it keeps neither its kernel nor its module nor its stream alive.
+def prepare(
+    packing: Packing, module: Module, handle: int, stream: Any, cooperative: bool, cluster: Extents | None
+) -> Launch:
+    """Return a Launch without a shape; it keeps neither its kernel nor its module alive.
 
+    stream  as it was given, or None if this launch is not the user's
     calls   cuLaunchKernelEx (since 11.8), cuLaunchKernel, cuLaunchCooperativeKernel
     """
     launch: Launch = object.__new__(packing.type_for(handle <= _PER_THREAD))
-    launch.stream = None
+    launch.stream = stream
     launch._packing, launch._module, launch._pool = packing, ref(module), []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
     launch._primary = packing.device._primary

@@ -38,12 +38,12 @@ __all__ = ["Kept", "Packers", "table_for"]
 class Kept(list):  # type: ignore[type-arg]
     """The views of other libraries' arrays in one launch, kept until its stream has completed the launch.
 
-    stream  the handle of the launch's stream, in whose order they are viewed
+    stream  the launch's Stream or its handle, in whose order they are viewed
     """
 
     __slots__ = ("stream",)
 
-    stream: int
+    stream: Any
 
 
 # -- tables
@@ -84,13 +84,18 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_numpy
             if (size != 8 or self._converts) and sort in _ARRAYS and sort != "ctypes array":
                 return _refuse_bytes
-            return _BYTES.get(sort, _refuse_bytes)
+            packer = _BYTES.get(sort, _refuse_bytes)
+            if packer is _pack_ctypes and ctypes.sizeof(kind) != size:
+                return _refuse_size
+            return packer
         if sort in ("ctypes value", "ctypes structure"):
             letter = ctypes_letter(kind) if sort == "ctypes value" else ""
             if ctypes.sizeof(kind) != size:
                 return _refuse_size
             if not letter or (letter == "f") != (form == "real"):
                 return _refuse_kind
+            if getattr(kind, "__ctype_be__", None) in kind.__mro__:  # (CUDA's byte order is little)
+                return _pack_swapped
         if form == "address":
             return _ADDRESS.get(sort, _refuse_address)
         return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
@@ -112,8 +117,6 @@ def table_for(slot: Slot) -> Packers:
 
 
 # -- numbers
-
-_value: Any = vars(ctypes._SimpleCData)["value"].__get__  # not affected by a subclass's own .value
 
 
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
@@ -139,13 +142,18 @@ def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
     return _pack_int(slot, number, kept)
 
 
-def _pack_bytes_as_int(slot: Slot, argument: bytes, kept: Kept) -> int:
-    return int.from_bytes(_pack_bytes(slot, argument, kept), "little", signed=True)
+def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> Any:
+    return slot.unpack(_pack_bytes(slot, argument, kept))[0]
 
 
-def _pack_ctypes_int(slot: Slot, argument: Any, kept: Kept) -> int:
-    number: int = _value(argument) or 0  # (a null c_void_p is None)
-    return number if number < _HALF else number - _WHOLE
+def _pack_ctypes(slot: Slot, argument: Any, kept: Kept) -> Any:
+    """Pack what lies in an object's memory, whatever its class makes of .value or __bytes__."""
+    return slot.unpack(argument)[0]
+
+
+def _pack_swapped(slot: Slot, argument: Any, kept: Kept) -> Any:
+    """Pack a number of ctypes in the other byte order."""
+    return slot.unpack(memoryview(argument).tobytes()[::-1])[0]
 
 
 def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
@@ -162,15 +170,6 @@ def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
         argument,
         f"does not fit: its magnitude must be below {min(limit, sys.float_info.max):.9g}",
     )
-
-
-def _pack_bytes_as_real(slot: Slot, argument: bytes, kept: Kept) -> float:
-    number: float = struct.unpack("<" + slot.format[0], _pack_bytes(slot, argument, kept))[0]
-    return number
-
-
-def _pack_ctypes_real(slot: Slot, argument: Any, kept: Kept) -> float:
-    return _value(argument)  # type: ignore[no-any-return]
 
 
 # -- addresses
@@ -276,11 +275,6 @@ def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
         slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}")
     # A subclass may make anything of __len__ and __bytes__: take the bytes that it holds.
     return argument if type(argument) is bytes else bytes.__getitem__(argument, slice(None))
-
-
-def _pack_ctypes_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    data = memoryview(argument).tobytes()  # what lies in memory, whatever a class makes of __bytes__
-    return data if len(data) == slot.size else _refuse_size(slot, argument, kept)
 
 
 def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
@@ -421,8 +415,8 @@ _INTEGER: dict[str, Packer] = {
     "numpy bool": _pack_bool,
     "integral": _pack_index,
     "numpy integer": _pack_index,
-    "bytes": _pack_bytes_as_int,
-    "ctypes value": _pack_ctypes_int,
+    "bytes": _pack_number_of_bytes,
+    "ctypes value": _pack_ctypes,
     "numpy other": _refuse_numpy,
     "sequence": _refuse_sequence,
     "other": _pack_other_integer,
@@ -447,17 +441,17 @@ _REAL: dict[str, Packer] = {
     "numpy integer": _pack_real,
     "float": _pack_real,
     "numpy float": _pack_real,
-    "bytes": _pack_bytes_as_real,
-    "ctypes value": _pack_ctypes_real,
+    "bytes": _pack_number_of_bytes,
+    "ctypes value": _pack_ctypes,
     "numpy other": _refuse_numpy,
     "sequence": _refuse_sequence,
     "other": _pack_other_real,
 }
 _BYTES: dict[str, Packer] = {
     "bytes": _pack_bytes,
-    "ctypes value": _pack_ctypes_bytes,
-    "ctypes structure": _pack_ctypes_bytes,
-    "ctypes array": _pack_ctypes_bytes,
+    "ctypes value": _pack_ctypes,
+    "ctypes structure": _pack_ctypes,
+    "ctypes array": _pack_ctypes,
     "numpy bool": _pack_numpy_bytes,
     "numpy integer": _pack_numpy_bytes,
     "numpy float": _pack_numpy_bytes,

@@ -101,7 +101,7 @@ def choose(option: str | None) -> None:
         return
     if option not in ("nvidia", "emulator"):
         if os.path.basename(option) == option:  # the loader would search for a bare name in unknown places
-            raise Refusal(f"--driver {option}: give nvidia, emulator, or a path such as ./libcuda.so.1")
+            raise Refusal(f"--driver {option!r}: give nvidia, emulator, or a path such as ./libcuda.so.1")
         option = os.path.abspath(option)
     use(option)
 

@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
     for name in ("grid", "block"):
         if getattr(options, name) is None:
             raise Refusal(
-                f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads a block'}, "
+                f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads per block'}, "
                 f"such as --{name} 256"
             )
     grid, block = (operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
@@ -86,10 +86,10 @@ def _parser() -> Parser:
     parser = Parser("run", "Run a kernel of a CUDA C, PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
     parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, the kernels are listed")
-    parser.add_argument("arguments", metavar="ARG", nargs="*", help="an argument of the kernel, see below")
+    parser.add_argument("arguments", metavar="ARG", nargs="*", default=[], help="an argument of the kernel, see below")
     parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
-    parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads a block")
-    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory a block")
+    parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads per block")
+    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory per block")
     parser.add_argument(
         "--out",
         metavar="I=FILE.npy",
@@ -125,7 +125,7 @@ def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[
         if not equals or not (number.isascii() and number.isdigit()) or not path:
             raise Refusal(f"--out {word}: give I=FILE.npy, where I is the number of an argument, the first being 0")
         if not path.endswith(".npy"):
-            raise Refusal(f"--out {word}: the file's name ends in .npy")
+            raise Refusal(f"--out {word}: the file's name must end in .npy")
         if int(number) >= len(arguments):
             raise Refusal(f"--out {word}: there are {len(arguments)} arguments, numbered from 0")
         if not arguments[int(number)].is_array:

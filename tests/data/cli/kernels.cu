@@ -1,4 +1,4 @@
-// What the tests of the command line run; kernels.ptx is made of it by   nvcc -ptx -arch=sm_75 kernels.cu
+// Kernels for the tests of the command line; compiled with   nvcc -ptx -arch=sm_75 kernels.cu
 #include <cuda_fp16.h>
 
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
@@ -15,7 +15,7 @@ __global__ void muladd(long long n, short k, const int *x, long long *y)
         y[i] += (long long)k * x[i];
 }
 
-// The mean of a cell and its four neighbours; the edge stays as it is.
+// The mean of a cell and its four neighbours; the edge is unchanged.
 extern "C" __global__ void stencil(const double *in, double *out, int rows, int columns)
 {
     int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -28,7 +28,7 @@ extern "C" __global__ void stencil(const double *in, double *out, int rows, int 
         out[at] = (in[at] + in[at - 1] + in[at + 1] + in[at - columns] + in[at + columns]) / 5.0;
 }
 
-// Each block counts in shared memory, whose size the launch gives, and adds its counts to all others'.
+// Each block counts in shared memory, whose size the launch gives, and adds its counts to those of all others.
 extern "C" __global__ void histogram(const unsigned char *data, unsigned n, unsigned *counts, unsigned bins)
 {
     extern __shared__ unsigned mine[];
@@ -42,7 +42,7 @@ extern "C" __global__ void histogram(const unsigned char *data, unsigned n, unsi
         atomicAdd(&counts[bin], mine[bin]);
 }
 
-// A half as a parameter: PTX says only that it has two bytes.
+// A half as a parameter: in PTX, only its size of two bytes is known.
 extern "C" __global__ void scale_half(__half k, const float *x, float *y, bool negate)
 {
     int i = threadIdx.x;
@@ -50,7 +50,7 @@ extern "C" __global__ void scale_half(__half k, const float *x, float *y, bool n
     y[i] = negate ? -value : value;
 }
 
-// Where the thread is, and a pointer that may be null.
+// The index of the thread, and a pointer that may be null.
 extern "C" __global__ void where(int *out, const int *added)
 {
     int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);

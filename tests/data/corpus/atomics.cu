@@ -1,4 +1,4 @@
-// Every atomic operation, on global and on shared memory; what is returned is kept, too.
+// Every atomic operation, on global and on shared memory; the returned values are stored, too.
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 #define ATOMIC(name, type, operation)                                                                     \
@@ -56,7 +56,7 @@ extern "C" __global__ void add_float2(float2 *cell, float2 *seen, const float2 *
     if (i < n) seen[i] = atomicAdd(cell, value[i]);
 }
 #endif
-extern "C" __global__ void max_float(float *cell, const float *value, int n) {      // by way of compare and swap
+extern "C" __global__ void max_float(float *cell, const float *value, int n) {      // through compare and swap
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     int *bits = (int *)cell, old = *bits, seen;

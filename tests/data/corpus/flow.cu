@@ -85,7 +85,7 @@ extern "C" __global__ void virtuals(int *out) {
 }
 template <class F> __device__ double integrate(F f, double a, double b, int n) { double h = (b - a) / n, s = 0; for (int k = 0; k < n; k++) s += f(a + (k + 0.5) * h); return s * h; }
 extern "C" __global__ void lambdas(double *out, double power) { int i = threadIdx.x; out[i] = integrate([=](double x) { return x * x * power + i; }, 0, 1 + i, 16); }
-extern "C" __global__ void early(int *out, int n) {      // some leave, the others still meet
+extern "C" __global__ void early(int *out, int n) {      // some threads exit, the others still synchronize
     __shared__ int s[64];
     int t = threadIdx.x;
     if (t >= n) return;

@@ -1,16 +1,16 @@
-"""Kernels in Python, for numba-cuda and for Triton; make.py --python compiles them, neither needs a GPU for that."""
+"""Kernels in Python, for numba-cuda and for Triton. make.py --python compiles them, without a GPU."""
 from __future__ import annotations
 
 import math
 
 
 def builds() -> "list[tuple[str, str]]":
-    """Compile all: names of files and PTX."""
+    """Compile all kernels; return file names and PTX."""
     return [*numba_builds(), *triton_builds()]
 
 
 def numba_builds() -> "list[tuple[str, str]]":
-    """Compile with numba-cuda, one module a kernel."""
+    """Compile with numba-cuda, one module for each kernel."""
     from numba import cuda, float32, float64, int32, void
 
     def saxpy(out, x, y, a):
@@ -57,7 +57,7 @@ def numba_builds() -> "list[tuple[str, str]]":
 
 
 def triton_builds() -> "list[tuple[str, str]]":
-    """Compile with Triton, one module a kernel."""
+    """Compile with Triton, one module for each kernel."""
     import triton
     import triton.language as tl
     from triton.backends.compiler import GPUTarget

@@ -28,7 +28,7 @@
     MAP(p##_trunc, t, t, htrunc(x))                          \
     MAP(p##_compare, int, t, (__hlt(x, y) ? 1 : 0) | (__hge(x, y) ? 2 : 0) | (__hne(x, y) ? 4 : 0) | (__hequ(x, y) ? 8 : 0) | (__hisnan(x) ? 16 : 0) | (__hgtu(x, y) ? 32 : 0))
 BOTH(f16, __half, __half2)
-#define NEW (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)        // bfloat16 arithmetic came with sm_80
+#define NEW (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)        // bfloat16 arithmetic needs sm_80
 #if NEW
 BOTH(bf16, __nv_bfloat16, __nv_bfloat162)
 MAP(bf16_exp, __nv_bfloat16, __nv_bfloat16, hexp(x))

@@ -1,11 +1,11 @@
-"""Make the corpus' PTX again, from the CUDA C and Python beside it.
+"""Compile the CUDA C and the Python of the corpus to PTX again.
 
-    python3 tests/data/corpus/make.py              what is committed (CUDA 13.0's nvcc made it)
-    python3 tests/data/corpus/make.py --all FOLDER every source with every option, to look at or to test once
-    python3 tests/data/corpus/make.py --python     what numba-cuda and Triton make, where they are installed; a FOLDER may follow
+    python3 tests/data/corpus/make.py              the committed files (nvcc of CUDA 13.0 compiled them)
+    python3 tests/data/corpus/make.py --all FOLDER every source with every option, to read or to test once
+    python3 tests/data/corpus/make.py --python     the kernels in Python, with numba-cuda and Triton; a FOLDER may follow
 
-Each build is one file, SOURCE.BUILD.ptx. Comments, indents and debug sections are cut out, paths are shortened to names,
-parameters to their numbers, and nvcc's hash of the folder to zeros; tests only read the results.
+Each build is one file, SOURCE.BUILD.ptx. Comments, indentation and debug sections are removed, paths are shortened to
+names and parameters to their numbers, and nvcc's hash of the folder becomes zeros. Tests only read the results.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMITTED = {
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Compile what the command line requests."""
     if sys.argv[1:2] == ["--python"]:
         sys.path.insert(0, str(HERE))
         import from_python
@@ -60,16 +60,16 @@ def compile_one(folder: Path, source: str, build: str) -> None:
 
 
 def write(target: Path, text: str) -> None:
-    """Keep what a program is made of."""
+    """Write the essential parts of a program to a file."""
     text = re.sub(r"//.*", "", text)
-    kept = r"(?!_str\b)" if "function_name" in text else ""          # lines of inlined code name their function there
+    kept = r"(?!_str\b)" if "function_name" in text else ""          # lines of inlined code refer to the names of their functions there
     text = re.sub(rf"^\s*\.section\s+\.debug{kept}\w*\s*\{{[^}}]*\}}\n?", "", text, flags=re.MULTILINE)
     text = re.sub(r'(\.file\s+\d+\s+)"(?:[^"/]*/)*([^"]*)"[^\n]*', r'\1"\2"', text)
     text = text.replace(", debug\n", "\n")
     text = re.sub(r"\b\w+_param_(\d+)\b", r"p\1", text)
     text = re.sub(r"^[ \t]+|[ \t]+$|^\s*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"[ \t]+", " ", text)
-    for before in ("_INTERNAL_", "__nv_static_31__"):                # what follows is nvcc's hash of the folder that it ran in
+    for before in ("_INTERNAL_", "__nv_static_31__"):                # followed by nvcc's hash of its working folder
         text = re.sub(rf"(?<={before})[0-9a-f]{{8}}(?=_)", "00000000", text)
         text = re.sub(rf"(?<={codes(before)})(,\d+){{8}}(?=,95)", codes("00000000", ","), text)
     text = re.sub(r"(?<=_GLOBAL__N__)[0-9a-f]{8}(?=_)", "00000000", text)
@@ -78,7 +78,7 @@ def write(target: Path, text: str) -> None:
 
 
 def codes(text: str, before: str = "") -> str:
-    """Return a text as the numbers that a .b8 list has for it."""
+    """Return a text as the numbers of a .b8 list."""
     return before + ",".join(str(code) for code in text.encode())
 
 

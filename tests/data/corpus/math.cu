@@ -33,7 +33,7 @@ MAP(saturated, float, __saturatef(x))
 EACH(float, fadd, (x, y)) EACH(float, fmul, (x, y)) EACH(float, fmaf, (x, y, z)) EACH(float, fdiv, (x, y)) EACH(float, fsqrt, (x)) EACH(float, frcp, (x))
 EACH(double, dadd, (x, y)) EACH(double, dmul, (x, y)) EACH(double, fma, (x, y, z)) EACH(double, ddiv, (x, y)) EACH(double, dsqrt, (x)) EACH(double, drcp, (x))
 #endif
-// intrinsics: what they are worth is in the programming guide
+// intrinsics: their accuracy is in the programming guide
 MAP(fast_sin, float, __sinf(x)) MAP(fast_cos, float, __cosf(x)) MAP(fast_exp, float, __expf(x)) MAP(fast_exp10, float, __exp10f(x))
 MAP(fast_log, float, __logf(x)) MAP(fast_log2, float, __log2f(x)) MAP(fast_pow, float, __powf(x, y)) MAP(fast_divide, float, __fdividef(x, y))
 MAP(fast_rsqrt, float, __frsqrt_rn(x))

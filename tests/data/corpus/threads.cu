@@ -1,4 +1,4 @@
-// Threads that meet: shared memory, warps, blocks, a whole grid.
+// Threads that synchronize: shared memory, warps, blocks, a whole grid.
 #include <stdint.h>
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -36,7 +36,7 @@ REDUCE(reduce_int, int)
 REDUCE(reduce_float, float)
 REDUCE(reduce_double, double)
 REDUCE(reduce_long, long long)
-extern "C" __global__ void tree_reduce(int *out, const int *in) {      // one barrier a step, a grid of blocks
+extern "C" __global__ void tree_reduce(int *out, const int *in) {      // one barrier for each step, a grid of blocks
     extern __shared__ int shared[];
     shared[threadIdx.x] = in[HERE];
     __syncthreads();
@@ -133,14 +133,14 @@ extern "C" __global__ void last_block(int *out, const int *in, int *counter, vol
     __syncthreads();
     if (last && threadIdx.x == 0) { int s = 0; for (int k = 0; k < gridDim.x; k++) s += part[k]; *out = s; }
 }
-extern "C" __global__ void named_barriers(int *out) {     // two halves of a block on barriers of their own
+extern "C" __global__ void named_barriers(int *out) {     // each half of a block uses its own barrier
     __shared__ int s[128];
     int t = threadIdx.x, half = t / 64;
     s[t] = t * t;
     asm volatile("bar.sync %0, 64;" ::"r"(half + 1) : "memory");
     out[t] = s[half * 64 + 63 - t % 64];
 }
-extern "C" __global__ void aggregate(int *counter, int *out, const int *in) {   // one atomic a warp
+extern "C" __global__ void aggregate(int *counter, int *out, const int *in) {   // one atomic for each warp
     int t = threadIdx.x;
     if (in[t] % 3 == 0) {
         unsigned mask = __activemask(); int leader = __ffs(mask) - 1, lane = t & 31, base = 0;

@@ -1,4 +1,4 @@
-// Variables of a module: initialised, pointers to each other, constant, managed, shared.
+// Variables of a module: initialized, pointers to each other, constant, managed, shared.
 #include <stdint.h>
 struct Node { int value; Node *next; };
 __device__ int plain = 42;

@@ -1,4 +1,4 @@
-// Memory: strides, vectors, shared, local, constant, globals with initialisers, structures, function pointers, recursion.
+// Memory: strides, vectors, shared, local, constant, globals with initializers, structures, function pointers, recursion.
 #include <stdint.h>
 #include <stdio.h>
 #include <assert.h>
