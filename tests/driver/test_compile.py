@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import struct
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.subject import CHECKOUT, NAME, module, rawcuda
 program, cache, nvrtc = (module(f"compiler.{name}") for name in ("program", "cache", "nvrtc"))
 locate = module("locate")
 Build = Callable[..., Any]
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
 NVCC = shutil.which("nvcc")
 
 SOURCE = r"""
