@@ -20,7 +20,7 @@ from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
-from .owned import invalidate
+from .owned import Held, invalidate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def use(driver: str | names.Library) -> None:
     global _chosen
     if isinstance(driver, str) and driver == "emulator" and _current is None:
         driver = doors.facade()._open_emulator()
-    with _lock:
+    with Held(_lock):
         if _current is not None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
         if isinstance(driver, str):
@@ -323,7 +323,7 @@ def current() -> Driver:
     """
     if _current is not None:
         return _current
-    with _lock:
+    with Held(_lock):
         return _current or _start()
 
 

@@ -2,9 +2,9 @@
 
 What it is   the decisions: which copies and fills are a single call of the driver, which are one memmove, and which
              walk over their elements; which memory may be written to; that a copy converts nothing.
-How          What a copy needs to know of a view or a Memory is examined once, and kept by it as its `Side`. What views
-             of one shape and strides have in common is their `Form`, which exists once. Two sides of the same form are
-             one run of bytes each, wherever their memory lies: gpu/spans.py copies it. All other copies are walks.
+How          The facts about a view or a Memory that a copy needs are determined once, and the object keeps them as its
+             `Side`. Views of the same shape and strides share a `Form`, which exists once. If both sides have the same
+             form, each is one run of bytes, and gpu/spans.py copies it in any kind of memory. Other copies are walks.
 What not     it calls no cu* function: gpu/spans.py and gpu/copies/ do, through doors.py.
 Order        If pageable memory takes part, the copy is complete on return; otherwise it is in stream order.
 Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
@@ -57,11 +57,11 @@ def _enter_copies() -> Any:
     return _copies
 
 
-# -- what is known of each side
+# -- the facts about each side
 
 
 class Form:
-    """What the views of one shape, strides and dtype have in common.
+    """The common part of the views of one shape, strides and dtype.
 
     dtype       the DType; None: the bytes of a Memory
     nbytes      of the elements, without gaps
@@ -112,7 +112,7 @@ class _AlwaysOpen:
 
 
 class Side:
-    """What a copy or a fill needs to know of a view or of a Memory; examined once.
+    """The facts about a view or a Memory that a copy or a fill needs; they are determined once.
 
     form      the Form
     run       the same if the elements are one run of bytes, else None; `target` if they may also be written, else False

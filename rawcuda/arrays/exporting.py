@@ -52,7 +52,7 @@ __all__ = [
     "numpy_array",
 ]
 
-_NEWEST = (1, 0), VERSION  # what consumers ask for
+_NEWEST = (1, 0), VERSION  # the versions that consumers request
 _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
@@ -124,7 +124,7 @@ def _template(
                 "dlpack",
                 "max_version",
                 max_version,
-                "asks for a legacy capsule, which cannot say that the memory is read-only; ask "
+                "requests a legacy capsule, which cannot mark memory as read-only; request it "
                 "with max_version=(1, 0), or export a copy",
             )
         flags |= DLPACK_FLAG_BITMASK_READ_ONLY
@@ -142,7 +142,7 @@ def _template(
                 "dlpack",
                 "max_version",
                 None,
-                "asks for a legacy capsule, which cannot say that the elements are padded",
+                "requests a legacy capsule, which cannot tell that the elements are padded",
             )
     bits = dtype.code, dtype.bits, dtype.lanes
     return Template(device, bits, view.shape, _element_strides(view), versioned=versioned, flags=flags)

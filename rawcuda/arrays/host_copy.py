@@ -1,7 +1,7 @@
 """Copies between any two layouts of host memory, by C functions that Python already contains.
 
 What it is   `Walk`, a copy whose dimensions are merged, and `copy`, which performs one in host memory.
-What not     no dtype is converted, neither writability nor equality of shapes is checked, and no device is waited for.
+What not     it converts no dtype, checks neither writability nor equality of shapes, and waits for no device.
 How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains
              is one memmove, or a PyObject_CopyData between two memoryviews.
 Source       Python/C API Reference Manual, "Buffer Protocol": PyObject_CopyData

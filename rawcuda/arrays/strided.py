@@ -123,7 +123,7 @@ class StridedView(Description):
         return made
 
     def _kept(self) -> object:
-        """Return what keeps the memory alive while a tensor of it is out; see _MemoryView."""
+        """Return the object that keeps the memory alive while an exported tensor exists; see _MemoryView."""
         return self
 
     def _held(self) -> StridedView:
@@ -273,9 +273,9 @@ class StridedView(Description):
 
         raises  ValueError   another number of elements, or a layout that needs a copy for this shape
         """
-        given: Any = shape[0] if len(shape) == 1 else shape
-        wanted = given if isinstance(given, (tuple, list)) else (given,)
-        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(wanted), self.dtype.itemsize)
+        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+            shape = shape[0]
+        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(shape), self.dtype.itemsize)
         if strides is None:
             raise ValueError(
                 f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "

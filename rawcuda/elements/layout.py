@@ -5,8 +5,8 @@ What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds 
 What not     it accesses no memory, and of a dtype it knows only the size.
 Units        strides and offsets are in bytes, extents in elements. Python's ints are unbounded, so nothing overflows;
              `checked_size` refuses a layout that is too large for any memory.
-Source       NumPy, "Internal organization of NumPy arrays"; in DLPack and in NumPy alike, the strides of dimensions of
-             extent 0 and 1 mean nothing
+Source       NumPy, "Internal organization of NumPy arrays"; in DLPack and in NumPy, the strides of dimensions of
+             extent 0 and 1 have no meaning
 Read next    ../protocols/description.py
 """
 
@@ -85,7 +85,7 @@ def as_shape(shape: object) -> Ints:
 def checked_size(shape: Sequence[int], itemsize: int) -> int:
     """Return the number of elements, and check that their bytes can be counted in 64 bits; raises ValueError.
 
-    An extent of 0 does not excuse the others: consumers in C multiply them all.
+    Other extents are limited even if one is 0, because consumers in C multiply all of them.
     """
     total, count = itemsize or 1, 1
     for n in shape:
@@ -274,7 +274,7 @@ def reshape(
     for n in shape:
         count *= n
     target, known, unknown = tuple(wanted), 1, -1
-    for i, n in enumerate(target):
+    for n in target:
         if n >= 0:
             known *= n
         elif n != -1:
@@ -282,7 +282,7 @@ def reshape(
         elif unknown >= 0:
             raise ValueError("can only specify one unknown dimension")
         else:
-            unknown = i
+            unknown = target.index(-1)
     if unknown >= 0 and known and count % known == 0:
         target = (*target[:unknown], count // known, *target[unknown + 1 :])
     elif unknown >= 0 or known != count:

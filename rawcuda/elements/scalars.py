@@ -2,7 +2,7 @@
 
 What it is   `encode` converts one value, `decode` a run of elements. Half precision, complex, bfloat16 and the small
              floats are included.
-What not     this is not for converting arrays from one type to another: it is slow.
+What not     a conversion of whole arrays, for which it is too slow.
 Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Microscaling Formats (MX) Specification;
              ml_dtypes for the fnuz and b11 variants
 Read next    layout.py
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["decode", "encode"]
 # exponent bits, mantissa bits, exponent bias, and the meaning of the largest codes: "ieee" infinities and NaNs; "fn"
 # one NaN (two with the sign) and no infinity; "fnuz" no infinity, and one NaN, the code of -0; "finite" numbers only
-# NaN (two with the sign) and no infinity; "fnuz" no infinity, and the code of -0 is the only NaN; "finite" numbers only
 _SMALL = {
     "bfloat16": (8, 7, 127, "ieee"),
     "float8_e3m4": (3, 4, 3, "ieee"),

@@ -116,7 +116,7 @@ def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[i
         push = context.pushing[0]
         if any(map(_call, (context.push, inside))):
             _raise(push, context)
-        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls do not touch in a picture
+        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls are separate in a picture
     for began, code, ended, step in log:
         _tell(step, code, began, ended)
     return [code for _, code, _, _ in log]
@@ -169,9 +169,7 @@ def _number_in(text: str) -> int:
 class Calls:
     """The driver's functions for prepared arguments, each bound on first use: calls.cuStreamQuery(stream).
 
-    inside  a context that must be current during each call
-
-    around  returns the context to push when a call fails for lack of one; None: do not retry
+    around  returns the context to push if a call fails because no context is current; None: do not retry
     inside  a context that must be current during each call
     """
 

@@ -19,7 +19,7 @@ from time import perf_counter_ns
 from .. import driver
 from ..errors import Closed, CudaError, ForkedAfterInit
 from ..headers import cuda_h
-from ..owned import Owned
+from ..owned import Held, Owned
 from ..tracing import careful
 from .calls import Calls, tell
 
@@ -123,7 +123,7 @@ class PrimaryContext:
         self.users.discard(user)
         if self.driver.forked:  # a thread of the parent may have held the lock at the fork
             self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
-        with self._lock:
+        with Held(self._lock):
             self._open()
             self.users.add(user)
             assert self._handle is not None
@@ -134,7 +134,7 @@ class PrimaryContext:
         if self._handle is None:
             if self.driver.forked:
                 self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
-            with self._lock:
+            with Held(self._lock):
                 self._open()
         return self.handle
 
@@ -158,7 +158,7 @@ class PrimaryContext:
         self.users.discard(user)
         if not self.closing:
             return
-        with self._lock:
+        with Held(self._lock):
             if self.closing and len(self.users) == len(self.kept) + len(self.pool):
                 self.forget()
             if not self.users and self.closing and self._handle is not None:

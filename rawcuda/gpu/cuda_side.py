@@ -150,14 +150,14 @@ def settle(made: Description, stream: Any) -> None:
 
     It finds the device of an address (the CUDA Array Interface does not tell it, and DLPack gives 0 for all managed
     memory), checks a label against the driver, and makes the using stream wait for the exporting one.
-    made    its `stream` is what the exporter gave: a handle, None (nothing to wait for) or UNORDERED; it is replaced
+    made    its `stream` is what the exporter gave: a handle, None (no wait is needed) or UNORDERED; it is replaced
     stream  the stream that will use the memory, as the user gave it
     raises  ProtocolError   the driver does not know the address, or reports another device
     """
     where, pending = made._place, made.stream
     made.stream = stream
     if 0 in made.shape:
-        return  # no address to query, and nothing to wait for
+        return  # no address to query, and no wait is needed
     if where.device is None:
         places = spot(made.ptr)
         if places is not None and places[0].device is not None:
@@ -235,7 +235,7 @@ _NOWHERE = Current(None)  # a with block that changes nothing
 def device_around(ordinal: int) -> AbstractContextManager[Any]:
     """Return a with block in which a device is current.
 
-    It changes nothing where no driver is in use, and where the device is the only one: then no other can be current.
+    It changes nothing if no driver is in use, or if the device is the only one: then no other can be current.
     Measured on 3.11: making a Device and its context current takes 4,200 ns of the 15,500 of a view.
     """
     if not driver.is_loaded() or ordinal == 0 and _is_only_device():
@@ -260,7 +260,7 @@ def settle_device(ordinal: int) -> bool:
     return True
 
 
-# -- what arrays need of a device
+# -- functions for arrays on a device
 
 
 def copies() -> Any:

@@ -15,7 +15,7 @@ from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
-from ..owned import Owned, drain, dropped, invalidate
+from ..owned import Held, Owned, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, peers, reaches
 from .memory import Memory, allocate
@@ -66,7 +66,7 @@ class Device(Owned):
         """Return the primary context's handle; the context is retained if necessary."""
         handle, primary = self.handle, self._primary
         if self._held is None:
-            with primary._lock:
+            with Held(primary._lock):
                 if self._held is None:
                     use = _Use(primary)
                     primary.hold(use)

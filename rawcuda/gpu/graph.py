@@ -1,4 +1,4 @@
-"""Graphs: work that a stream records instead of doing it, and that can be launched many times.
+"""Graphs: work that a stream records and does not execute, and that can be launched many times.
 
 What it is   Graph, made by Stream.capture(): a with block records work, and launch() runs it.
 What not     graphs cannot be built node by node, nor updated.
@@ -44,7 +44,7 @@ class _Exit(partial):  # type: ignore[type-arg]
     __del__: names.Any
 
     def disarm(self) -> None:
-        """Do nothing when this object goes."""
+        """Do nothing when this object is deleted."""
         self.__del__ = "".__len__
 
 

@@ -57,8 +57,8 @@ class Kind:
     numbers    its usual last arguments, prepared
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
-    waits      whether the context's work must be done first: cuMemFreeHost and cuModuleUnload wait by themselves, too,
-               though no manual says so
+    waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
+               although this is not documented
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -153,7 +153,7 @@ class Lifetime(ctypes.c_void_p):
                 if self.stream is not None:
                     self._release_in_order(inside)
                 elif kind.unnoticed:
-                    self._release_unnoticed(inside, waits=kind.waits and not late and not capturing)
+                    self._release_unnoticed(inside, kind.waits and not late and not capturing)
                 elif careful or inside is not None:
                     run(zip((primary.function(kind.release),), self.once), inside)
                 else:
@@ -187,7 +187,7 @@ class Lifetime(ctypes.c_void_p):
             if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
                 return
             self.once = iter((self,))  # the memory was not freed
-        self._release_unnoticed(inside, waits=False)
+        self._release_unnoticed(inside, False)
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""

@@ -9,12 +9,12 @@ Read next    copies/transfer.py
 
 from __future__ import annotations
 
-import ctypes
 from _weakref import ref
 from operator import index
 
 from .. import names
 from ..arrays import copying, making
+from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
@@ -42,7 +42,7 @@ class Lease:
         __del__: Any
 
     def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+        self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
 class Memory(Owned, Bytes):
@@ -66,7 +66,7 @@ class Memory(Owned, Bytes):
         _leases: list[ref[Lease]]  # the first is the one that counts
 
     def __init__(self) -> None:
-        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes that another owner has")
+        raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes of another owner")
 
     @classmethod
     def borrow(
@@ -107,14 +107,17 @@ class Memory(Owned, Bytes):
             if not leases:
                 made = Lease(self)
                 leases.append(ref(made))  # if two threads are here, both use the first lease in the list
-            first = leases[:1]
-            lease = first[0]() if first else None
-            if lease is not None:
-                self.handle  # tested after the lease was added; close() looks for leases after it has closed
-                if isinstance(self._release, Lifetime):
-                    self._release.stream = None  # so the memory is freed like memory without a stream
-                return lease
-            leases[:] = [known for known in leases if known() is not None]
+            for first in leases[:1]:
+                lease = first()
+                if lease is not None:
+                    self.handle  # tested after the lease was added; close() looks for leases after it has closed
+                    if type(self._release) is Lifetime:
+                        self._release.stream = None  # so the memory is freed like memory without a stream
+                    return lease
+                try:
+                    leases.remove(first)  # only this one: another thread may just have added one
+                except ValueError:  # another thread removed it
+                    pass
 
     @property
     def ptr(self) -> int:
@@ -243,12 +246,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     elif stream is None:
-        make(memory, row, primary, (ctypes.c_uint64(nbytes), *row.numbers))
+        make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
         is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
         ordering = stream if is_ours else Ordering(stream)
         calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
-        make(memory, ORDERED, primary, (ctypes.c_uint64(nbytes), queue), calls, ordering)
+        make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
 
 

@@ -151,7 +151,7 @@ def make_wait(consumer: int, view: Description) -> None:
                 "stream",
                 consumer,
                 f"cannot wait for the view's stream {working:#x} while that is being captured; export "
-                "before the capture, or ask with stream=-1",
+                "before the capture, or request it with stream=-1",
             )
         wait_between(consumer, working, device)
 

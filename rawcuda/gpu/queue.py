@@ -57,7 +57,7 @@ class InContext(Owned):
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
             if primary is None:
-                raise TypeError(f"{type(self).__name__} wants a Device, not {a_kind(device)}")
+                raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
         make(self, kind, primary, arguments)
 
@@ -87,7 +87,7 @@ _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
 
 
 class StreamHandle(InContext):
-    """The part of a stream that queuing work on it needs."""
+    """The part of a stream that is needed to queue work on it."""
 
     __slots__ = ("_owner",)
 

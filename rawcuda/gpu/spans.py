@@ -1,4 +1,4 @@
-"""Copies and fills of runs of bytes, wherever they lie and on any stream: each is one call of the driver.
+"""Copies and fills of runs of bytes in any kind of memory, on any stream: each is one call of the driver.
 
 What it is   `copy_run` and `fill_run`; most copies and fills are one of these.
 How          Unified addressing: cuMemcpyAsync finds out from the addresses what kind of memory they are.

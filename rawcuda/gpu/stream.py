@@ -42,12 +42,12 @@ _NO_FLAGS = ctypes.c_uint(0)
 
 
 class Stream(StreamHandle):
-    """A queue of work that a device does in order.
+    """A queue of work that a device executes in order.
 
     A new stream is non-blocking: it does not wait for the legacy default stream. Any thread may use it.
 
     device    the device, or None for a borrowed handle
-    priority  lower is more urgent; 0 is the default, and values outside the device's range are clamped
+    priority  a lower number is a higher priority; 0 is the default; values outside the device's range are clamped
     calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
@@ -74,7 +74,7 @@ class Stream(StreamHandle):
 
     @property
     def priority(self) -> int:
-        """Return the priority; lower is more urgent.
+        """Return the priority; a lower number is a higher priority.
 
         calls   cuStreamGetPriority
         """
@@ -259,7 +259,7 @@ def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any) -> None
     working, waiting  two different streams, in any form that calls_on takes
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    event = take_event(primary)  # the driver notes the wait at once, so the event can be used again afterwards
+    event = take_event(primary)  # the driver stores the wait during the call, so the event can be reused afterwards
     calls, queue = calls_on(working, primary)
     calls.cuEventRecord(event.argument, queue)
     calls, queue = calls_on(waiting, primary)

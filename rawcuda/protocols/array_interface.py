@@ -118,7 +118,7 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
         try:
             key = dumps(form.values(interface), 2)
             return known[key]
-        except (KeyError, ValueError):  # new, or without a shape, or with a value that is no plain Python object
+        except (KeyError, ValueError):  # new, or without a shape, or with a value that is not a plain object
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)

@@ -46,7 +46,7 @@ class Bytes:
 
 
 class OwnedCapsule:
-    """The owner that a view shows where a capsule's tensor keeps the memory alive.
+    """The `owner` of a view whose memory is kept alive by a capsule's tensor.
 
     The capsule itself is not shown: a caller could consume it, and so free the memory under the view.
     """

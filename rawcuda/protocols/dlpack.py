@@ -140,7 +140,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 of_dtype: Any = by_ndim and type(dtype_of(array))
                 if (
                     of_dtype and of_dtype in unfit
-                ):  # the buffer protocol has no datetimes either, and takes 1,000 ns to say so
+                ):  # the buffer protocol has no datetimes either, and takes 1,000 ns to refuse them
                     return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
                 if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:
@@ -155,8 +155,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     return read
 
 
-# NumPy's own function makes a new capsule at each call, with shape and strides right behind the tensor. So capsules of
-# its are not looked at further, one read gets all fields, and one look-up tells what they mean. This saves 250 ns of
+# NumPy's own function makes a new capsule at each call, with shape and strides directly after the tensor. So its
+# capsules are not examined further, one read gets all fields, and one look-up finds their meaning. This saves 250 ns of
 # 740 against describe_tensor() and the checks of capsules from other functions.
 _numpy_layouts: dict[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {}  # (what, flags, shape and strides) ->
 
@@ -179,7 +179,7 @@ def _numpy_readers(ask: Any) -> list[Any]:
         major, _, _, _, shape, strides, offset = read_versioned(window, address)
         if (major, shape, strides, offset) != (1, numbers, numbers + 8 * sample.ndim, 0) or not identify(capsule)[1]:
             return []
-        immortal_names[names[hash(capsule)]] = True  # it stands in NumPy's library, which is never unloaded
+        immortal_names[names[hash(capsule)]] = True  # it is part of NumPy's library, which is never unloaded
     return [None] * (MAX_NDIM + 1)
 
 

@@ -208,7 +208,7 @@ class _Reader:
                 "buffer",
                 "format",
                 self.text,
-                f"holds {'Python objects' if letter == 'O' else 'pointers'}, which mean nothing "
+                f"contains {'Python objects' if letter == 'O' else 'pointers'}, which have no meaning "
                 "elsewhere; convert the array first",
             )
         if letter == "Z":

@@ -5,7 +5,7 @@ What it is   `describe_tensor`, by which every DLPack tensor is read: from a cap
 How          Most tensors look like an earlier one. So everything that follows from a tensor's fields is checked once
              and stored in tables: first by the fields other than sizes (device, ndim, dtype and flags, as bytes), then
              by shape and strides, as bytes. A tensor like an earlier one costs two reads and two look-ups.
-What not     Nothing here knows capsules, or who requested the tensor.
+What not     Nothing here depends on capsules, or on the caller that requested the tensor.
 Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
 Read next    dlpack.py
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "meet", "read_versioned"]
 
-MOST_LAYOUTS = 8000  # in a table, which then takes some 3 MB
+MOST_LAYOUTS = 8000  # in a table, which then takes about 3 MB
 LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is unknown
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 

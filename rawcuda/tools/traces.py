@@ -12,6 +12,7 @@ import _thread
 import os
 
 from .. import names
+from ..owned import Held
 from ..tracing import Call, Step, careful, listeners, observers
 
 TYPE_CHECKING = False
@@ -116,7 +117,7 @@ class Trace:
     def _stop(self) -> None:
         """Remove the listener, and close the file if this trace opened it; do nothing if that was done already."""
         listener, writer = self._listener, self._writer
-        with _stopping:
+        with Held(_stopping):
             _remove(listeners, listener)
             _remove(careful, self)
         self._listener = self._writer = None

@@ -124,7 +124,7 @@ def test_waiting_for_streams_of_others(device):
 
 @pytest.mark.parametrize("kind", [rawcuda.Stream, rawcuda.Event])
 def test_made_of_something_else_than_a_device(kind):
-    with pytest.raises(TypeError, match=f"{kind.__name__} wants a Device, not an int"):
+    with pytest.raises(TypeError, match=f"{kind.__name__} needs a Device, not an int"):
         kind(0)
 
 

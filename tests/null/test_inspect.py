@@ -497,7 +497,7 @@ def test_a_npy_file_is_explained(cli):
         ((), 2, "see python3 -m"),
         (("b'1'", "--svg", "nowhere/x.svg"), 1, "nowhere/x.svg"),
         (("b'1'", "b'2'"), 2, "unrecognized arguments"),
-        (("b'1'", "--driver", "odd"), 2, "--driver odd"),
+        (("b'1'", "--driver", "odd"), 2, "--driver 'odd'"),
     ],
 )
 def test_what_cannot_be_explained_is_refused_in_one_line(cli, words, status, finding):

@@ -20,7 +20,9 @@ from typing import Any
 
 import pytest
 
-from tests.subject import FOLDER
+from tests.subject import FOLDER, module
+
+Held = module("owned").Held
 
 LOOPS = ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp
 NEW_FRAMES = ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp
@@ -108,6 +110,49 @@ def test_the_rule_is_needed() -> None:
     assert any(not any(entry.start <= jump < entry.end for entry in entries) for jump in jumps)
 
 
+def locks(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that locks are assigned to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made = getattr(node.value.func, "attr", getattr(node.value.func, "id", ""))
+            if made in ("allocate_lock", "RLock", "Lock"):
+                yield from (getattr(target, "attr", getattr(target, "id", "")) for target in node.targets)
+
+
+def test_locks_are_held_by_objects_that_are_made_for_it() -> None:
+    """In Python 3.9, a signal may come between the end of a with block and the call of __exit__."""
+    trees = {
+        path.relative_to(FOLDER).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in FOLDER.rglob("*.py")
+        if "emulator" not in path.parts  # the emulator repairs its locks
+    }
+    names = {name for tree in trees.values() for name in locks(tree)}
+    assert {"_lock", "taking"} <= names
+    names.remove("taking")  # views of capsules would take 1 us longer
+    found = [
+        f"{name}:{node.lineno}: write with Held({ast.unparse(item.context_expr)})"
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if getattr(item.context_expr, "attr", getattr(item.context_expr, "id", "")) in names
+    ]
+    assert not found
+
+
+def test_a_lock_is_released_when_the_end_of_its_block_is_left_out() -> None:
+    lock = threading.Lock()
+    held = Held(lock)
+    held.__enter__()
+    assert lock.locked()
+    del held
+    assert not lock.locked()
+    with pytest.raises(KeyError):
+        with Held(lock):
+            raise KeyError
+    assert not lock.locked()
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 def test_a_loop_in_a_function_of_its_own_lets_go_of_the_lock() -> None:
     if threading.current_thread() is not threading.main_thread():
@@ -124,22 +169,19 @@ def test_a_loop_in_a_function_of_its_own_lets_go_of_the_lock() -> None:
 
     def hold() -> None:
         while True:
-            with lock:
+            with Held(lock):
                 loop()
 
     old = signal.signal(signal.SIGALRM, handler)
     try:
-        for _ in range(200):
+        for _ in range(1000):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 1e-4)
                 hold()
             except InterruptedError:
                 caught += 1
-            left = lock.locked()
-            if left:
-                lock.release()
-            assert not left or sys.version_info < (3, 10)  # there, a signal may come before the end of any with block
+            assert not lock.locked()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-    assert caught == 200
+    assert caught == 1000

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_on_device", "fill_on_device"]
 
+_PER_THREAD = 2
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
@@ -43,7 +44,9 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
 
     to, of   the Sides of target and source
     """
-    device = to.primary or of.primary
+    device, handle = to.primary or of.primary, work_handle(stream)
+    if handle <= _PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
+        device = of.primary  # what writes the source may still be pending in a default stream of its device
     if device is None:  # pinned memory that is not ours, and host memory
         settle(target)
         settle(source)
@@ -51,7 +54,6 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         return
     kinds = to.kind, of.kind
     device.open()
-    handle = work_handle(stream)
     make_ready(device, stream, target)
     make_ready(device, stream, source)
     if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:

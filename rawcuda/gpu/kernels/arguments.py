@@ -45,7 +45,7 @@ class In:
 
     @property
     def exporter(self) -> names.Any:
-        """Return the array, which may be exchanged."""
+        """Return the array, which may be replaced."""
         return self._exporter
 
     @exporter.setter

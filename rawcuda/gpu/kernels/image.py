@@ -74,7 +74,7 @@ def _check_fatbin(data: bytes) -> None:
 
 
 def _sections(data: bytes) -> list[tuple[str, int, int]]:
-    """Return a cubin's sections as (name, offset, size in the file), after checking that they lie within the bytes.
+    """Return a cubin's sections as (name, offset, size in the file), after checking that they are inside the image.
 
     raises  ValueError  truncated, or not a 64-bit little-endian ELF file
     """

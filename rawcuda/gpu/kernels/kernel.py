@@ -45,7 +45,7 @@ _MOST_KEPT = 256  # streams for which a kernel keeps launches
 
 
 class Known:
-    """What is known of a function of a module; all Kernel objects of one name share it. It keeps no module alive.
+    """The facts about a function of a module; all Kernel objects of one name share them. They keep no module alive.
 
     idle  the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
     """
@@ -160,7 +160,7 @@ class Kernel:
         grid, block   blocks in the grid and threads in a block: a number, or up to three, x first
         shared_bytes  dynamic shared memory; above 48 KiB it is requested from the driver
         stream        the stream to launch on; None is the legacy default stream
-        cooperative   all blocks run at once and may synchronise
+        cooperative   all blocks run at the same time, so that they can synchronize
         cluster       blocks in a cluster (compute capability 9.0)
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
         """

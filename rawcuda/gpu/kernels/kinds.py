@@ -2,7 +2,7 @@
 
 What it is   `kind_of`, the sort of a type; `is_plain`, whether struct itself converts its values; and `is_exporter`, a
              test of one value where the type does not tell.
-What not     An argument's attributes never make it an array of ours: only its type does.
+What not     An argument is one of our arrays only because of its type, never because of its attributes.
 Source       Python's documentation of ctypes and struct; NumPy, "Scalars"
 Read next    packing.py
 """

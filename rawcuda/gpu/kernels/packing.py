@@ -1,6 +1,6 @@
 """The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
 
-What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py sorts the types,
+What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py classifies types,
              and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
              each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
              another.
@@ -241,7 +241,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
         return _pack_index(slot, argument, kept)
     try:
         return _pack_foreign(slot, argument, kept)
-    except TypeError:  # from the exporter, or because this is none
+    except TypeError:  # from the exporter, or because this is not an exporter
         if is_exporter(argument):
             raise
     _refuse_address(slot, argument, kept)
@@ -273,7 +273,7 @@ def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
     size = bytes.__len__(argument)
     if size != slot.size:
         slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}")
-    # A subclass may make anything of __len__ and __bytes__: take the bytes that it holds.
+    # A subclass may define __len__ and __bytes__ in any way: use the bytes that it contains.
     return argument if type(argument) is bytes else bytes.__getitem__(argument, slice(None))
 
 
@@ -355,7 +355,7 @@ def _refuse_integer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     if _is_array(argument):
         why += ": give a number" + _item_hint(argument)
     elif hasattr(type(argument), "__float__"):
-        why += ": round it yourself, or was it meant for another parameter?"
+        why += ": round it, or pass it for another parameter"
     slot.refuse(TypeError, argument, why)
 
 

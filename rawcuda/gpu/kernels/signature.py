@@ -131,5 +131,5 @@ def _number(text: str, line: int, kernel: str, where: str) -> int:
     except ValueError:
         number = 0
     if not 0 < number < 2**16:  # all of a kernel's parameters have at most 32,764 bytes
-        raise PtxError(f"kernel {kernel}: {text!r} is no size in {where.strip()!r}", ("<ptx>", line, 1, where.strip()))
+        raise PtxError(f"kernel {kernel}: no size: {text!r} in {where.strip()!r}", ("<ptx>", line, 1, where.strip()))
     return number
