@@ -249,7 +249,7 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
 
 
 # the largest size of each part as a zip, in bytes, so that a large increase is noticed
-MOST_ZIPPED = {"gpu": 220_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
+MOST_ZIPPED = {"gpu": 223_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)
