@@ -28,6 +28,7 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
+    "compile": "compiler.program",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -38,6 +39,7 @@ _HOMES = {
     "NotFound": "errors",
     "Unsupported": "errors",
     "CompileFailed": "errors",
+    "CompilerNotFound": "errors",
     "ContextLost": "errors",
     "ForkedAfterInit": "errors",
     "Closed": "errors",
@@ -56,10 +58,12 @@ if TYPE_CHECKING:
     from .arrays.making import copy as copy
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
+    from .compiler.program import compile as compile
     from .driver import Driver
     from .driver import use as use
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
+    from .errors import CompilerNotFound as CompilerNotFound
     from .errors import ContextLost as ContextLost
     from .errors import CudaError as CudaError
     from .errors import DriverNotFound as DriverNotFound

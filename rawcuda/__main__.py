@@ -15,7 +15,8 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
-    "run": "any kernel of a PTX file over .npy files and numbers",
+    "run": "any kernel of a CUDA C or PTX file over .npy files and numbers",
+    "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "vendor": "copy this package, or a part of it, into another project; or check a copy",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",

@@ -23,6 +23,7 @@ __all__ = [
     "NotFound",
     "Unsupported",
     "CompileFailed",
+    "CompilerNotFound",
     "ContextLost",
     "ForkedAfterInit",
     "Closed",
@@ -95,10 +96,26 @@ class Unsupported(CudaError, NotImplementedError):
 
 
 class CompileFailed(CudaError):
-    """The driver's compiler rejected PTX: `log` is its error log, `source` the PTX text."""
+    """A compiler rejected CUDA C or PTX: `log` is its log, `source` the text.
+
+    For CUDA C, `filename`, `lineno` and `text` are those of the first error.
+    """
 
     log: str = ""
     source: str = ""
+    filename: str = ""
+    lineno: int = 0
+    text: str = ""
+
+
+class CompilerNotFound(RawCudaError, OSError):
+    """No compiler for CUDA C was found; `tried` is a list of (place, why it was tried, what was wrong)."""
+
+    def __init__(
+        self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.tried = list(tried)
 
 
 class ContextLost(CudaError):

@@ -1,4 +1,4 @@
-"""Where to look for libcuda, nvrtc and ptxas, and why each place is tried.
+"""Where to look for libcuda, and for the compilers and headers of CUDA, and why each place is tried.
 
 What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
 What not     it loads nothing, never looks into the current directory (a planted library would run with our rights), and
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]
 
-__all__ = ["libcuda", "nvrtc", "ptxas", "mapped_file"]
+__all__ = ["libcuda", "nvrtc", "nvcc", "ptxas", "headers", "searched", "mapped_file"]
 
 _WSL = "/usr/lib/wsl/lib/libcuda.so.1"
 _LINUX_PLACES = (
@@ -55,11 +55,17 @@ def libcuda() -> list[Place]:
     return places
 
 
-def _toolkits() -> Iterator[Place]:
+def _chosen() -> Iterator[Place]:
+    """Yield the toolkits that the user has named."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         folder = os.environ.get(variable, "")
         if os.path.isabs(folder):
             yield folder, f"the environment's {variable}"
+
+
+def _installed() -> Iterator[Place]:
+    """Yield the toolkits that nobody has named: conda's, those in their default folders, the distribution's."""
+    yield sys.prefix, "this Python's environment"
     if sys.platform != "win32":
         yield "/usr/local/cuda", "the toolkit's default folder"
         try:
@@ -68,6 +74,7 @@ def _toolkits() -> Iterator[Place]:
             versions = []
         for name in versions:
             yield f"/usr/local/{name}", "a toolkit's versioned folder"
+        yield "/usr", "the system's own packages"
 
 
 def _packages() -> Iterator[Place]:
@@ -82,10 +89,25 @@ def _packages() -> Iterator[Place]:
                 yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
 
 
+def _roots() -> Iterator[Place]:
+    """Yield each folder in which a toolkit, or a part of one, may be installed, best first."""
+    yield from _chosen()
+    yield from _packages()
+    yield from _installed()
+
+
+def searched() -> list[Place]:
+    """Return the folders in which compilers are looked for, whether they exist or not, as a list of (path, why)."""
+    packages = [
+        (os.path.join(folder, "nvidia"), "Python packages") for folder in sys.path if folder and os.path.isdir(folder)
+    ]
+    return list(dict.fromkeys([*_chosen(), *packages, *_installed()]))
+
+
 def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
     """List the files with these names (a prefix if it ends in '*') in these folders of every toolkit and package."""
     found: list[Place] = []
-    for root, why in (*_toolkits(), *_packages()):
+    for root, why in _roots():
         for folder in folders:
             here = os.path.join(root, folder)
             try:
@@ -104,21 +126,63 @@ def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
 def nvrtc() -> list[Place]:
     """Return the NVRTC libraries that exist, as a list of (path, why it was tried)."""
     if sys.platform == "win32":
-        return [
-            place for place in _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64")) if place[0].endswith(".dll")
-        ]
-    return _found(("libnvrtc.so*",), ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"))
+        places = _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64", "Library/bin"))
+        return [place for place in places if place[0].endswith(".dll") and not place[0].endswith(".alt.dll")]
+    machine = os.uname().machine
+    target = {"aarch64": "sbsa"}.get(machine, machine)
+    return _found(("libnvrtc.so*",), ("lib64", "lib", f"targets/{target}-linux/lib", f"lib/{machine}-linux-gnu"))
 
 
-def ptxas() -> list[Place]:
-    """Return the ptxas programs that exist, as a list of (path, why it was tried)."""
-    name = "ptxas.exe" if sys.platform == "win32" else "ptxas"
+def _programs(name: str) -> list[Place]:
+    name += ".exe" if sys.platform == "win32" else ""
     found = _found((name,), ("bin",))
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         path = os.path.join(folder, name)
         if os.path.isabs(folder) and os.access(path, os.X_OK) and all(path != old for old, _ in found):
             found.append((path, "on the PATH"))
     return found
+
+
+def ptxas() -> list[Place]:
+    """Return the ptxas programs that exist, as a list of (path, why it was tried)."""
+    return _programs("ptxas")
+
+
+def nvcc() -> list[Place]:
+    """Return the nvcc programs that exist, as a list of (path, why it was tried)."""
+    return _programs("nvcc")
+
+
+def headers(major: int) -> list[str]:
+    """Return the folders with the headers of a toolkit of this major version (cuda_fp16.h, ...), [] if there is none.
+
+    NVIDIA's packages for CUDA 12 put the headers of each library into a folder of its own: all of these are returned.
+    """
+    found: list[str] = []
+    for root, _ in _roots():
+        for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
+            here = os.path.join(root, folder)
+            if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major:
+                beside = os.path.dirname(os.path.dirname(here)) if os.path.basename(root) == "cuda_runtime" else root
+                more = [os.path.join(here, "cccl"), *(os.path.join(beside, each, "include") for each in _BESIDE)]
+                found = [here, *(each for each in more if os.path.isdir(each))]
+                return found
+    return found
+
+
+_BESIDE = ("cuda_cccl", "curand")  # packages for CUDA 12 whose headers kernels include
+
+
+def _major(folder: str) -> int:
+    """Return the major version of the cuda.h in a folder, 0 if there is none."""
+    try:
+        with open(os.path.join(folder, "cuda.h"), encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("#define CUDA_VERSION "):
+                    return int(line.split()[2]) // 1000
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
 
 
 def mapped_file(name: str = "libcuda.so") -> str:

@@ -88,6 +88,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "CUctxCreateParams",
         "refused with 801",
     ),
+    ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
     ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
     ("limits, priorities, advice and prefetches", "stored and returned, but without an effect"),
     (

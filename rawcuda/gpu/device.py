@@ -218,6 +218,31 @@ class Device(Owned):
 
         return Module(self, code)
 
+    def compile(
+        self,
+        source: str | bytes | names.PathLike[str],
+        *,
+        options: names.Sequence[str] = (),
+        headers: names.Mapping[str, str | bytes] | None = None,
+        names: names.Sequence[str] = (),
+        cache: str | names.PathLike[str] | None = None,
+    ) -> names.Module:
+        """Compile CUDA C for this device with NVRTC, and load it; the arguments are those of compiler/program.py.
+
+        names   with names=["scale<float>"], the module has a kernel module["scale<float>"]
+        raises  CompileFailed     errors in the source
+                CompilerNotFound  there is neither NVRTC nor nvcc
+                Unsupported       the compiler is too new for this device, or for its driver
+        """
+        from ..compiler.program import compile_for
+        from .kernels.module import Module
+
+        built = compile_for(self.compute_capability, source, options, headers, names, cache)
+        try:
+            return Module(self, built.code, names=built.names)
+        except CudaError as error:
+            raise built.explain(error, self._primary.driver.version) from None
+
     def _closing(self) -> None:
         self._held = None
         invalidate()

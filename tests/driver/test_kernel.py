@@ -413,6 +413,7 @@ def test_ptx_that_does_not_compile_shows_the_log(device):
     assert error.code == 218 and f"line {line}" in error.log and error.log in str(error) and error.source == broken
 
 
+@pytest.mark.gpu_only("the emulator reads PTX of every version")
 def test_ptx_of_a_newer_isa(device):
     with pytest.raises(errors.Unsupported, match="newer than this driver"):
         device.load(kernels.ADD.replace(".version 6.3", ".version 99.0"))

@@ -49,7 +49,7 @@ def files(tmp_path, monkeypatch):
     numpy.save("objects.npy", numpy.array([{}], dtype=object), allow_pickle=True)
     Path("short.npy").write_bytes(Path("x.npy").read_bytes()[:-1])
     Path("text.txt").write_text("hello")
-    Path("source.cu").write_text('extern "C" __global__ void saxpy() {}')
+    Path("source.txt").write_text('extern "C" __global__ void saxpy() {}')
     Path("empty.ptx").write_text("")
     Path("nul.ptx").write_bytes(b".version 6.3\0.target sm_50")
     Path("bare.ptx").write_text(".version 6.3\n.target sm_50\n.address_size 64\n.visible .func f() { ret; }\n")
@@ -170,9 +170,10 @@ BAD = {
     "missing": (("run", "missing.ptx", "saxpy", *ARGUMENTS), "error: missing.ptx: No such file or directory"),
     "folder": (("run", "."), "error: .: Is a directory"),
     "CUDA C": (
-        ("run", "source.cu", "saxpy", *ARGUMENTS),
-        "source.cu: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first (nvcc -ptx)",
+        ("run", "source.txt", "saxpy", *ARGUMENTS),
+        "source.txt: the code is not PTX (no .version), cubin or fatbin: CUDA C must be compiled first",
     ),
+    "missing CUDA C": (("run", "missing.cu", "saxpy", *ARGUMENTS), "missing.cu"),
     "text": (("run", "text.txt", "saxpy", *ARGUMENTS), "text.txt: the code is not PTX (no .version), cubin or fatbin"),
     "empty": (("run", "empty.ptx", "saxpy", *ARGUMENTS), "empty.ptx: the code is empty"),
     "NUL": (("run", "nul.ptx", "saxpy", *ARGUMENTS), "nul.ptx: the code is neither PTX (it has a NUL"),
@@ -381,7 +382,7 @@ def test_doctor_finds_compilers(python, tmp_path):
 def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
     (tmp_path / "ptxas").write_text(script)
     (tmp_path / "ptxas").chmod(0o755)
-    assert finding in module("tools.commands.doctor")._ptxas_version(str(tmp_path / "ptxas"))
+    assert finding in module("tools.commands.doctor")._release(str(tmp_path / "ptxas"))
 
 
 # -- long work on the emulator

@@ -257,7 +257,7 @@ def test_a_cooperative_launch_must_fit_on_the_device(client):
         (b"this is no PTX", 200),
         (HEAD.encode() + b".visible .entry k() { nonsense.u32 %r1; ret; }", 218),
         (b"", 200),
-        (b".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }", 222),
+        (b".version 6.6\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }", 222),
         (b"\x7fELF" + bytes(60), 209),
         (b"\x50\xed\x55\xba\x01\0\x10\0" + bytes(8), 209),
     ],

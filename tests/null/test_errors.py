@@ -17,6 +17,7 @@ BASES = {
     "NotFound": KeyError,
     "Unsupported": NotImplementedError,
     "CompileFailed": RuntimeError,
+    "CompilerNotFound": OSError,
     "ContextLost": RuntimeError,
     "ForkedAfterInit": RuntimeError,
     "Closed": ValueError,
@@ -93,6 +94,8 @@ def test_pickle_keeps_everything(code):
 def test_pickle_of_the_others():
     found = pickle.loads(pickle.dumps(errors.DriverNotFound("m", tried=[("a", "b", "c")])))
     assert found.tried == [("a", "b", "c")] and str(found) == "m"
+    missing = pickle.loads(pickle.dumps(errors.CompilerNotFound("m", tried=[("a", "b", "c")])))
+    assert missing.tried == [("a", "b", "c")] and str(missing) == "m"
     symbol = pickle.loads(pickle.dumps(errors.SymbolNotFound("m", symbol="cuX", since=(12, 4), driver_version=11040)))
     assert (symbol.symbol, symbol.since, symbol.driver_version) == ("cuX", (12, 4), 11040)
     protocol = pickle.loads(pickle.dumps(errors.ProtocolError("m", protocol="DLPack", field="ndim")))

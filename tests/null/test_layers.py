@@ -31,6 +31,7 @@ FLOORS = (
     ),
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying exporting exchange_table strided making"),
+    ("compiler", "request nvrtc nvcc messages cache program"),
     ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
     ("gpu", "device"),

@@ -84,11 +84,7 @@ def test_ptxas_still_says_so(tmp_path: Path) -> None:
         (b"\xff\xfe\x00\x01", 200, "neither"),
         (b"\x7fELF\x02\x01\x01", 209, "cubin"),
         (b"\x50\xed\x55\xba", 209, "fatbin"),
-        (
-            b".version 99.0\n.target sm_50\n.address_size 64\n",
-            222,
-            r"Unsupported .version 99.0; current version is '9.0'",
-        ),
+        (b".version 5.1\n.target sm_50\n.address_size 64\n", 222, "Unsupported .version 5.1"),
         (
             b".version 8.6\n.target sm_100\n.address_size 64\n",
             209,
@@ -111,12 +107,11 @@ def test_images(image: bytes, code: int, words: str) -> None:
     assert reason.code == code and re.search(words, reason.log)
 
 
-def test_an_older_driver_takes_less() -> None:
-    text = HEAD.replace("7.8", "8.3")
-    assert rejection(text, driver_version=12020).code == 222
-    Machine(text, driver_version=12030)
-    Machine(HEAD.replace("7.8", "7.4"), driver_version=11040)
-    assert rejection(HEAD.replace("7.8", "7.5"), driver_version=11040).code == 222
+@pytest.mark.parametrize("version", ["9.0", "9.5", "10.2", "99.0"])
+def test_every_newer_version_is_read(version: str) -> None:
+    """A new compiler writes a new number and mostly the same instructions; only an unknown instruction is refused."""
+    Machine(HEAD.replace("7.8", version))
+    assert rejection(HEAD.replace("7.8", version) + ".visible .entry k() { newest.u32 %r1; ret; }").code == 218
 
 
 def test_an_older_architecture_takes_less() -> None:

@@ -163,6 +163,26 @@ AT_WORK = {
         from taken import *
         assert Device is ours.Device
     """,
+    "compiler": """
+        import taken as ours
+        for kind, reach in ((AttributeError, lambda: ours.Device(0)), (AttributeError, lambda: ours.cu)):
+            try:
+                reach()
+            except kind as error:
+                assert "the part 'compiler' only" in str(error), error
+            else:
+                raise AssertionError(reach)
+        from taken import locate
+        locate.nvrtc = locate.nvcc = lambda: []
+        try:
+            ours.compile("__global__ void k() {}")
+        except OSError as error:
+            assert isinstance(error, ours.CompilerNotFound) and "pip install nvidia-cuda-nvrtc" in str(error), error
+        else:
+            raise AssertionError("there is no compiler")
+        from taken import *
+        assert compile is ours.compile
+    """,
     "driver": """
         import taken as ours, ctypes
         class Library:
@@ -229,7 +249,7 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
 
 
 # the largest size of each part as a zip, in bytes, so that a large increase is noticed
-MOST_ZIPPED = {"gpu": 220_000, "view": 120_000, "driver": 60_000, "dlpack": 25_000}
+MOST_ZIPPED = {"gpu": 223_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -30,7 +30,7 @@ from ..thunks import (
     put_uint,
     text,
 )
-from .devices import ATTRIBUTES, DRIVER_VERSION, FUNCTION
+from .devices import ATTRIBUTES, FUNCTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +156,6 @@ def _translated(machine: Machine, image: bytes, options: Options) -> Module:
             image,
             machine.space,
             architecture=divmod(machine.architecture, 10),
-            driver_version=DRIVER_VERSION,
             dump=_dump if machine.dump else None,
         )
     except Rejected as rejected:

@@ -56,14 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Code", "Entry", "load"]
 
-# driver version -> the newest .version that its PTX compiler accepts; driver 13.x accepts 9.x
-_VERSIONS = (
-    (12090, (8, 8)), (12080, (8, 7)), (12070, (8, 6)), (12050, (8, 5)), (12040, (8, 4)), (12030, (8, 3)),
-    (12020, (8, 2)),
-    (12010, (8, 1)), (12000, (8, 0)), (11080, (7, 8)), (11070, (7, 7)), (11060, (7, 6)), (11050, (7, 5)),
-    (11040, (7, 4)),
-    (0, (7, 3)),
-)  # fmt: skip
 _SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
@@ -402,7 +394,6 @@ def load(
     space: Space,
     *,
     architecture: tuple[int, int] = (9, 0),
-    driver_version: int = 13000,
     dump: Callable[[str], str] | None = None,
 ) -> Code:
     """Load a module: parse, check and compile all of it.
@@ -411,11 +402,7 @@ def load(
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = _text(image)
-    if driver_version >= 13000:
-        newest = (9, driver_version % 1000 // 10)
-    else:
-        newest = next(version for driver, version in _VERSIONS if driver_version >= driver)
-    module = parse(text, newest, architecture)
+    module = parse(text, architecture)
     try:
         return Code(module, space, dump)
     except RecursionError:

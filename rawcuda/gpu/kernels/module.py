@@ -39,20 +39,22 @@ class Module(Owned):
     """Code loaded on a device; `module[name]` is a kernel, and iteration yields the names of the kernels.
 
     code    PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
+    names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
     calls   cuModuleLoadDataEx, cuModuleUnload
     raises  CompileFailed  PTX that does not compile: .log and .source
             Unsupported    PTX newer than the driver, a cubin for another architecture
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_functions", "_known")
+    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_other_names", "_functions", "_known")
 
-    def __init__(self, device: hints.Device, code: hints.Any) -> None:
+    def __init__(self, device: hints.Device, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
         if isinstance(code, os.PathLike):
             with open(code, "rb") as file:
                 code = file.read()
         self._kind, data = image.prepare(code)
         self.device = device
+        self._other_names = dict(names or {})
         device.context
         self.info_log = _load(self, device._primary, self._kind, data)
         self._signatures = _signatures(self._kind, data)
@@ -71,7 +73,8 @@ class Module(Owned):
         """
         known = self._known.get(name) if self._handle is not None and isinstance(name, str) else None
         if known is None:
-            known = self._known.setdefault(name, Known(self, name, self._function(name), None))
+            there = self._in_code(name)
+            known = self._known.setdefault(name, Known(self, there, self._function(there), None))
         return Kernel(self, name, known)
 
     def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
@@ -85,7 +88,12 @@ class Module(Owned):
             return self[name]
         if isinstance(parameters, str) or not hasattr(type(parameters), "__iter__"):
             raise TypeError(f"parameters is a list of declarations, one for each parameter, not {a_kind(parameters)}")
-        return Kernel(self, name, Known(self, name, self._function(name), [declared(what) for what in parameters]))
+        there = self._in_code(name)
+        return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in parameters]))
+
+    def _in_code(self, name: str) -> str:
+        """Return the name that the code has for a name."""
+        return self._other_names.get(name, name) if isinstance(name, str) else name
 
     def _function(self, name: str) -> int:
         if not isinstance(name, str):
@@ -151,7 +159,7 @@ class Module(Owned):
         if not isinstance(name, str):
             return False
         try:  # not every driver can list the names in a fatbin
-            return bool(self._function(name))
+            return bool(self._function(self._in_code(name)))
         except NotFound:
             return False
 
@@ -168,7 +176,7 @@ class Module(Owned):
         """
         if not isinstance(name, str):
             raise TypeError(f"a variable's name is a str, not {a_kind(name)}")
-        address, size = cuda_h.CUdeviceptr(), ctypes.c_size_t()
+        name, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
         return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
 
@@ -217,5 +225,5 @@ def _listed(names: list[str], wanted: str) -> str:
         return "none that can be listed"
     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
-        shown += '; C++ names are mangled, unless the kernel is declared extern "C"'
+        shown += '; C++ names are mangled, unless the kernel is declared extern "C" or named in compile(names=[...])'
     return shown

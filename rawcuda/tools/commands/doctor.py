@@ -248,8 +248,12 @@ def _run_kernel(device: Device) -> str:
 
 
 def _tools() -> None:
-    _section("compilers (not needed: the driver compiles PTX)")
-    for what, places, version in (("nvrtc", locate.nvrtc(), _nvrtc_version), ("ptxas", locate.ptxas(), _ptxas_version)):
+    _section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX)")
+    for what, places, version in (
+        ("nvrtc", locate.nvrtc(), _nvrtc_version),
+        ("nvcc", locate.nvcc(), _release),
+        ("ptxas", locate.ptxas(), _release),
+    ):
         for number, (path, why) in enumerate(places):
             _fact(what if not number else "", f"{path}  {version(path)}  ({why})")
         if not places:
@@ -266,7 +270,7 @@ def _nvrtc_version(path: str) -> str:
     return f"{major.value}.{minor.value}"
 
 
-def _ptxas_version(path: str) -> str:
+def _release(path: str) -> str:
     try:
         done = subprocess.run(
             [path, "--version"],

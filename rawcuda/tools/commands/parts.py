@@ -44,19 +44,24 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("emulator", "tools"),
+        ("compiler", "emulator", "tools"),
         ("loadable",),
-        "devices, streams, memory, kernels and views: all but the emulator and the tools",
+        "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
     "view": Part(
-        ("driver", "emulator", "gpu", "tools"),
+        ("compiler", "driver", "emulator", "gpu", "tools"),
         ("tools.traces",),
         "view() and copy() over host memory by every protocol, without CUDA",
     ),
     "driver": Part(
-        ("arrays", "elements", "emulator", "gpu", "protocols", "tools"),
+        ("arrays", "compiler", "elements", "emulator", "gpu", "protocols", "tools"),
         ("loadable", "tools.traces"),
         "cu, the driver's functions by their C names, and use()",
+    ),
+    "compiler": Part(
+        ("arrays", "driver", "elements", "emulator", "gpu", "interpreter", "protocols", "tools"),
+        (),
+        "compile(), from CUDA C to PTX, a cubin or LTO-IR, without a device",
     ),
     "dlpack": Part((), ("dlpack",), "DLPack's structs and capsules, in a small package without CUDA"),
 }

@@ -2,20 +2,23 @@
 
 What it is   the file and the arguments are read and checked first, then the driver is loaded, and the results are
              written last.
-What not     it compiles no CUDA C (nvcc -ptx does), and launches once.
+What not     it launches once. The compiler for a .cu file is called in compiler/program.py.
 Read next    operands.py
 """
 
 from __future__ import annotations
 
 import os
+from errno import ENOENT
 from pathlib import Path
 
+from ...compiler.program import compile
 from ...elements import npy
 from ...gpu.device import Device
 from ...gpu.kernels import image, signature
 from ...gpu.kernels.module import Module
 from . import operands
+from .compile import add_options, showing_warnings
 from .console import (
     PROGRAM,
     NoGpu,
@@ -44,18 +47,28 @@ Arguments are numbered from 0. To run saxpy over two files and write the second,
 
   {PROGRAM} run saxpy.ptx saxpy 1000 2.5 x.npy y.npy --grid 4 --block 256 --out 3=result.npy
 
-Without KERNEL, the kernels in FILE and their parameters are listed."""
+Without KERNEL, the kernels in FILE and their parameters are listed. If FILE ends in .cu, it is compiled first, for the
+device; KERNEL may then be an instance of a template, such as 'scale<float>'."""
 )
 
 
 def main(arguments: list[str]) -> int:
     """Run one kernel, or list the kernels of a file."""
     options = _parser().read(arguments)
-    try:
-        code = Path(options.file).read_bytes()
-        kind, data = image.prepare(code + b"\n")  # a single line would be treated as a file's name
-    except ValueError as error:
-        raise ValueError(f"{options.file}: {error}") from None
+    code = b""
+    if not options.file.endswith(".cu"):
+        try:
+            code = Path(options.file).read_bytes()
+            kind, data = image.prepare(code + b"\n")  # a single line would be treated as a file's name
+        except ValueError as error:
+            raise ValueError(f"{options.file}: {error}") from None
+        if options.option:
+            raise Refusal("--option is for the compiler: the file is not CUDA C, whose name ends in .cu")
+    elif options.kernel is None:
+        with showing_warnings():
+            kind, data = "ptx", compile(Path(options.file), options=options.option)
+    elif not Path(options.file).exists():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), options.file)
     if options.kernel is None:
         return _list(options.file, kind, data)
     for name in ("grid", "block"):
@@ -70,8 +83,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("run", "Run a kernel of a PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
-    parser.add_argument("file", metavar="FILE", help="PTX, a cubin or a fatbin")
+    parser = Parser("run", "Run a kernel of a CUDA C, PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
+    parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, the kernels are listed")
     parser.add_argument("arguments", metavar="ARG", nargs="*", default=[], help="an argument of the kernel, see below")
     parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
@@ -85,6 +98,7 @@ def _parser() -> Parser:
         help="write argument I, numbered from 0, after the launch; may be given several times",
     )
     parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
+    add_options(parser)
     add_driver(parser, "without it the GPU's")
     return parser
 
@@ -175,7 +189,7 @@ def _run(
             f"{PROGRAM} doctor shows what was tried"
         ) from None
     device = Device(options.device)
-    with Module(device, code) as module:
+    with _load(device, options, code) as module:
         launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
         wanted = len(launch.kernel.parameters)
         if len(arguments) != wanted:  # before anything is uploaded
@@ -196,6 +210,15 @@ def _run(
         print(f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms")
         _write(values, outputs)
     return 0
+
+
+def _load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
+    """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
+    if code:
+        return Module(device, code)
+    mangled = options.kernel.startswith("_Z")
+    with showing_warnings():
+        return device.compile(Path(options.file), options=options.option, names=[] if mangled else [options.kernel])
 
 
 def _times(extents: tuple[int, ...]) -> str:

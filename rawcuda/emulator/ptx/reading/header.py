@@ -28,7 +28,7 @@ _SINCE = {
     "sm_120": (8, 7),
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
-_VERSIONS = frozenset(  # the minor numbers of each major .version; `newest` limits newer ones
+_VERSIONS = frozenset(  # the minor numbers of each major .version before 9; newer ones are not limited
     (major, minor)
     for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
     for minor in range(most + 1)
@@ -37,15 +37,15 @@ _OPTIONS = ("texmode_unified", "texmode_independent", "debug")
 LONGEST_NUMBER = 400  # digits
 
 
-def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architecture: tuple[int, int]) -> None:
+def read_header(tokens: Tokens, made: Module, architecture: tuple[int, int]) -> None:
     """Read the directives from .version to .address_size into a module.
 
-    shape   newest: the newest .version that is accepted; architecture: the newest .target that can run
-    raises  Rejected   a newer .version (222) or .target (209), or a missing one
+    shape   architecture: the newest .target that can run
+    raises  Rejected   a .version that does not exist (222), a newer .target (209), or a missing one
     """
     if not tokens.accept(".version"):
         raise tokens.fail("Missing .version directive at start of file")
-    _read_version(tokens, made, newest)
+    _read_version(tokens, made)
     if tokens.text != ".target":
         raise tokens.fail("Missing .target directive")
     while tokens.accept(".target"):  # the last one is valid
@@ -67,7 +67,12 @@ def read_header(tokens: Tokens, made: Module, newest: tuple[int, int], architect
         tokens.advance()
 
 
-def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None:
+def _read_version(tokens: Tokens, made: Module) -> None:
+    """Read the number after .version.
+
+    A driver refuses PTX that is newer than itself. Here any newer number is accepted: what decides is whether each
+    instruction is known.
+    """
     number = tokens.text.split(".")
     if (
         tokens.kind != NUMBER
@@ -77,10 +82,9 @@ def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None
         raise tokens.unexpected("a version such as 6.3")
     major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
-    if made.version > newest or made.version < (9, 0) and made.version not in _VERSIONS:
+    if made.version < (9, 0) and made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
-        words = f"Unsupported .version {shown}; current version is '{newest[0]}.{newest[1]}'"
-        raise Rejected.at(tokens.line(), words, UNSUPPORTED_VERSION)
+        raise Rejected.at(tokens.line(), f"Unsupported .version {shown}", UNSUPPORTED_VERSION)
     tokens.advance()
 
 

@@ -52,19 +52,18 @@ _LIMITS = (
 _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
 
 
-def parse(text: str, newest: tuple[int, int] = (99, 9), architecture: tuple[int, int] = (99, 9)) -> Module:
+def parse(text: str, architecture: tuple[int, int] = (99, 9)) -> Module:
     """Read a whole PTX module.
 
-    shape   newest: the newest .version that is accepted; architecture: the newest .target that can run
-    raises  Rejected   a newer .version (222) or .target (209); a syntax error, with its line
+    shape   architecture: the newest .target that can run
+    raises  Rejected   a .version that does not exist (222), a newer .target (209); a syntax error, with its line
     """
-    return _Parser(Tokens(text), newest, architecture).module()
+    return _Parser(Tokens(text), architecture).module()
 
 
 class _Parser:
-    def __init__(self, tokens: Tokens, newest: tuple[int, int], architecture: tuple[int, int]) -> None:
+    def __init__(self, tokens: Tokens, architecture: tuple[int, int]) -> None:
         self.tokens = tokens
-        self.newest = newest
         self.architecture = architecture
         self.operands = OperandReader(tokens)
         self.made = Module()
@@ -94,7 +93,7 @@ class _Parser:
         tokens, made = self.tokens, self.made
         while tokens.text in (".file", ".pragma"):
             self._ignorable()
-        read_header(tokens, made, self.newest, self.architecture)
+        read_header(tokens, made, self.architecture)
 
     def _ignorable(self) -> bool:
         """Skip a directive that does not affect execution; tell whether there was one."""

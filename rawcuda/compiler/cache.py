@@ -1,0 +1,194 @@
+"""Compiled code, kept on disk between runs of a program.
+
+What it is   `Store`, a folder with one file for each request. Its name is a hash of all that the code depends on,
+             the headers on disk included. A file is written beside its place and then renamed, so that nobody reads
+             half of one.
+What not     nothing is deleted: a user may empty the folder at any time. It is not used unless the user names a folder.
+Source       POSIX rename(): it replaces the target at once
+Read next    program.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+
+from ..errors import a_kind, worded
+from .request import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .nvcc import Nvcc
+    from .nvrtc import Nvrtc
+    from .request import Request
+
+__all__ = ["Damaged", "Store"]
+
+_MAGIC = b"compiled CUDA C, form 1\n"
+_BLANK = rb"(?:[ \t]|/\*.*?\*/)*"
+_INCLUDE = re.compile(
+    rb"^%b(?:#|%%:)%binclude(?:_next)?\b%b(.*)$|\b__has_include(?:_next)?%b\(%b(.*)" % ((_BLANK,) * 5), re.M
+)
+_QUOTED = re.compile(rb'(?:"([^"\n]+)"|<([^>\n]+)>)')
+_FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
+_BY_OPTION = ("--pre-include", "-include")
+_MOST_PLACES = 50_000
+
+
+class Damaged(Exception):
+    """A file of the cache does not contain what was written; the message names it."""
+
+
+class Store:
+    """A folder of compiled code, which is made if it does not exist, and which only its user can write to.
+
+    raises  TypeError        not a path
+            PermissionError  other users can write to the folder, or it belongs to another user: they could replace
+                             the code that is run
+            OSError          it cannot be made
+    """
+
+    def __init__(self, folder: Any) -> None:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"cache must be the path of a folder, not {a_kind(folder)}")
+        self.folder = os.path.abspath(os.fsdecode(folder))
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        if os.name == "posix":
+            status = os.stat(self.folder)
+            if status.st_uid != os.geteuid():
+                raise PermissionError(f"cache {self.folder}: user {status.st_uid} owns it: give a folder of your own")
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError(
+                    f"cache {self.folder}: its mode is {stat.S_IMODE(status.st_mode):o}, so that other users can "
+                    "replace the code in it: chmod 700 it, or give another folder"
+                )
+
+    def path(self, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> str | None:
+        """Return the file of a request; None if it cannot be known which headers the code depends on."""
+        state = hashlib.sha256(_MAGIC)
+
+        def add(*parts: bytes) -> None:
+            for part in parts:
+                state.update(b"%d:" % len(part) + part)
+
+        add(compiler.identity().encode(), request.source, os.fsencode(request.name), request.output.encode())
+        add(*map(os.fsencode, compiler.options(request, folders)), b"names", *map(str.encode, request.names))
+        for name in sorted(request.headers):
+            add(name.encode(), request.headers[name])
+        try:
+            for path, text in _headers(request, folders, compiler.kind == "NVRTC"):
+                add(os.fsencode(path), hashlib.sha256(text).digest())
+        except _Unknown:
+            return None
+        return os.path.join(self.folder, state.hexdigest())
+
+    def read(self, path: str) -> Outcome | None:
+        """Return what a file has, or None if there is no such file.
+
+        raises  Damaged  it was changed after it was written, or was not written here
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Damaged(f"{path}: {error.strerror}") from None
+        with open(descriptor, "rb") as file:
+            data = file.read()
+        digest = len(_MAGIC) + 32
+        if not data.startswith(_MAGIC) or hashlib.sha256(data[digest:]).digest() != data[len(_MAGIC) : digest]:
+            raise Damaged(f"{path}: {len(data)} bytes, which are not those that were written")
+        import json
+
+        head, _, code = data[digest:].partition(b"\n")
+        about = json.loads(head)
+        return Outcome(code, about["log"], about["names"])
+
+    def write(self, path: str, outcome: Outcome) -> None:
+        """Write a file; an error leaves nothing behind."""
+        import json
+        import tempfile
+
+        content = json.dumps({"log": outcome.log, "names": outcome.names}).encode() + b"\n" + outcome.code
+        descriptor, aside = tempfile.mkstemp(dir=self.folder, prefix="writing-")  # its mode is 0600
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+            os.replace(aside, path)
+        except BaseException:
+            os.unlink(aside)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Store {worded(self.folder, 200)}>"
+
+
+class _Unknown(Exception):
+    """A macro names a header, a header may be in a folder that only the compiler knows, or there are too many."""
+
+
+def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield each place where a header might be found, and the header's text, b"" if it is not there.
+
+    complete  whether the compiler searches no other folders; nvcc also searches those of the host's compiler
+
+    More places than a compiler would look at: each name is looked up in all folders, whatever #if says. So no change of
+    a header is overlooked, and neither is a new one that hides another.
+    """
+    searched = [*_option_folders(request.options), *folders]
+    own = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []
+    seen: set[str] = set()
+    waiting: list[tuple[str, list[str]]] = []
+
+    def find(text: bytes, near: list[str]) -> None:
+        for match in _INCLUDE.finditer(text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
+            quoted = _QUOTED.match(match[1] if match[1] is not None else match[2])
+            if quoted is None:
+                raise _Unknown
+            waiting.append((os.fsdecode(quoted[1] or quoted[2]), near))
+
+    find(request.source, own)
+    for text in request.headers.values():
+        find(text, own)
+    waiting += [(name, own + [os.getcwd()]) for name in _option_values(request.options, _BY_OPTION)]
+    while waiting:
+        name, near = waiting.pop()
+        is_found = name in request.headers
+        for folder in (*near, *searched):
+            path = os.path.normpath(os.path.join(folder, name))
+            is_found = is_found or os.path.isfile(path)
+            if path in seen:
+                continue
+            seen.add(path)
+            if len(seen) > _MOST_PLACES:
+                raise _Unknown
+            try:
+                with open(path, "rb") as file:
+                    text = file.read()
+            except OSError:
+                yield path, b""
+                continue
+            yield path, text
+            find(text, [*near, os.path.dirname(path)] if os.path.dirname(path) not in near else near)
+        if not is_found and not complete:
+            raise _Unknown
+
+
+def _option_folders(options: tuple[str, ...]) -> list[str]:
+    return [os.path.abspath(each) for each in _option_values(options, _FOLDERS)]
+
+
+def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator[str]:
+    """Yield the values of an option, however it is written: -I/a, -I=/a, -I /a, --include-path=/a."""
+    waiting = iter(options)
+    for option in waiting:
+        word = next((word for word in words if option.startswith(word)), None)
+        if word is not None:
+            rest = option[len(word) :]
+            value = rest[1:] if rest.startswith("=") else rest or next(waiting, "")
+            yield from value.split(",") if word.startswith("--") else [value]

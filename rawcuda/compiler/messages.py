@@ -1,0 +1,163 @@
+"""The messages of a compiler, as exceptions and warnings.
+
+What it is   a reader of the log: `diagnostics`; and `failure`, which makes the exception for an `Outcome` that failed,
+             with the user's file name and line, and the source line below it.
+What not     it does not raise, and prints nothing.
+Source       the logs of NVRTC 11.8 to 13.5, nvcc 13.0 and, for headers that nvcc does not find, GCC
+Read next    cache.py
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..errors import CompileFailed, CudaError, InvalidUse, NotFound, OutOfMemory, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .nvcc import Nvcc
+    from .nvrtc import Nvrtc
+    from .request import Outcome, Request
+
+__all__ = ["Diagnostic", "diagnostics", "failure", "pin"]
+
+# "file(3): error: text" of NVIDIA's front end; "file:3:10: fatal error: text" of the host compiler
+_LINE = re.compile(
+    r"^(?P<file>\S.*?)(?:\((?P<line>\d+)\)|:(?P<line2>\d+):\d+): "
+    r"(?P<kind>catastrophic error|fatal error|error|warning)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$",
+    re.M,
+)
+_MISSING = re.compile(r'(?:could not|cannot) open source file "([^"]*)"|fatal error: (\S+): No such file')
+_EXPRESSIONS = "__nv_name_map"  # NVRTC's name for the text that it makes of the name expressions
+_MOST_SHOWN = 10
+_STANDARD = {"assert.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+
+
+class Diagnostic(NamedTuple):
+    """A message about a line; quoted is the source line, or "" if it is unknown."""
+
+    file: str
+    line: int
+    kind: str
+    number: str
+    text: str
+    quoted: str
+
+    def __str__(self) -> str:
+        said = f"{self.file}:{self.line}: {self.kind.rpartition(' ')[2]}: {self.text}"
+        return said + (f" [{self.number}]" if self.number else "")
+
+
+def diagnostics(log: str, request: Request) -> list[Diagnostic]:
+    """Read the messages of a log that are about a line of a source."""
+    found = []
+    for match in _LINE.finditer(log):
+        file, line = match["file"], int(match["line"] or match["line2"])
+        below = log[match.end() + 1 :].split("\n", 1)[0]
+        quoted = _line_of(file, line, request) or (below.strip() if below.startswith("  ") else "")
+        found.append(Diagnostic(file, line, match["kind"], match["number"] or "", match["text"], quoted))
+    return found
+
+
+def _line_of(file: str, line: int, request: Request) -> str:
+    """Return a line of the source or of a header that was given as text."""
+    text = request.source if file == request.name else request.headers.get(file, b"")
+    if b"#line" in text:  # its line numbers are not those of the text
+        return ""
+    lines = text.splitlines()
+    return lines[line - 1].decode("utf-8", "replace").strip() if line <= len(lines) else ""
+
+
+def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> CudaError:
+    """Return the exception for an outcome that failed; it is not raised.
+
+    folders  where headers were looked for
+    """
+    log = outcome.log.strip()
+    about = f"{outcome.call} ({compiler.kind} {compiler.version[0]}.{compiler.version[1]})"
+    errors = [each for each in diagnostics(log, request) if "error" in each.kind]
+    kind: type[CudaError] = CompileFailed
+    text, first = log or f"{about}: {outcome.reason}, without a message", None
+    if outcome.status == 5 and "gpu-architecture" in log or "--nv_arch" in log:
+        kind, text = Unsupported, f"{about} does not know {request.target}: {_short(log)}"
+    elif outcome.status == 5:
+        kind = InvalidUse
+        text = f"{about}: {_short(log)}. The options were: {' '.join(compiler.options(request, folders))}"
+    elif outcome.status == 1:
+        kind, text = OutOfMemory, f"{about}: out of host memory"
+    elif outcome.status == 7:
+        kind = CudaError
+        text = (
+            f"{about}: {outcome.reason}: its builtins library, of the same version and in the same folder as "
+            f"{compiler.path}, could not be used: install the compiler's package again. {_short(log)}"
+        )
+    elif outcome.status != 6:
+        kind, text = CudaError, f"{about}: {outcome.reason} ({outcome.status}). {_short(log)}"
+    elif errors and all(each.file.startswith(_EXPRESSIONS) for each in errors):
+        kind = NotFound
+        text = _about_expressions(errors, request)
+    elif errors:
+        first = errors[0]
+        text = "\n".join(_shown(each) for each in errors[:_MOST_SHOWN])
+        if len(errors) > _MOST_SHOWN:
+            text += f"\n... and {len(errors) - _MOST_SHOWN} more errors; .log has all of them"
+        text += _hint(log, compiler, folders)
+    error = kind(
+        text,
+        code=outcome.status,
+        name=outcome.reason,
+        call=outcome.call,
+        arguments=(f"name={request.name!r}", f"options={list(request.options)!r}"),
+    )
+    if isinstance(error, CompileFailed):
+        error.log, error.source = outcome.log, request.source.decode("utf-8", "replace")
+        if first is not None:
+            error.filename, error.lineno, error.text = first.file, first.line, first.quoted
+    return error
+
+
+def _short(log: str) -> str:
+    return " ".join(log.split()).rstrip(".")[:1000]
+
+
+def _shown(each: Diagnostic) -> str:
+    return str(each) + (f"\n    {each.quoted}" if each.quoted else "")
+
+
+def _about_expressions(errors: list[Diagnostic], request: Request) -> str:
+    """Word the errors in name expressions, which NVRTC gives in the order of the expressions."""
+    wrong = [name for name in request.names if any(name in each.quoted for each in errors)] or list(request.names)
+    said = "; ".join(dict.fromkeys(each.text for each in errors if not each.text.startswith("Error in parsing")))
+    return (
+        f"{' and '.join(map(repr, wrong))} in names: {said}. Each must name a kernel or variable of {request.name} as "
+        'C++ does after the last line of the source, such as "space::scale<float>"'
+    )
+
+
+def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
+    """Return a remedy for a header that was not found, or ""."""
+    match = _MISSING.search(log)
+    if match is None:
+        return ""
+    name = match[1] or match[2]
+    where = f"\nHeaders were looked for in {', '.join(folders)}" if folders else "\nNo folder of headers was found"
+    if name.startswith(("cuda", "cooperative_groups", "curand", "cub/", "thrust/", "nv/")) and compiler.kind == "NVRTC":
+        packages = pin("nvidia-cuda-runtime", compiler.version)
+        if name.startswith(("cuda/", "cub/", "thrust/", "nv/")):
+            packages += f" {pin('nvidia-cuda-cccl', compiler.version)}"
+        elif name.startswith("curand"):
+            packages = pin("nvidia-curand", compiler.version, exact=False)
+        return f"{where}. {name} comes with the CUDA toolkit, or: pip install {packages}"
+    if name in _STANDARD and compiler.kind == "NVRTC":
+        return (
+            f"{where}. NVRTC compiles without the host's headers: leave {name} out, or include <cuda/std/...>; most of "
+            "the standard functions are built in"
+        )
+    return f'{where}. Give its text, headers={{"{name}": "..."}}, or its folder, options=["-I/the/folder"]'
+
+
+def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:
+    """Return what to give pip for NVIDIA's package of a CUDA version: before 13, its name ends with the major."""
+    name = package if version[0] >= 13 else f"{package}-cu{version[0]}"
+    return f'"{name}=={version[0]}.{version[1]}.*"' if exact else f'"{name}"'

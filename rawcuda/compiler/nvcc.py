@@ -1,0 +1,118 @@
+"""nvcc, NVIDIA's compiler as a program, where there is no NVRTC.
+
+What it is   `Nvcc`, with the interface of nvrtc.py's `Nvrtc`: it compiles a `Request` in a temporary folder.
+What not     it finds the names of functions, but not those of templates: nvcc does not report them.
+Source       NVIDIA, "CUDA Compiler Driver NVCC", "NVCC Command Options"
+Read next    messages.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .request import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .request import Request
+
+__all__ = ["Nvcc"]
+
+_FLAGS = {"ptx": ["-ptx"], "cubin": ["-cubin"], "ltoir": ["-dlto", "-ltoir"]}
+_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+FAILED = 6  # as NVRTC_ERROR_COMPILATION; nvcc's exit status does not tell the kinds of failure apart
+BAD_OPTION = 5
+
+
+class Nvcc:
+    """The program nvcc at a path.
+
+    path           its file
+    version        (major, minor)
+    architectures  those that it compiles for, in ascending order: 90 is sm_90
+    raises  OSError  it cannot be run, or is not nvcc
+    """
+
+    kind = "nvcc"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        status, told = _run([path, "--version"])
+        found = re.search(r"release (\d+)\.(\d+)", told)
+        if found is None:
+            raise OSError(f"it is not nvcc: --version ends with status {status} and says {told.strip()[:200]!r}")
+        self.version, self._told = (int(found[1]), int(found[2])), told
+        self.architectures = sorted(map(int, re.findall(r"compute_(\d+)", _run([path, "--list-gpu-arch"])[1])))
+
+    def identity(self) -> str:
+        """Return a text that changes whenever this compiler might make other code."""
+        variables = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
+        return "\n".join([self.kind, os.path.realpath(self.path), self._told, *variables])
+
+    def options(self, request: Request, folders: list[str]) -> list[str]:
+        """Return the options for a request: the user's own, the target, and the folders of headers."""
+        kind = {"ptx": "compute", "cubin": "sm", "ltoir": "lto"}[request.output]
+        target = f"-arch={kind}_{request.target.number}{request.target.suffix}"
+        near = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []
+        return [*request.options, *_FLAGS[request.output], target, *(f"-I{folder}" for folder in near + folders)]
+
+    def compile(self, request: Request, folders: list[str]) -> Outcome:
+        """Compile; a failure is an Outcome, too.
+
+        folders  where to look for headers, after the folders that the options name
+        raises   ValueError  a header whose name leads out of its folder
+        """
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
+            quoted = os.fsencode(request.name).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+            with open(source, "wb") as file:  # a copy, so that what is compiled is what was read
+                file.write(b'#line 1 "%b"\n%b' % (quoted, request.source))
+            include = os.path.join(folder, "include")
+            for name, text in request.headers.items():
+                path = os.path.normpath(os.path.join(include, name))
+                if not path.startswith(include + os.sep):
+                    raise ValueError(f"header {name!r}: nvcc needs a relative name without '..'")
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.write(text)
+            options = [f"-I{include}", *self.options(request, folders)]
+            status, log = _run([self.path, *options, "-o", made, "-x", "cu", source])
+            if status or not os.path.exists(made):
+                kind = BAD_OPTION if "nvcc fatal" in log and ": error" not in log else FAILED
+                return Outcome(b"", log, {}, kind, f"exit status {status}", "nvcc")
+            with open(made, "rb") as file:
+                code = file.read()
+        names = {} if request.output != "ptx" else _names(request.names, code.decode("utf-8", "replace"))
+        return Outcome(code, log, names)
+
+    def __repr__(self) -> str:
+        return f"<nvcc {self.version[0]}.{self.version[1]} {self.path}>"
+
+
+def _names(wanted: tuple[str, ...], text: str) -> dict[str, str]:
+    """Find functions among the kernels of a PTX text: as they are, or as C++ mangles them if that is unambiguous."""
+    kernels = re.findall(r"^\s*(?:\.\w+\s+)*\.entry\s+([\w$]+)", text, re.M)
+    found = {}
+    for name in wanted:
+        *outer, last = name.split("::")
+        nested = "".join(f"{len(part)}{part}" for part in (*outer, last))
+        mangled = [kernel for kernel in kernels if kernel.startswith(f"_Z{'N' if outer else ''}{nested}")]
+        mangled = [kernel for kernel in mangled if kernel[len(nested) + 2 + bool(outer) :][:1] != "I"]  # templates
+        if name in kernels:
+            found[name] = name
+        elif len(mangled) == 1:
+            found[name] = mangled[0]
+    return found
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Run a program, and return its exit status and all that it wrote."""
+    import subprocess
+
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return done.returncode, done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,275 @@
+"""`compile`: from CUDA C to code, with the compiler that is there, for a target that it knows.
+
+What it is   the choice of the compiler and of the target, one compilation through the cache, and its warnings.
+What not     it loads no code: `Device.compile` does.
+Source       NVIDIA, "NVRTC" (user guide); "CUDA Toolkit Release Notes" (which architectures a version dropped)
+Read next    ../gpu/device.py
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import locate, names
+from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, worded
+from .cache import Damaged, Store
+from .messages import diagnostics, failure, pin
+from .nvcc import Nvcc
+from .nvrtc import Nvrtc
+from .request import OUTPUTS, Outcome, Request, Target, given_target, read_source, read_target, strings, texts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Built", "compile", "compile_for", "compiler"]
+
+# The last CUDA version that compiles for an architecture below the number: the next version dropped them.
+_LAST_FOR = ((50, (11, 8)), (75, (12, 9)))
+_OLDEST = 35  # the oldest architecture that a version on PyPI compiles for
+_UNSUPPORTED_PTX = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+
+
+class Built:
+    """Code for a device, and where it comes from.
+
+    names  name expression: name in the code
+    """
+
+    __slots__ = ("code", "names", "compiler")
+
+    def __init__(self, outcome: Outcome, compiler: Nvrtc | Nvcc) -> None:
+        self.code, self.names, self.compiler = outcome.code, outcome.names, compiler
+
+    def explain(self, error: CudaError, driver_version: int) -> CudaError:
+        """Return the error for code that the driver refused: with which compiler's version it would not have."""
+        if error.code != _UNSUPPORTED_PTX:
+            return error
+        driver = driver_version // 1000, driver_version % 1000 // 10
+        return Unsupported(
+            f"{error.call}: {error.name} ({error.code}): {_about(self.compiler)} makes PTX that is newer than the "
+            f"driver, which is of CUDA {_dotted(driver)}. Update the driver, or install the compiler of its version: "
+            f"pip install {pin('nvidia-cuda-nvrtc', driver)}",
+            code=error.code,
+            name=error.name,
+            call=error.call,
+            arguments=error.arguments,
+        )
+
+
+def compile(
+    source: str | bytes | names.PathLike[str],
+    target: str = "sm_90",
+    output: str = "ptx",
+    *,
+    options: names.Sequence[str] = (),
+    headers: names.Mapping[str, str | bytes] | None = None,
+    names: names.Sequence[str] = (),
+    cache: str | names.PathLike[str] | None = None,
+) -> bytes:
+    """Compile CUDA C, without a device.
+
+    source   CUDA C as str or bytes, or a file as os.PathLike, whose folder is then searched for headers
+    target   an architecture, such as "sm_90"
+    output   "ptx", "cubin" or "ltoir"
+    options  for the compiler, such as ["--use_fast_math", "-I/some/folder"]
+    headers  a dict: what #include names, and its text
+    names    expressions for the kernels to make of templates, such as ["scale<float>"]
+    cache    a folder in which compiled code is kept; only its user may be able to write to it
+    raises   CompileFailed     errors in the source: .log, and the .filename, .lineno and .text of the first one
+             CompilerNotFound  there is neither NVRTC nor nvcc
+             InvalidUse        an option that the compiler does not know
+             NotFound          a name expression that the source does not have
+             Unsupported       a target that this version of the compiler does not know
+             ValueError        another output
+    """
+    if output not in OUTPUTS:
+        raise ValueError(f"output {worded(output)}: give 'ptx', 'cubin' or 'ltoir'")
+    wanted = read_target(target)
+    given, rest = given_target(strings(options, "options"))
+    if given is not None and given != wanted:
+        raise ValueError(f"options name the architecture {given}, and target is {worded(target)}: give only target")
+    text, name, is_file = read_source(source)
+    loaded = compiler()
+    _check_known(wanted, loaded)
+    request = Request(text, name, is_file, rest, texts(headers or {}), strings(names, "names"), wanted, output)
+    return _compile(request, loaded, cache).code
+
+
+def compile_for(
+    capability: tuple[int, int], source: Any, options: Any, headers: Any, expressions: Any, cache: Any
+) -> Built:
+    """Compile CUDA C to PTX for a device.
+
+    The target is the device's architecture, or the newest one below it that the compiler knows, or what options say.
+    """
+    given, rest = given_target(strings(options, "options"))
+    text, name, is_file = read_source(source)
+    wanted = strings(expressions, "names")
+    loaded = compiler()
+    if given is None:
+        given = _choose(capability, loaded)
+    else:
+        _check_known(given, loaded)
+    request = Request(text, name, is_file, rest, texts(headers or {}), wanted, given, "ptx")
+    return Built(_compile(request, loaded, cache), loaded)
+
+
+# -- the compiler
+
+_loaded: list[Nvrtc | Nvcc] = []  # the one that is used, when it was found
+
+
+def compiler() -> Nvrtc | Nvcc:
+    """Return the compiler: the first NVRTC that loads, or else the first nvcc that runs.
+
+    raises  CompilerNotFound  there is none; the message lists the places
+    """
+    if not _loaded:
+        _loaded.append(_find())
+    return _loaded[0]
+
+
+def _find() -> Nvrtc | Nvcc:
+    tried = []
+    for kind, places in ((Nvrtc, locate.nvrtc), (Nvcc, locate.nvcc)):
+        for path, why in places():
+            try:
+                return kind(path)
+            except OSError as error:
+                tried.append((path, why, str(error)))
+    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
+    folders = locate.searched()
+    lines += [f"  {path}  ({why})" for path, why in folders]
+    tried += [(path, why, "has neither NVRTC nor nvcc") for path, why in folders]
+    raise CompilerNotFound(
+        "no compiler for CUDA C was found: neither NVRTC nor nvcc. Looked in:\n"
+        + "\n".join(lines)
+        + "\nInstall NVRTC: pip install nvidia-cuda-nvrtc (or, for a driver older than CUDA 13, pip install "
+        "nvidia-cuda-nvrtc-cu12)",
+        tried=tried,
+    )
+
+
+def _about(loaded: Nvrtc | Nvcc) -> str:
+    return f"{loaded.kind} {_dotted(loaded.version)} ({loaded.path})"
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+# -- the target
+
+
+def _choose(capability: tuple[int, int], loaded: Nvrtc | Nvcc) -> Target:
+    """Return the device's architecture, or the newest one below it that the compiler knows: PTX for it runs, too."""
+    number = 10 * capability[0] + capability[1]
+    fitting = [known for known in loaded.architectures if known <= number]
+    if not fitting:
+        raise _too_new(Target(number), loaded)
+    return Target(max(fitting))
+
+
+def _check_known(target: Target, loaded: Nvrtc | Nvcc) -> None:
+    if target.number in loaded.architectures:
+        return
+    if target.number < min(loaded.architectures, default=0):
+        raise _too_new(target, loaded)
+    listed = ", ".join(f"sm_{number}" for number in loaded.architectures)
+    raise Unsupported(
+        f"{_about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
+        code=801,
+        name="CUDA_ERROR_NOT_SUPPORTED",
+        call="compile",
+    )
+
+
+def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
+    remedy = next(
+        f". The last version for it is {_dotted(version)}: pip install {pin('nvidia-cuda-nvrtc', version)}"
+        for number, version in (*_LAST_FOR, (1000, (0, 0)))
+        if target.number < number
+    )
+    return Unsupported(
+        f"{_about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
+        + (remedy if target.number >= _OLDEST else ""),
+        code=801,
+        name="CUDA_ERROR_NOT_SUPPORTED",
+        call="compile",
+    )
+
+
+# -- one compilation
+
+
+def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
+    if request.output == "ltoir" and loaded.version < (12, 0):
+        raise Unsupported(
+            f"{_about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+            call="compile",
+        )
+    store = None if cache is None else Store(cache)
+    folders = locate.headers(loaded.version[0]) if loaded.kind == "NVRTC" else []  # nvcc has its own
+    path = None if store is None else store.path(request, loaded, folders)
+    outcome = _kept(store, path)
+    if outcome is None:
+        outcome = loaded.compile(request, folders)
+        if outcome.status:
+            error = failure(outcome, request, loaded, folders)
+            try:
+                raise error
+            finally:
+                del error  # otherwise its traceback refers to this frame, and this frame to the error
+        _check_names(request, outcome, loaded)
+        if store is not None and path is not None:
+            store.write(path, outcome)
+    for each in diagnostics(outcome.log, request):
+        if each.kind == "warning":
+            _warn(f"{each}" + (f"\n    {each.quoted}" if each.quoted else ""))
+    return outcome
+
+
+def _kept(store: Store | None, path: str | None) -> Outcome | None:
+    """Return what the cache has for a request; damage is reported, and repaired by compiling again."""
+    if store is None or path is None:
+        return None
+    try:
+        return store.read(path)
+    except Damaged as damage:
+        _warn(f"a damaged file in the cache is replaced: {damage}")
+        return None
+
+
+def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> None:
+    missing = [name for name in request.names if name not in outcome.names]
+    if not missing:
+        return
+    if any("<" in name for name in missing) or request.output != "ptx":
+        raise Unsupported(
+            f"names={missing!r}: nvcc does not report the names of templates; NVRTC does: pip install "
+            f"{pin('nvidia-cuda-nvrtc', loaded.version)}",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+            call="nvcc",
+        )
+    raise NotFound(
+        f"{' and '.join(map(repr, missing))} in names: {request.name} has no such kernel, or several",
+        code=500,
+        name="CUDA_ERROR_NOT_FOUND",
+        call="nvcc",
+    )
+
+
+def _warn(text: str) -> None:
+    """Warn about the first line of the caller's code outside of this package."""
+    import sys
+    import warnings
+
+    level, frame = 1, sys._getframe()
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)

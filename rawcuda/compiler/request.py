@@ -1,0 +1,185 @@
+"""What a compiler is asked for, and what it answers: the records that all rooms of this folder pass around.
+
+What it is   `Request`, a source with everything that affects its translation; `Outcome`, the code or the failure; and
+             the checks of what a user gives for a request.
+What not     it does not choose the target, and reads no file but the source.
+Read next    nvrtc.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from ..errors import a_kind, worded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+__all__ = ["OUTPUTS", "Outcome", "Request", "Target", "read_source", "read_target", "strings", "texts", "given_target"]
+
+OUTPUTS = ("ptx", "cubin", "ltoir")
+NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
+_TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
+_ARCHITECTURE = ("--gpu-architecture", "-arch")
+
+
+class Target(NamedTuple):
+    """An architecture: 90 is that of compute capability 9.0; the suffix "a" or "f" adds its special instructions."""
+
+    number: int
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"sm_{self.number}{self.suffix}"
+
+
+class Request(NamedTuple):
+    """A source, and everything else that determines the code.
+
+    source   CUDA C
+    name     the source's name in messages; a path if the source was read from a file
+    is_file  whether it was: then the file's folder is searched for headers
+    options  for the compiler, as its documentation lists them
+    headers  the name of a header in #include: its text
+    names    the name expressions whose names in the code are wanted, such as "f<int>"
+    output   one of OUTPUTS
+    """
+
+    source: bytes
+    name: str
+    is_file: bool
+    options: tuple[str, ...]
+    headers: dict[str, bytes]
+    names: tuple[str, ...]
+    target: Target
+    output: str
+
+
+class Outcome(NamedTuple):
+    """What a compiler answered.
+
+    code    b"" if it failed
+    log     its messages, also after success
+    names   name expression: name in the code
+    status  0 for success, else the compiler's own number
+    reason  the name of the status, such as "NVRTC_ERROR_COMPILATION"
+    call    the function or program that failed
+    """
+
+    code: bytes
+    log: str
+    names: dict[str, str]
+    status: int = 0
+    reason: str = ""
+    call: str = ""
+
+
+# -- what a user gives
+
+
+def read_source(source: Any) -> tuple[bytes, str, bool]:
+    """Return a source, its name, and whether it is a file.
+
+    raises  TypeError   neither a str, bytes nor an os.PathLike
+            ValueError  empty, or with a NUL, where a compiler would stop reading; the name of a file, as a str
+    """
+    name, is_file = NAMELESS, False
+    if isinstance(source, os.PathLike):
+        name, is_file = os.fsdecode(source), True
+        with open(source, "rb") as file:
+            text = file.read()
+    elif isinstance(source, str):
+        text = encoded(source, "the source")
+    elif isinstance(source, (bytes, bytearray)):
+        text = bytes(source)
+    else:
+        raise TypeError(f"the source must be CUDA C (str or bytes) or an os.PathLike, not {a_kind(source)}")
+    if not text.strip():
+        raise ValueError(f"{name if is_file else 'the source'} is empty")
+    if b"\0" in text:
+        raise ValueError(f"{name if is_file else 'the source'} is not CUDA C: it has a NUL at byte {text.index(0)}")
+    if not is_file and b"\n" not in text and text.endswith((b".cu", b".cuh", b".cpp", b".h")):
+        raise ValueError(f"{worded(source, 200)} is not CUDA C; to compile a file, give a pathlib.Path")
+    return text, name, is_file
+
+
+def read_target(target: Any) -> Target:
+    """Read a target such as "sm_90" or "compute_100a".
+
+    raises  TypeError, ValueError  it is not one
+    """
+    if not isinstance(target, str):
+        raise TypeError(f'a target is a str such as "sm_90", not {a_kind(target)}')
+    match = _TARGET.match(target)
+    if match is None:
+        raise ValueError(f'target {worded(target)}: give an architecture such as "sm_90"')
+    return Target(int(match[1]), match[2])
+
+
+def given_target(options: tuple[str, ...]) -> tuple[Target | None, tuple[str, ...]]:
+    """Return the architecture among the options, and the other options."""
+    found, rest, waiting = None, [], iter(options)
+    for option in waiting:
+        word, equals, value = option.partition("=")
+        if word in _ARCHITECTURE:
+            found = read_target(value if equals else next(waiting, ""))
+        else:
+            rest.append(option)
+    return found, tuple(rest)
+
+
+def strings(values: Any, what: str) -> tuple[str, ...]:
+    """Check that values is a sequence of strings, and return it as a tuple.
+
+    raises  TypeError   one string, or something else in it
+            ValueError  a string that C cannot represent
+    """
+    if isinstance(values, (str, bytes)) or not hasattr(type(values), "__iter__"):
+        raise TypeError(f"{what} must be a sequence of strings, such as a list, not {a_kind(values)}")
+    return tuple(_checked(values, what))
+
+
+def _checked(values: Iterable[Any], what: str) -> Iterator[str]:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{what}: each must be a str, not {a_kind(value)}")
+        encoded(value, what)
+        yield value
+
+
+def texts(headers: Any) -> dict[str, bytes]:
+    """Check the headers, a mapping from names to texts, and return their bytes.
+
+    raises  TypeError, ValueError  another type, or a NUL in a name or a text
+    """
+    if not hasattr(type(headers), "items"):
+        raise TypeError(f"headers must be a dict from the names in #include to texts, not {a_kind(headers)}")
+    found = {}
+    for name, text in headers.items():
+        if not isinstance(name, str) or not isinstance(text, (str, bytes)):
+            raise TypeError(f"headers: a name is a str and a text a str or bytes, not {a_kind(name)}: {a_kind(text)}")
+        encoded(name, "headers")
+        found[name] = encoded(text, f"header {name!r}") if isinstance(text, str) else text
+        if b"\0" in found[name]:
+            raise ValueError(f"header {name!r} is not text: it has a NUL at byte {found[name].index(0)}")
+    return found
+
+
+def encoded(text: str, what: str) -> bytes:
+    """Return a string's UTF-8.
+
+    raises  ValueError  a NUL or half of a surrogate pair in it, which a compiler cannot be given
+    """
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what}: character {error.start} is {text[error.start]!r}, half of a pair, which no text has"
+        ) from None
+    if b"\0" in data:
+        raise ValueError(f"{what}: {worded(text)} has a NUL")
+    return data

@@ -1,0 +1,87 @@
+"""`compile`: a file of CUDA C into a file of PTX, a cubin or LTO-IR.
+
+What it is   the command for `compile()`; it needs a compiler, but neither a GPU nor a driver.
+What not     it links nothing.
+Read next    run.py, which compiles a file by itself
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...compiler.program import compile, compiler
+from ...compiler.request import OUTPUTS
+from .console import PROGRAM, Parser, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["main", "add_options", "showing_warnings"]
+
+
+def main(arguments: list[str]) -> int:
+    """Compile one file."""
+    parser = Parser(
+        "compile",
+        "Compile CUDA C, with NVRTC or else nvcc.",
+        f"example:\n  {PROGRAM} compile saxpy.cu --target sm_80 --option=--use_fast_math",
+    )
+    parser.add_argument("file", metavar="FILE.cu", help="CUDA C")
+    parser.add_argument("--target", metavar="sm_NN", default="sm_90", help="the architecture; sm_90 if it is not given")
+    parser.add_argument("--output", choices=OUTPUTS, help="by default what the name of the result says, or else ptx")
+    parser.add_argument("-o", dest="result", metavar="FILE", help="the result; by default FILE.ptx, .cubin or .ltoir")
+    add_options(parser)
+    options = parser.read(arguments)
+    source = Path(options.file)
+    suffix = Path(options.result).suffix[1:] if options.result else ""
+    output = options.output or (suffix if suffix in OUTPUTS else "ptx")
+    result = Path(options.result) if options.result else source.with_suffix(f".{output}")
+    if result.exists() and source.exists() and result.samefile(source):
+        raise Refusal(f"-o {options.result}: this is the source")
+    with showing_warnings():
+        code = compile(source, options.target, output, options=options.option)
+    write(result, code)
+    print(f"{result}: {output} for {options.target}, {len(code):,} bytes, by {compiler()!r}")
+    return 0
+
+
+def add_options(parser: Parser) -> None:
+    """Add --option, which passes an option on to the compiler."""
+    parser.add_argument(
+        "--option",
+        metavar="OPTION",
+        action="append",
+        default=[],
+        help="an option for the compiler, such as --option=--use_fast_math or --option=-I/some/folder; may be repeated",
+    )
+
+
+@contextmanager
+def showing_warnings() -> Iterator[None]:
+    """Print the compiler's warnings as it words them, without the place in this package."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: print(message, file=sys.stderr)
+        yield
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file beside its place, and rename it: an error leaves the old one as it was."""
+    folder = path.parent
+    descriptor, aside = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(aside, 0o666 & ~umask)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise

@@ -1,0 +1,735 @@
+"""From CUDA C to a result: with NVRTC from PyPI, which needs no GPU, and with nvcc where it is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from tests.__main__ import environment
+from tests.conftest import Python
+from tests.subject import CHECKOUT, NAME, module, rawcuda
+
+program, cache, nvrtc = (module(f"compiler.{name}") for name in ("program", "cache", "nvrtc"))
+locate = module("locate")
+Build = Callable[..., Any]
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+NVCC = shutil.which("nvcc")
+
+SOURCE = r"""
+template <int N> __device__ float power(float x) { float r = 1; for (int k = 0; k < N; k++) r *= x; return r; }
+struct Line { float slope, height; };
+__constant__ int factors[4] = {2, 3, 5, 7};
+extern "C" __global__ void line(float *out, const float *x, Line by, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = by.slope * power<3>(x[i]) + by.height + factors[i & 3];
+}
+extern "C" __global__ void turned(float *out, const float *x) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = sqrtf(x[blockIdx.x * blockDim.x + threadIdx.x]);
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+"""
+FILL = 'extern "C" __global__ void fill(int *out) { out[threadIdx.x] = VALUE; }'
+WARNS = 'extern "C" __global__ void k(int *out) { int unused = 3; *out = 1; }'
+
+
+@pytest.fixture
+def build(device: Any, pytestconfig: pytest.Config) -> Build:
+    """Call device.compile; on a GPU whose driver is older than the compiler, skip."""
+
+    def build(*arguments: Any, **options: Any) -> Any:
+        try:
+            return device.compile(*arguments, **options)
+        except rawcuda.Unsupported as error:
+            if error.code == 222 and pytestconfig.getoption("driver") == "nvidia":
+                pytest.skip(str(error))
+            raise
+
+    return build
+
+
+@pytest.fixture
+def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the compiler be looked for again, in this test and after it."""
+    monkeypatch.setattr(program, "_loaded", [])
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collect the requests that reach the compiler."""
+    loaded, found = program.compiler(), []
+    real = type(loaded).compile
+    monkeypatch.setattr(type(loaded), "compile", lambda self, *given: (found.append(given[0]), real(self, *given))[1])
+    return found
+
+
+def value(device: Any, made: Any, kernel: str = "fill") -> int:
+    """Run a kernel that stores one integer, and return that."""
+    with made, device.allocate(4) as out:
+        made[kernel].launch(out, grid=1, block=1)
+        back = bytearray(4)
+        out.copy_to(back)
+    return int.from_bytes(back, "little", signed=True)
+
+
+# -- from source to result
+
+
+@pytest.mark.parametrize("options", [[], ["--use_fast_math"], ["-G"]], ids=["plain", "fast", "debug"])
+def test_from_source_to_result(device: Any, build: Build, options: list[str]) -> None:
+    with build(SOURCE, options=options) as made:
+        assert [parameter.size for parameter in made["line"].parameters] == [8, 8, 8, 4]
+        x = [float(k % 11) for k in range(128)]
+        with device.allocate(512) as given, device.allocate(512) as out:
+            given.copy_from(struct.pack("<128f", *x))
+
+            def run(kernel: str, *more: Any) -> list[float]:
+                made[kernel].launch(out, given, *more, grid=2, block=64)
+                back = bytearray(512)
+                out.copy_to(back)
+                return list(struct.unpack("<128f", back))
+
+            assert run("line", struct.pack("<2f", 0.5, -4), 128) == [
+                0.5 * v**3 - 4 + (2, 3, 5, 7)[k & 3] for k, v in enumerate(x)
+            ]
+            roots = [v**0.5 for v in x]
+            assert run("turned") == pytest.approx(roots[63::-1] + roots[:63:-1], rel=1e-6)
+
+
+def test_templates_by_their_names(device: Any, build: Build) -> None:
+    made = build(
+        "namespace a { template <class T, int N> __global__ void put(T *out) { *out = N; } __device__ int counter; }"
+        "__global__ void plain(int *out) { *out = 9; }",
+        names=["a::put<int, 5>", "a::put<int,-6>", "plain", "&a::counter"],
+    )
+    assert made.kernel("plain", parameters=["pointer"]).parameters[0].size == 8
+    assert "plain" in made and "a::put<int, 5>" in made and "a::put<int, 7>" not in made
+    assert made.global_("&a::counter").nbytes == 4
+    with device.allocate(4) as out:
+        for name, wanted in (("a::put<int, 5>", 5), ("a::put<int,-6>", -6), ("plain", 9)):
+            made[name].launch(out, grid=1, block=1)
+            back = bytearray(4)
+            out.copy_to(back)
+            assert int.from_bytes(back, "little", signed=True) == wanted
+    with pytest.raises(rawcuda.NotFound, match=r"no kernel 'put' in this module: it has .*named in compile\(names"):
+        made["put"]
+    made.close()
+
+
+def test_headers_as_text_in_folders_and_beside_the_file(device: Any, build: Build, tmp_path: Path) -> None:
+    assert value(device, build(f'#include "v.h"\n{FILL}', headers={"v.h": "#define VALUE 3"})) == 3
+    assert value(device, build(f"#include <a/v.h>\n{FILL}", headers={"a/v.h": b"#define VALUE 4"})) == 4
+    (tmp_path / "v.h").write_text("#define VALUE 5")
+    assert value(device, build(f'#include "v.h"\n{FILL}', options=[f"-I{tmp_path}"])) == 5
+    (tmp_path / "k.cu").write_text(f'#include "v.h"\n{FILL}')
+    assert value(device, build(tmp_path / "k.cu")) == 5
+    assert value(device, build(FILL, options=["-DVALUE=6"])) == 6
+
+
+def test_the_current_directory_is_not_searched_for_headers(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v.h").write_text("#define VALUE 5")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(rawcuda.CompileFailed, match="v.h"):
+        build(f'#include "v.h"\n{FILL}')
+
+
+def test_the_toolkits_headers_are_found(device: Any, build: Build) -> None:
+    if not locate.headers(program.compiler().version[0]):
+        pytest.skip("there are no headers of this major version")
+    text = '#include <cuda_fp16.h>\nextern "C" __global__ void k(int *out, half x) { *out = (int)__half2float(x); }'
+    with build(text) as made, device.allocate(4) as out:
+        made["k"].launch(out, struct.pack("<e", 7), grid=1, block=1)
+        assert out.view("int32").tolist() == [7]
+
+
+def test_several_threads_compile_at_once(device: Any, build: Build) -> None:
+    build(FILL, options=["-DVALUE=0"]).close()
+    found: dict[int, int] = {}
+
+    def work(number: int) -> None:
+        found[number] = value(device, device.compile(FILL, options=[f"-DVALUE={number}"]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: number for number in range(4)}
+
+
+# -- without a device
+
+
+@pytest.mark.parametrize(
+    "output, begins", [("ptx", b"//"), ("cubin", b"\x7fELF"), ("ltoir", None)], ids=["ptx", "cubin", "ltoir"]
+)
+@pytest.mark.parametrize("target", ["sm_90", "compute_90a"])
+def test_bytes(output: str, begins: bytes | None, target: str) -> None:
+    made = rawcuda.compile(SOURCE, target, output)
+    assert isinstance(made, bytes) and len(made) > 200 and (begins is None or made.startswith(begins))
+    if output == "ptx":
+        assert f".target {target.replace('compute', 'sm')}\n".encode() in made and not made.endswith(b"\0")
+    if output == "cubin":
+        image = module("gpu.kernels.image")
+        assert image.prepare(made)[0] == "cubin" and {"line", "turned"} <= {*image.cubin_kernels(made)}
+
+
+def test_names_instantiate_templates() -> None:
+    text = "template <class T> __global__ void put(T *out) { *out = 1; }"
+    assert b".entry" not in rawcuda.compile(text) and b".entry _Z3put" in rawcuda.compile(text, names=["put<float>"])
+
+
+# -- the target
+
+
+class Known:
+    """A compiler that only has a version and architectures."""
+
+    kind, path = "NVRTC", "/somewhere/libnvrtc.so"
+
+    def __init__(self, version: tuple[int, int], *architectures: int) -> None:
+        self.version, self.architectures = version, list(architectures)
+
+
+def test_the_target_is_the_devices_or_the_newest_below() -> None:
+    known = Known((12, 4), 50, 70, 75, 80, 86, 89, 90)
+    choose = program._choose
+    assert [str(choose(each, known)) for each in ((9, 0), (8, 7), (12, 1), (5, 0))] == [
+        "sm_90",
+        "sm_86",
+        "sm_90",
+        "sm_50",
+    ]
+    with pytest.raises(rawcuda.Unsupported, match=r"too new for sm_70: .* is sm_75.*nvidia-cuda-nvrtc-cu12==12\.9\.\*"):
+        choose((7, 0), Known((13, 0), 75, 80))
+    with pytest.raises(rawcuda.Unsupported, match=r"too new for sm_37: .* is sm_50.*nvidia-cuda-nvrtc-cu11==11\.8\.\*"):
+        choose((3, 7), known)
+    with pytest.raises(rawcuda.Unsupported, match="the oldest that it knows is sm_35$"):
+        choose((3, 0), Known((11, 8), 35, 90))
+
+
+def test_the_device_decides_and_an_option_overrides(device: Any, build: Build, compilations: list[Any]) -> None:
+    build(FILL, options=["-DVALUE=1"]).close()
+    major, minor = device.compute_capability
+    known = [number for number in program.compiler().architectures if number <= 10 * major + minor]
+    assert compilations[-1].target == (max(known), "")
+    for options in (["-arch=compute_75"], ["-arch", "sm_75"], ["--gpu-architecture=compute_75"]):
+        build(FILL, options=["-DVALUE=1", *options]).close()
+        assert compilations[-1].target == (75, "") and compilations[-1].options == ("-DVALUE=1",)
+
+
+@pytest.mark.parametrize(
+    "target, kind, words",
+    [
+        ("sm_10", rawcuda.Unsupported, "too new for sm_10: the oldest that it knows is sm_"),
+        ("sm_99", rawcuda.Unsupported, "does not know sm_99; it knows .*sm_90"),
+        ("sm_75a", rawcuda.Unsupported, "does not know sm_75a"),
+        ("90", ValueError, "target '90': give an architecture such as"),
+        (90, TypeError, "a target is a str .*, not an int"),
+    ],
+)
+def test_targets_that_are_refused(target: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        rawcuda.compile(SOURCE, target)
+
+
+def test_two_targets_are_refused() -> None:
+    with pytest.raises(ValueError, match="options name the architecture sm_80, and target is 'sm_90'"):
+        rawcuda.compile(SOURCE, options=["-arch=sm_80"])
+
+
+def test_an_old_nvrtc_makes_no_lto_ir(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_loaded", [Known((11, 8), 90)])
+    with pytest.raises(rawcuda.Unsupported, match=r"NVRTC 11\.8 .* makes no LTO-IR: CUDA 12\.0 introduced it"):
+        rawcuda.compile(SOURCE, output="ltoir")
+
+
+def test_a_driver_that_is_older_than_the_compiler(python: Python) -> None:
+    result = python(
+        """
+        import ctypes
+        from tests.subject import module, rawcuda
+        emulator = module("emulator").Emulator()
+        refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)(lambda *_: 222)
+        def version(address):
+            ctypes.c_int.from_address(address).value = 12040
+            return 0
+        version = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(version)
+        class Older:
+            def address(self, symbol):
+                own = {"cuModuleLoadDataEx": refuse, "cuDriverGetVersion": version}.get(symbol)
+                return emulator.address(symbol) if own is None else ctypes.cast(own, ctypes.c_void_p).value
+        rawcuda.use(Older())
+        try:
+            rawcuda.Device(0).compile('extern "C" __global__ void k() {}')
+        except rawcuda.Unsupported as error:
+            print(error.code, error)
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout.startswith("222 cuModuleLoadDataEx") and "which is of CUDA 12.4" in result.stdout
+    assert 'pip install "nvidia-cuda-nvrtc-cu12==12.4.*"' in result.stdout
+
+
+# -- errors in the source
+
+
+def test_an_error_has_file_line_and_source_line(build: Build, tmp_path: Path) -> None:
+    path = tmp_path / "my kernels.cu"
+    path.write_text('#include "v.h"\nextern "C" __global__ void k(float *x)\n{\n    *x = tow;\n}\n')
+    with pytest.raises(rawcuda.CompileFailed) as raised:
+        build(path, headers={"v.h": "\n#define V 2"})
+    error = raised.value
+    assert (error.filename, error.lineno, error.text) == (str(path), 4, "*x = tow;")
+    assert str(error) == f'{path}:4: error: identifier "tow" is undefined\n    *x = tow;'
+    assert "1 error detected" in error.log and error.source == path.read_text()
+    assert (error.code, error.name, error.call) == (6, "NVRTC_ERROR_COMPILATION", "nvrtcCompileProgram")
+
+
+def test_an_error_in_a_header_and_one_after_a_line_directive(build: Build) -> None:
+    with pytest.raises(rawcuda.CompileFailed) as raised:
+        build(f'#include "v.h"\n{FILL}', headers={"v.h": "#define VALUE 3\nsyntax error;"})
+    assert (raised.value.filename, raised.value.lineno, raised.value.text) == ("v.h", 2, "syntax error;")
+    with pytest.raises(rawcuda.CompileFailed) as raised:
+        build('\n#line 700 "generated.inc"\n' + FILL)
+    assert (raised.value.filename, raised.value.lineno) == ("generated.inc", 700)
+
+
+def test_many_errors_are_counted(build: Build) -> None:
+    with pytest.raises(rawcuda.CompileFailed, match=r"u9;\n\.\.\. and 10 more errors; \.log has all of them$"):
+        build("__global__ void k() {\n" + "\n".join(f"    u{number};" for number in range(20)) + "\n}")
+
+
+def test_an_error_without_a_line() -> None:
+    with pytest.raises(rawcuda.CompileFailed, match="^ptxas fatal .*Unresolved extern function '_Z1gv'"):
+        rawcuda.compile("__device__ int g(); __global__ void k(int *x) { *x = g(); }", output="cubin")
+
+
+@pytest.mark.parametrize(
+    "header, words",
+    [
+        ("nope.h", r'Give its text, headers={"nope.h": "..."}, or its folder, options='),
+        ("stdio.h", r"NVRTC compiles without the host's headers: leave stdio\.h out"),
+        ("cuda_nope.h", r'cuda_nope\.h comes with the CUDA toolkit, or: pip install "nvidia-cuda-runtime'),
+        ("cub/nope.cuh", "nvidia-cuda-cccl"),
+        ("curand_nope.h", "nvidia-curand"),
+    ],
+)
+def test_a_missing_header(header: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locate, "headers", lambda major: [])
+    with pytest.raises(rawcuda.CompileFailed, match=words) as raised:
+        rawcuda.compile(f"#include <{header}>\n")
+    assert raised.value.lineno == 1 and "No folder of headers was found" in str(raised.value)
+
+
+def test_an_unknown_option(build: Build) -> None:
+    with pytest.raises(
+        rawcuda.InvalidUse, match="unrecognized option --no-such-thing found. The options were: --no-such"
+    ):
+        build(FILL, options=["--no-such-thing"])
+
+
+def test_an_unknown_name_expression(build: Build) -> None:
+    with pytest.raises(rawcuda.NotFound, match=r"'scal<float>' in names: identifier \"scal\" is undefined.*source\.cu"):
+        build(FILL, options=["-DVALUE=1"], names=["fill", "scal<float>"])
+
+
+@pytest.mark.parametrize(
+    "source, kind, words",
+    [
+        ("", ValueError, "the source is empty"),
+        ("a\0b", ValueError, "the source: 'a.*' has a NUL"),
+        (b"a\0b", ValueError, "it has a NUL at byte 1"),
+        ("a\ud800", ValueError, "half of a pair"),
+        ("kernels.cu", ValueError, "'kernels.cu' is not CUDA C; to compile a file, give a pathlib.Path"),
+        (Path("/nowhere/kernels.cu"), FileNotFoundError, "kernels.cu"),
+        (3, TypeError, "not an int"),
+    ],
+)
+def test_sources_that_are_refused(source: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        rawcuda.compile(source)
+
+
+@pytest.mark.parametrize(
+    "options, kind, words",
+    [
+        ({"options": "-G"}, TypeError, "options must be a sequence of strings, such as a list, not a str"),
+        ({"options": [3]}, TypeError, "options: each must be a str, not an int"),
+        ({"options": ["-D\0"]}, ValueError, "has a NUL"),
+        ({"names": "fill"}, TypeError, "names must be a sequence of strings"),
+        ({"headers": [("a", "b")]}, TypeError, "headers must be a dict"),
+        ({"headers": {"a": 3}}, TypeError, "a text a str or bytes, not a str: an int"),
+        ({"headers": {"a.h": b"\0"}}, ValueError, "header 'a.h' is not text"),
+        ({"cache": 3}, TypeError, "cache must be the path of a folder, not an int"),
+        ({"output": "sass"}, ValueError, "output 'sass': give 'ptx', 'cubin' or 'ltoir'"),
+    ],
+)
+def test_arguments_that_are_refused(options: dict[str, Any], kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        rawcuda.compile(FILL, **options)
+
+
+# -- warnings
+
+
+def test_a_warning_is_at_the_callers_line(build: Build) -> None:
+    for call in (build, rawcuda.compile):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(WARNS)
+        [warning] = caught
+        assert warning.category is UserWarning and warning.filename == __file__
+        assert str(warning.message).startswith("source.cu:1: warning: variable") and WARNS in str(warning.message)
+
+
+def test_a_warning_that_is_made_an_error_leaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    real = nvrtc.Nvrtc._call
+    monkeypatch.setattr(
+        nvrtc.Nvrtc, "_call", lambda self, name, *rest: (calls.append(name), real(self, name, *rest))[1]
+    )
+    with pytest.raises(UserWarning, match="never referenced"):  # the settings of pytest make warnings errors
+        rawcuda.compile(WARNS)
+    with pytest.raises(rawcuda.CompileFailed):
+        rawcuda.compile("nonsense")
+    with pytest.raises(rawcuda.NotFound):
+        rawcuda.compile(WARNS, names=["nothing<3>"])
+    assert calls.count("nvrtcCreateProgram") == calls.count("nvrtcDestroyProgram") == 3
+
+
+# -- the compiler
+
+
+def test_without_a_compiler_each_place_is_listed(afresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "libnvrtc.so.13"
+    broken.write_bytes(b"not a library")
+    monkeypatch.setattr(locate, "nvrtc", lambda: [(str(broken), "the test says so")])
+    monkeypatch.setattr(locate, "nvcc", lambda: [("/bin/echo", "the test says so, too")])
+    monkeypatch.setenv("CUDA_HOME", "/opt/some/cuda")
+    with pytest.raises(rawcuda.CompilerNotFound) as raised:
+        rawcuda.compile(FILL)
+    text, tried = str(raised.value), raised.value.tried
+    assert "pip install nvidia-cuda-nvrtc (or" in text and "/opt/some/cuda  (the environment's CUDA_HOME)" in text
+    assert f"{broken}  (the test says so): " in text and "/bin/echo" in text and "it is not nvcc" in text
+    assert all(len(place) == 3 for place in tried) and [place[0] for place in tried][:2] == [str(broken), "/bin/echo"]
+
+
+def test_a_library_that_is_not_nvrtc_and_one_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = locate.mapped_file("libc.so.6")
+    if not mapped:
+        pytest.skip("no /proc here")
+    with pytest.raises(OSError, match="this is not NVRTC"):
+        nvrtc.Nvrtc(mapped)
+    monkeypatch.setattr(nvrtc, "_OLDEST", (99, 0))
+    with pytest.raises(OSError, match=r"NVRTC \d+\.\d+ is too old: 11\.2 or newer is needed"):
+        nvrtc.Nvrtc(locate.nvrtc()[0][0])
+
+
+def test_the_table_is_that_of_the_header() -> None:
+    header = Path(locate.nvrtc()[0][0]).parents[1] / "include" / "nvrtc.h"
+    text = re.sub(r"/\*.*?\*/", "", header.read_text("utf-8"), flags=re.S)
+
+    def declared(text: str) -> dict[str, str]:
+        return {
+            name: re.sub(r"\s*\*\s*", " *", " ".join(inside.split())).replace("* *", "**")
+            for name, inside in re.findall(r"nvrtcResult (nvrtc\w+)\(([^)]*)\);", text)
+        }
+
+    ours, real = declared(re.sub(r"//.*", "", nvrtc.PROTOTYPES)), declared(text)
+    assert len(ours) == len(nvrtc.prototypes()) == 16
+    assert {name: real.get(name) for name in ours} == ours
+    statuses = dict(re.findall(r"NVRTC_(?:ERROR_)?(\w+) = (\d+)", text))
+    assert nvrtc.STATUSES == {name: int(statuses[name]) for name in nvrtc.STATUSES}
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(NAME != "rawcuda", reason="the README is about the original")
+@pytest.mark.parametrize("package", ["nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11"])
+def test_the_readmes_first_example_in_a_fresh_environment(python: Python, package: str) -> None:
+    """With only the compiler installed: the newest, and those of CUDA 12 and 11."""
+    [example, *_] = re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "README.md").read_text("utf-8"), re.M | re.S)
+    result = python(
+        example + "\nfrom rawcuda.compiler.program import compiler\nprint(compiler().path)\n",
+        executable=environment([package]),
+        env={"RAWCUDA_DRIVER": None, "CUDA_HOME": None, "CUDA_PATH": None},
+        check=True,
+    )
+    first, path = result.stdout.splitlines()
+    assert first == "[10.0, 20.0, 30.0, 40.0, 50.0]" and "site-packages" in path
+
+
+# -- nvcc
+
+
+@pytest.fixture
+def with_nvcc(monkeypatch: pytest.MonkeyPatch, afresh: None) -> Any:
+    """Have only nvcc."""
+    if NVCC is None:
+        pytest.skip("nvcc is not installed")
+    monkeypatch.setattr(locate, "nvrtc", lambda: [])
+    return program.compiler()
+
+
+def test_nvcc_compiles_where_there_is_no_nvrtc(device: Any, build: Build, with_nvcc: Any, tmp_path: Path) -> None:
+    assert with_nvcc.kind == "nvcc" and 90 in with_nvcc.architectures
+    assert value(device, build(f'#include "a/v.h"\n{FILL}', headers={"a/v.h": "#define VALUE 3"})) == 3
+    (tmp_path / "v.h").write_text("#define VALUE 5")
+    (tmp_path / "k.cu").write_text(f'#include "v.h"\n{FILL}')
+    assert value(device, build(tmp_path / "k.cu")) == 5
+    assert rawcuda.compile(FILL, "sm_90", "cubin", options=["-DVALUE=1"]).startswith(b"\x7fELF")
+    assert len(rawcuda.compile(FILL, "sm_90", "ltoir", options=["-DVALUE=1"])) > 100
+
+
+def test_nvccs_errors_and_warnings(build: Build, with_nvcc: Any, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x)\n{\n    *x = tow;\n}\n')
+    with pytest.raises(rawcuda.CompileFailed) as raised:
+        build(tmp_path / "k.cu")
+    assert str(raised.value) == f'{tmp_path / "k.cu"}:3: error: identifier "tow" is undefined\n    *x = tow;'
+    with pytest.raises(
+        rawcuda.CompileFailed, match=r'source\.cu:1: error: nope\.h: No such file(.|\n)*headers={"nope\.h"'
+    ):
+        build("#include <nope.h>\n")
+    with pytest.raises(rawcuda.InvalidUse, match=r"nvcc \(nvcc 1.*Unknown option '--no-such-thing'"):
+        build(FILL, options=["--no-such-thing"])
+    with pytest.warns(UserWarning, match="source.cu:1: warning: variable"):
+        build(WARNS)
+    with pytest.raises(ValueError, match=r"header '\.\./v\.h': nvcc needs a relative name"):
+        build(FILL, headers={"../v.h": ""})
+
+
+def test_nvccs_names(device: Any, build: Build, with_nvcc: Any) -> None:
+    text = "namespace a { __global__ void put(int *out) { *out = 4; } } __global__ void twice(int *); " + (
+        "template <class T> __global__ void t(T *out) {} template __global__ void t<int>(int *);"
+    )
+    assert value(device, build(text, names=["a::put"]), "a::put") == 4
+    with pytest.raises(rawcuda.Unsupported, match=r"names=\['t<int>'\]: nvcc does not report the names of templates"):
+        build(text, names=["t<int>"])
+    with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no such kernel"):
+        build(text, names=["nothing"])
+
+
+# -- the cache
+
+
+def test_the_second_time_the_compiler_is_not_called(
+    device: Any, build: Build, compilations: list[Any], tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    for _ in range(3):
+        made = build("template <int N> __global__ void put(int *out) { *out = N; }", names=["put<8>"], cache=str(kept))
+        assert value(device, made, "put<8>") == 8
+    assert len(compilations) == 1
+    [file] = kept.iterdir()
+    if os.name == "posix":
+        assert kept.stat().st_mode & 0o777 == 0o700 and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_everything_that_matters_is_part_of_the_key(compilations: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(FILL)
+    given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
+    changes: list[tuple[Any, dict[str, Any]]] = [
+        (FILL, {}),
+        (FILL + "\n", {}),
+        (tmp_path / "k.cu", {}),
+        (FILL, {"options": ["-DVALUE=2"]}),
+        (FILL, {"headers": {"a.h": "1"}}),
+        (FILL, {"headers": {"a.h": "2"}}),
+        (FILL, {"names": ["fill"]}),
+        (FILL, {"target": "sm_80"}),
+        (FILL, {"target": "sm_90a"}),
+        (FILL, {"output": "cubin"}),
+    ]
+    for number, (source, change) in enumerate(changes, 1):
+        for _ in range(2):
+            rawcuda.compile(source, **{**given, **change})
+        assert len(compilations) == number, change
+
+
+def test_another_compiler_makes_other_code(compilations: list[Any], tmp_path: Path, monkeypatch: Any) -> None:
+    given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path}
+    os.chmod(tmp_path, 0o700)
+    rawcuda.compile(FILL, **given)
+    loaded = program.compiler()
+    monkeypatch.setattr(type(loaded), "identity", lambda self: "another")
+    rawcuda.compile(FILL, **given)
+    assert len(compilations) == 2
+
+
+def test_headers_on_disk_are_part_of_the_key(compilations: list[Any], tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    (second / "v.h").write_text('#if 1\n#  include "inner.h"\n#endif')
+    (second / "inner.h").write_text("#define VALUE 1")
+    text = f"#include <v.h>\n{FILL}"
+
+    def build() -> bytes:
+        return rawcuda.compile(text, options=[f"-I{first}", "-I", str(second)], cache=tmp_path / "kept")
+
+    assert build() == build() and len(compilations) == 1
+    (second / "inner.h").write_text("#define VALUE 2")
+    assert b"2;" in build() and len(compilations) == 2
+    (first / "v.h").write_text("#define VALUE 77")  # a new one, which hides the other
+    assert b"77;" in build() and len(compilations) == 3
+
+
+def test_a_header_that_a_macro_names_cannot_be_cached(compilations: list[Any], tmp_path: Path) -> None:
+    for _ in range(2):
+        rawcuda.compile(
+            f'#define H "v.h"\n#include H\n{FILL}', headers={"v.h": "#define VALUE 1"}, cache=tmp_path / "c"
+        )
+    assert len(compilations) == 2 and not list((tmp_path / "c").iterdir())
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        '#include "v.h"',
+        "  #  include <v.h>  // a comment",
+        "# /* a comment */ include/**/<v.h>",
+        '#inc\\\nlude "v.h"',
+        '%:include "v.h"',
+        '#if __has_include( "v.h")\n#include "v.h"\n#endif',
+    ],
+)
+def test_an_include_is_noticed_however_it_is_written(
+    compilations: list[Any], tmp_path: Path, directive: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v.h").write_text("#define VALUE 1")
+    for number in (1, 2):
+        (tmp_path / "v.h").write_text(f"#define VALUE {number}")
+        made = rawcuda.compile(f"{directive}\n{FILL}", options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+        assert f"{number};".encode() in made
+    assert len(compilations) == 2 and len(list((tmp_path / "kept").iterdir())) == 2
+
+
+def test_what_nvcc_takes_from_unknown_folders_is_not_cached(with_nvcc: Any, tmp_path: Path) -> None:
+    rawcuda.compile(f"#include <stdint.h>\n{FILL}", options=["-DVALUE=1"], cache=tmp_path / "kept")
+    assert not list((tmp_path / "kept").iterdir())
+    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def test_a_warning_comes_from_the_cache_too(compilations: list[Any], tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="never referenced"):
+            rawcuda.compile(WARNS, cache=tmp_path / "kept")
+    assert len(compilations) == 1
+
+
+def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(rawcuda.CompileFailed):
+            rawcuda.compile("nonsense", cache=tmp_path / "kept")
+    assert not list((tmp_path / "kept").iterdir())
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "a folder"])
+def test_a_damaged_file_is_named_and_replaced(compilations: list[Any], tmp_path: Path, damage: str) -> None:
+    given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
+    made = rawcuda.compile(FILL, **given)
+    [file] = (tmp_path / "kept").iterdir()
+    data = file.read_bytes()
+    broken = {"cut": data[:-1], "changed": data.replace(b"ret;", b"trap"), "emptied": b""}
+    if damage == "a folder":
+        file.unlink()
+        file.symlink_to(tmp_path)
+    else:
+        file.write_bytes(broken[damage])
+    with pytest.warns(UserWarning, match=f"a damaged file in the cache is replaced: {re.escape(str(file))}"):
+        assert rawcuda.compile(FILL, **given) == made
+    assert rawcuda.compile(FILL, **given) == made and len(compilations) == 2
+    assert file.read_bytes() == data and list((tmp_path / "kept").iterdir()) == [file]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "kept")
+    assert not list((tmp_path / "kept").iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for mode in (0o777, 0o720, 0o1777):
+        os.chmod(tmp_path, mode)
+        with pytest.raises(PermissionError, match=r"its mode is \d+, so that other users can replace the code in it"):
+            rawcuda.compile(FILL, cache=tmp_path)
+    os.chmod(tmp_path, 0o755)
+    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path)
+    monkeypatch.setattr(cache.os, "geteuid", lambda: 12345)
+    with pytest.raises(PermissionError, match=r"user \d+ owns it: give a folder of your own"):
+        rawcuda.compile(FILL, cache=tmp_path)
+
+
+# -- the commands
+
+
+@pytest.fixture
+def cli(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process, in a folder with a source: (status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)
+    (tmp_path / "k.cu").write_text(
+        "template <class T> __global__ void scale(T *x, float by) { x[threadIdx.x] *= by; }\n"
+        'extern "C" __global__ void twice(float *x) { int unused = BY; x[threadIdx.x] *= 2; }\n'
+    )
+
+    def run(*words: object) -> tuple[int, str, str]:
+        status = module("__main__").main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return run
+
+
+def test_run_compiles(cli: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    numpy.save("x.npy", numpy.arange(5, dtype="f4"))
+    given = ("x.npy", 10, "--grid", 1, "--block", 5, "--option=-DBY=2", "--out", "0=out.npy")
+    status, out, err = cli("run", "k.cu", "scale<float>", *given)
+    assert status == 0 and "scale<float>: grid 1, block 5" in out and "k.cu:2: warning: variable" in err
+    assert numpy.load("out.npy").tolist() == [0, 10, 20, 30, 40]
+    status, out, err = cli("run", "k.cu", "--option=-DBY=2")
+    assert status == 0 and out.split("\n")[0] == "twice" and "pointer" in out
+    status, out, err = cli("run", "k.cu", "scal<float>", *given)
+    assert status == 1 and "'scal<float>' in names" in err
+    status, out, err = cli("run", "nope.cu", "scale<float>", *given)
+    assert status == 1 and "nope.cu" in err
+    Path("k.ptx").write_bytes(rawcuda.compile(FILL, options=["-DVALUE=1"]))
+    status, out, err = cli("run", "k.ptx", "--option=-G")
+    assert status == 2 and "--option is for the compiler" in err
+
+
+def test_compile_writes_a_file(cli: Any) -> None:
+    status, out, err = cli("compile", "k.cu", "--option=-DBY=2")
+    assert status == 0 and out.startswith("k.ptx: ptx for sm_90, ") and err.startswith("k.cu:2: warning: variable")
+    assert b".target sm_90\n" in Path("k.ptx").read_bytes()
+    status, out, err = cli("compile", "k.cu", "--option=-DBY=2", "-o", "there.cubin", "--target", "sm_80")
+    assert status == 0 and Path("there.cubin").read_bytes().startswith(b"\x7fELF")
+    status, out, err = cli("compile", "k.cu", "-o", "there.cubin")
+    assert status == 1 and err.startswith('error: k.cu:2: error: identifier "BY" is undefined\n')
+    assert Path("there.cubin").read_bytes().startswith(b"\x7fELF")
+    status, out, err = cli("compile", "k.cu", "--option=-DBY=2", "-o", "k.cu")
+    assert status == 2 and "this is the source" in err
+    status, out, err = cli("compile", "nope.cu")
+    assert status == 1 and "nope.cu" in err
+    assert sorted(path.name for path in Path().iterdir()) == ["k.cu", "k.ptx", "there.cubin"]
