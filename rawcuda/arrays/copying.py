@@ -182,15 +182,6 @@ def examine(thing: Any) -> Side:
     return made
 
 
-class _Viewed(Description):
-    """The description of an exporter that takes part in one copy."""
-
-    __slots__ = ("exporting_stream",)
-
-
-_Viewed._streamed = _Viewed
-
-
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
     """Return a view of an exporter, or the Memory itself, and its Side."""
     if isinstance(thing, Bytes):
@@ -199,7 +190,7 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
         return thing, getattr(thing, "_side", None) or examine(thing)
     if isinstance(thing, Description):
         return thing, getattr(thing, "_side", None) or examine(thing)
-    made: Any = reader_of(thing, None)(thing, _Viewed, stream)
+    made: Any = reader_of(thing, None)(thing, Description._viewed, stream)
     return made, examine(made)
 
 

@@ -481,7 +481,7 @@ class _StreamedView(_PlainView):
         return made
 
 
-StridedView._plain_kind = _PlainView
+StridedView._plain_kind = Description._viewed = _PlainView
 for _kind in (_PlainView, _MemoryView, _StreamedView):  # so that error messages show the public name
     _kind.__name__ = _kind.__qualname__ = StridedView.__name__
 StridedView._streamed = _StreamedView

@@ -130,6 +130,7 @@ class Description:
     stream: Any
     _side: Any
     _streamed: Any  # the class to make where the exporter may name a stream of its own
+    _viewed: Any  # the one class of views of exporters, set by strided.py: a reader is fastest if it makes only this
 
     @property
     def owner(self) -> Any:
@@ -139,7 +140,7 @@ class Description:
 
 for _name in "ptr", "shape", "strides", "dtype":  # users can only read them; a change would lead out of the memory
     setattr(Description, _name, read_only(Description, _name))
-Description._streamed = Description
+Description._streamed = Description._viewed = Description
 
 
 def describe_as(
