@@ -77,11 +77,17 @@ def _origin(caught: BaseException) -> BaseException:
     An interrupt can leave a lock released; the end of the with block of that lock then raises a RuntimeError, too.
     """
     seen: BaseException | None = caught
-    while seen is not None:
+    while seen is not None and (seen is caught or _was_raised_inside(seen)):
         if is_outside(seen) or isinstance(seen, MemoryError):
             return seen
         seen = seen.__context__
     return caught
+
+
+def _was_raised_inside(caught: BaseException) -> bool:
+    """Tell whether an exception was caught in the emulator; otherwise the client handled it when it made the call."""
+    trace = caught.__traceback__
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def is_outside(caught: BaseException) -> bool:

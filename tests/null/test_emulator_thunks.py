@@ -67,6 +67,17 @@ def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
     assert client.code("cuCtxSynchronize") == 0  # and the lock is released
 
 
+def test_an_exception_that_the_client_handles_is_no_interrupt(client):
+    try:
+        raise KeyError("of the client")
+    except KeyError:
+        assert _served(client, operator.truediv)(1) == 999
+    left = [type(exception) for exception in client.emulator.kept_exceptions]
+    client.emulator.kept_exceptions.clear()
+    assert left == [TypeError]
+    client.emulator.explain(999)  # which would raise an interrupt
+
+
 # -- 2: Ctrl-C
 
 
