@@ -65,7 +65,10 @@ def as_extents(shape: object) -> Ints:
         return (int(_index(shape)),)  # type: ignore[arg-type]
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
-    out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
+    try:
+        out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
+    except TypeError:
+        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out

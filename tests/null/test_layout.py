@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
 
 import pytest
 
@@ -294,6 +295,12 @@ def test_as_shape(shape, result):
 )
 def test_as_shape_refuses(shape, error):
     with pytest.raises(error):
+        layout.as_shape(shape)
+
+
+@pytest.mark.parametrize("shape", [(2.0,), [None], ("4",), ((1, 2),), {"a": 1}, 2.5])
+def test_a_refused_shape_is_shown(shape):
+    with pytest.raises(TypeError, match="a shape is an int or a tuple of ints, not " + re.escape(repr(shape))):
         layout.as_shape(shape)
 
 
