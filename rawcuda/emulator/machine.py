@@ -410,9 +410,9 @@ def _worded(kind: type) -> str:
 
 
 def _caller() -> str:
-    """Return the file and line of the innermost Python frame outside this package and the import system, or ""."""
+    """Return the file and line of the innermost Python frame outside this package and Python's own start, or ""."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith((_HERE, "<frozen ")):
+    while frame.f_code.co_filename.startswith((_HERE, "<frozen ", _RUNPY)):
         if frame.f_back is None:
             return ""
         frame = frame.f_back
@@ -420,4 +420,5 @@ def _caller() -> str:
 
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_RUNPY = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "runpy.py")  # frozen from Python 3.11 on
 _DUMMY = getattr(threading, "_DummyThread", None)

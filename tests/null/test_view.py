@@ -281,7 +281,6 @@ def test_past_4_gib_nothing_wraps():
     memory.close()
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
 @pytest.mark.parametrize("field", ["ptr", "shape", "strides", "dtype"])
 def test_the_fields_of_a_view_are_read_only(field):
     """A view with another shape than its memory has would read and write beyond it."""
@@ -324,6 +323,7 @@ def test_the_class_of_views_says_how_views_are_made(arguments):
     assert isinstance(view(bytearray(4)), rawcuda.StridedView) and type(view(bytearray(4))).__name__ == "StridedView"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
 def test_annotations_can_be_evaluated():
     """They use no names that only a type checker has."""
     import inspect
