@@ -101,7 +101,8 @@ class StreamHandle(InContext):
 
     def queue(self) -> names.Any:
         """Return the handle as an argument of prepared calls, or None if the stream is closed."""
-        return self._argument or (None if self._handle is None else self._prepare())
+        handle = self._handle  # read once: another thread may close the stream now
+        return None if handle is None else as_argument(handle)
 
     def _closing(self) -> None:
         self._argument = None

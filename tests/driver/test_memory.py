@@ -333,3 +333,19 @@ def test_an_owned_thing_is_not_copied(device):
             for way in (copy.copy, copy.deepcopy, pickle.dumps):
                 with pytest.raises(TypeError, match="one owner|cannot be pickled"):
                     way(thing)
+
+
+def test_a_stream_that_another_thread_closes_now_does_not_make_close_raise(device, monkeypatch):
+    """`queue()` reads the handle once: if the stream is closed right after that, no Closed reaches Memory.close()."""
+    stream = device.stream()
+    memory = device.allocate(64, stream=stream)
+
+    def closed_just_now(self):
+        raise AssertionError("queue() must not look at the handle a second time")
+
+    monkeypatch.setattr(type(stream), "_prepare", closed_just_now)
+    stream._argument = None
+    memory.close()
+    assert memory.closed
+    monkeypatch.undo()
+    stream.close()

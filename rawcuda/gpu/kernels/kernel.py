@@ -165,8 +165,6 @@ class Kernel:
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
         """
         handle = stream_handle(stream, self._primary)
-        if isinstance(stream, Stream):
-            stream.queue()  # from now on, closing it invalidates the token
         launch = self._prepare(
             (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
             handle,
