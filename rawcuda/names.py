@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.launches.attributes import KernelAttributes as KernelAttributes
+    from .gpu.launches.occupancy import Suggestion as Suggestion
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
@@ -40,7 +42,12 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []  # every name is made on access
 
-_ELSEWHERE = {"Library": "loadable", "Driver": "driver"}  # names of this package that are not public
+_ELSEWHERE = {  # names of this package that are not public
+    "Library": "loadable",
+    "Driver": "driver",
+    "KernelAttributes": "gpu.launches.attributes",
+    "Suggestion": "gpu.launches.occupancy",
+}
 
 
 def __getattr__(name: str) -> Any:

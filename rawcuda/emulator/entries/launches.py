@@ -13,12 +13,12 @@ Read next    graphs.py
 from __future__ import annotations
 
 import ctypes
-import struct
 
 from ..codes import Refused
 from ..machine import Machine
 from ..queues import KERNEL
-from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
+from ..thunks import LAUNCH_CONFIG, entry, out, put_int, put_u64, read
+from .attributes import attributes_at, check_attributes, cluster_of, events_of
 from .devices import ATTRIBUTES
 from .modules import Function, function_at
 
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
 
-__all__ = ["cluster_of", "attributes_at"]
+__all__: list[str] = []
 
 _BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
 _COOPERATIVE, _CLUSTER = 2, 4
-_KNOWN = frozenset((0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 16))
 _PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
 
 
@@ -107,10 +106,27 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         )
 
 
+def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
+    """Return the cluster of a launch: that of its attributes, or the one that the kernel requires."""
+    code, required = function.entry, function.required_cluster
+    given = cluster_of(attributes) if _CLUSTER in attributes else None
+    if required is not None:
+        if given is not None and given != required:
+            raise Refused(912, f"kernel {code.name!r} requires clusters of {required}, not of {given}")
+        return required
+    if given is None and code.explicit_cluster:
+        raise Refused(912, f"kernel {code.name!r} must be launched with clusters")
+    return given
+
+
 def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
     if 0 in cluster:
         raise Refused(1, f"a cluster of {cluster}: every size must be at least 1")
-    size = cluster[0] * cluster[1] * cluster[2]
+    size, most = cluster[0] * cluster[1] * cluster[2], function.entry.most_in_cluster
+    if most and size > most:
+        raise Refused(
+            912, f"a cluster of {size} blocks: kernel {function.entry.name!r} was compiled for at most {most}"
+        )
     if size > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
         raise Refused(
             912,
@@ -149,7 +165,7 @@ def _launch(
     extra: int,
     *,
     cooperative: bool = False,
-    cluster: Size = (1, 1, 1),
+    attributes: dict[int, bytes] = {},  # noqa: B006 - it is never changed
 ) -> None:
     stream = machine.stream(stream_handle)
     function = machine.get(Function, handle)
@@ -157,7 +173,9 @@ def _launch(
     if context is not stream.context:
         raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
     _check(function, grid, block, shared)
-    if cluster != (1, 1, 1):
+    check_attributes(machine, stream, attributes)
+    cluster = _cluster(function, attributes)
+    if cluster is not None:
         _check_cluster(function, grid, cluster)
     if cooperative:
         most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
@@ -173,9 +191,15 @@ def _launch(
     allowed = _reachable(context) if len(machine.devices) > 1 else None
 
     def work() -> None:
-        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
+        run(
+            grid, block, shared, arguments,
+            progress=progress, cooperative=cooperative, allowed=allowed, cluster=cluster,
+        )  # fmt: skip
 
-    machine.queues.submit(stream, work, function.entry.name, KERNEL)
+    queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
+    for event in events_of(machine, attributes):
+        event.work = queued
+        event.captured = None if stream.capture is None else (stream.capture, stream.capture.mark(stream))
 
 
 @entry(
@@ -228,33 +252,9 @@ def launch_cooperative(
     _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
 
 
-def attributes_at(address: int, count: int) -> dict[int, bytes]:
-    """Read the attributes of a launch: number -> the 64 bytes of the value."""
-    if count:
-        out(address)
-    found = {}
-    for index in range(count):
-        number, value = LAUNCH_ATTRIBUTE.unpack(
-            ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size)
-        )
-        if number not in _KNOWN:
-            raise Refused(801, f"launch attribute {number} is not emulated")
-        found[number] = value
-    return found
-
-
-def cluster_of(attributes: dict[int, bytes]) -> Size:
-    """Return the cluster size in the attributes of a launch."""
-    value = attributes.get(_CLUSTER)
-    if value is None:
-        return 1, 1, 1
-    x, y, z = struct.unpack_from("<3I", value)
-    return x, y, z
-
-
 @entry("cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)", since=11060)
 def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
-    """Launch a kernel with attributes: cluster and cooperation have an effect; priority and hints do not."""
+    """Launch a kernel with attributes."""
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
     attributes = attributes_at(address, count)
     cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
@@ -268,7 +268,7 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
         parameters,
         extra,
         cooperative=cooperative,
-        cluster=cluster_of(attributes),
+        attributes=attributes,
     )
 
 
@@ -368,33 +368,42 @@ def available_shared(machine: Machine, address: int, handle: int, blocks: int, t
     put_u64(address, max(0, min(share, ATTRIBUTES[97] - function.entry.static_shared)))
 
 
-def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, int]:
-    """Read a launch's configuration: (function, threads, shared memory, blocks of a cluster)."""
+def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, Size]:
+    """Read a launch's configuration: (function, threads, shared memory, cluster)."""
     function = function_at(machine, handle)
-    _, _, _, bx, by, bz, shared, _, address, count = read(LAUNCH_CONFIG, config)
-    x, y, z = cluster_of(attributes_at(address, count))
-    if not bx * by * bz or not x * y * z:
+    _, _, _, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
+    attributes = attributes_at(address, count)
+    check_attributes(machine, machine.stream(stream), attributes)
+    cluster = function.required_cluster or cluster_of(attributes)
+    if not bx * by * bz or 0 in cluster:
         raise Refused(1)
-    return function, bx * by * bz, shared, x * y * z
+    return function, bx * by * bz, shared, cluster
+
+
+def _most_clusters(function: Function, threads: int, shared: int, size: int) -> int:
+    """Return how many clusters of a number of blocks run at the same time: a cluster is inside one group of SMs."""
+    blocks = blocks_per_multiprocessor(function, threads, shared)
+    return blocks * ATTRIBUTES[16] // size
 
 
 @entry(
     "cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070
 )
 def max_cluster(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Write the largest cluster size."""
+    """Write the largest cluster size, a power of two."""
     out(address)
     function, threads, shared, _ = _config(machine, handle, config)
-    fits = blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16]
-    largest = 16 if function.settings.get(14) else 8
-    while largest > fits:
+    largest = _LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER
+    while largest and not _most_clusters(function, threads, shared, largest):
         largest //= 2
     put_int(address, largest)
 
 
 @entry("cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)", since=11070)
 def max_active_clusters(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Write how many clusters fit on the device at the same time."""
+    """Write how many clusters fit on the device at the same time; none if the size is not permitted."""
     out(address)
-    function, threads, shared, size = _config(machine, handle, config)
-    put_int(address, blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16] // size)
+    function, threads, shared, (x, y, z) = _config(machine, handle, config)
+    if x * y * z > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
+        raise Refused(912, f"a cluster of {x * y * z} blocks")
+    put_int(address, _most_clusters(function, threads, shared, x * y * z))
