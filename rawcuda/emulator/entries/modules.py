@@ -330,6 +330,14 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
     function.settings[number] = value
 
 
+@entry("cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)", since=3000)
+def set_cache_config(machine: Machine, handle: int, config: int) -> None:
+    """Accept a preference of shared memory or L1 cache."""
+    function_at(machine, handle)
+    if not 0 <= config <= 3:
+        raise Refused(1)
+
+
 @entry("cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)", since=11000)
 def function_module(machine: Machine, address: int, handle: int) -> None:
     """Write a kernel's module."""

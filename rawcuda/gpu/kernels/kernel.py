@@ -132,6 +132,17 @@ class Kernel:
         with self.device.current():
             self._primary.driver.cuFuncSetAttribute(function, number, value)
 
+    def set_cache_config(self, prefer: names.Any) -> None:
+        """Tell the driver to prefer "shared" memory, "l1" cache, "equal" parts, or "none"; it may choose another.
+
+        calls   cuFuncSetCacheConfig
+        """
+        from ..launches.occupancy import cache_config
+
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncSetCacheConfig(function, cache_config(prefer))
+
     # -- occupancy
 
     def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
@@ -366,6 +377,9 @@ class Kernel:
             f"{self.name}.launch(..., grid=blocks, block=threads), or configure(grid=blocks, block=threads) and call "
             "the result with the arguments"
         )
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Kernel belongs to a driver's handle of this process, and cannot be copied or pickled")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

@@ -418,6 +418,9 @@ class Launch:
         facts.update(self.attributes)
         return list(facts), tuple(facts.values())
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Launch belongs to a driver's handle of this process, and cannot be copied or pickled")
+
     def __repr__(self) -> str:
         words = f"{self._packing.name}({', '.join(self._packing.names)})"
         more = "".join([f" {name} {worded(value)}" for name, value in self.attributes.items()])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ... import names
 from ...errors import CudaError, InvalidUse, worded
 from ..kernels.configuration import check_version, chosen, driver_version, extents, require, truth, whole
 
@@ -173,6 +174,11 @@ class KernelAttributes:
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self.keys(), "required_cluster"]
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the attributes of a kernel belong to a driver's handle of this process, and cannot be copied or pickled"
+        )
 
     def __repr__(self) -> str:
         if self._kernel.module.closed:

@@ -120,7 +120,7 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
-        self.cluster = self.clusters = (1, 1, 1)
+        self.cluster, self.clusters = (1, 1, 1), grid
         self.cluster_size = 1
         self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []
