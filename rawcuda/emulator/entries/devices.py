@@ -18,6 +18,7 @@ import os
 from ..codes import NAMES, TEXTS, Refused
 from ..machine import TOTAL_MEMORY, Machine
 from ..thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from .capabilities import capability_of
 
 __all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION"]
 
@@ -207,7 +208,11 @@ def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     out(address)
     if number not in ATTRIBUTES:
         raise Refused(1)
-    its_own = {33: machine.device(device).ordinal + 1, 75: machine.architecture // 10, 76: machine.architecture % 10}
+    architecture = machine.architecture
+    its_own = {33: machine.device(device).ordinal + 1, 75: architecture // 10, 76: architecture % 10}
+    if architecture != 90:  # what the table lists is that of compute capability 9.0
+        its_own.update(capability_of(architecture).attributes())
+        its_own[120] = int(architecture >= 90)
     put_int(address, its_own.get(number, ATTRIBUTES[number]))
 
 

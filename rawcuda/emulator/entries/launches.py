@@ -1,12 +1,9 @@
 """Entry points: launches of kernels, and occupancy, which is calculated with the published formulas.
 
 How          the call checks everything and copies the arguments; the kernel runs when its stream reaches it. An error
-             inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU. The
-             number of blocks that fit on a multiprocessor is the smallest of the numbers that its threads, block slots,
-             registers and shared memory allow. Registers are allocated to warps in units of 256, and shared memory in
-             units of 128 bytes; each block needs 1 KiB of shared memory in addition.
-Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h),
-             for compute capability 9.0
+             inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU.
+             attributes.py reads the attributes of a launch, capabilities.py counts blocks.
+Source       CUDA Driver API, "Execution Control", "Occupancy"
 Read next    graphs.py
 """
 
@@ -19,6 +16,8 @@ from ..machine import Machine
 from ..queues import KERNEL
 from ..thunks import LAUNCH_CONFIG, entry, out, put_int, put_u64, read
 from .attributes import attributes_at, check_attributes, cluster_of, events_of
+from .capabilities import available_shared as dynamic_shared
+from .capabilities import blocks_per_multiprocessor
 from .devices import ATTRIBUTES
 from .modules import Function, function_at
 
@@ -102,7 +101,7 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         raise Refused(
             1,
             f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
-            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {ATTRIBUTES[97] - code.static_shared})",
+            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {function.most_shared})",
         )
 
 
@@ -120,6 +119,8 @@ def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
 
 
 def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
+    if function.module.machine.architecture < 90:
+        raise Refused(801, "clusters need compute capability 9.0: device attribute 120, CLUSTER_LAUNCH, is 0")
     if 0 in cluster:
         raise Refused(1, f"a cluster of {cluster}: every size must be at least 1")
     size, most = cluster[0] * cluster[1] * cluster[2], function.entry.most_in_cluster
@@ -274,28 +275,12 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
 
 # -- occupancy
 
-_WARP, _REGISTER_UNIT, _SHARED_UNIT, _PARTITIONS = 32, 256, 128, 4
+_WARP = 32
 _BlockToShared = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
-
-
-def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> int:
-    """Return how many blocks of a kernel fit on one multiprocessor."""
-    warps = -(-threads // _WARP)
-    if not 0 < threads <= function.max_threads:
-        return 0
-    total_shared = function.entry.static_shared + shared
-    if total_shared > ATTRIBUTES[97]:
-        return 0
-    by_warps = ATTRIBUTES[39] // _WARP // warps
-    a_warp = _round_up(max(function.entry.registers, 1) * _WARP, _REGISTER_UNIT)
-    warps_by_registers = ATTRIBUTES[82] // _PARTITIONS // a_warp * _PARTITIONS
-    by_registers = warps_by_registers // warps
-    by_shared = ATTRIBUTES[81] // _round_up(total_shared + ATTRIBUTES[111], _SHARED_UNIT)
-    return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
 
 
 @entry(
@@ -364,8 +349,7 @@ def available_shared(machine: Machine, address: int, handle: int, blocks: int, t
     function = function_at(machine, handle)
     if blocks <= 0 or threads <= 0 or blocks > blocks_per_multiprocessor(function, threads, 0):
         raise Refused(1)
-    share = ATTRIBUTES[81] // blocks // _SHARED_UNIT * _SHARED_UNIT - ATTRIBUTES[111] - function.entry.static_shared
-    put_u64(address, max(0, min(share, ATTRIBUTES[97] - function.entry.static_shared)))
+    put_u64(address, dynamic_shared(function, blocks))
 
 
 def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, Size]:

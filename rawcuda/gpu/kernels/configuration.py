@@ -130,12 +130,13 @@ class Asked:
     """The attributes of a launch, beside its grid, block and shared memory; checked, and never changed.
 
     values     (CUlaunchAttributeID, the 64 bytes of its value) for each, in the order of their numbers
+    key        the values as bytes, which are equal if the values are
     given      what the user gave: {"priority": -1}
     cluster    blocks in a cluster, or None; `preferred`: in a preferred cluster, likewise
     uses       the objects that the driver uses at each launch, events and memory: they must stay open
     """
 
-    __slots__ = ("values", "given", "cluster", "preferred", "uses")
+    __slots__ = ("values", "key", "given", "cluster", "preferred", "uses")
 
     def __init__(
         self,
@@ -146,6 +147,7 @@ class Asked:
         uses: tuple[Any, ...] = (),
     ) -> None:
         self.values, self.given, self.cluster, self.preferred, self.uses = values, given, cluster, preferred, uses
+        self.key = b"".join([number.to_bytes(4, "little") + value for number, value in values])
 
     @property
     def is_large(self) -> bool:

@@ -287,7 +287,7 @@ class Kernel:
         if cooperative or cluster is not None or options:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
             if asked is not None:
-                key = handle, asked.values
+                key = handle, asked.key
         shape = (
             extents("grid", grid),
             extents("block", block),
@@ -316,8 +316,10 @@ class Kernel:
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
-        key = bool(cooperative), cluster, *options, *options.values(), *map(type, options.values())
-        known = self._known.asked
+        known, cooperative = self._known.asked, bool(cooperative)
+        key: Any = cooperative, cluster
+        if options:
+            key = cooperative, cluster, *options.items(), *map(type, options.values())
         try:
             return known[key], shared_bytes
         except (KeyError, TypeError):  # not met before; a list, which cannot be a key
@@ -345,13 +347,17 @@ class Kernel:
             self._idle.clear()
         return self._idle.setdefault(key, []), launch
 
+    def _limits(self) -> Limits:
+        """Return the limits of this kernel, which are read at its first launch."""
+        limits = self._known.limits
+        if limits is None:
+            limits = self._known.limits = Limits(self)
+        return limits
+
     def _prepare(self, shape: Shape, handle: int, stream: Any, asked: Asked | None) -> Launch:
         """Check a configuration, and return a Launch that does not refer to this kernel."""
         self.module.handle  # raises Closed
-        known = self._known
-        limits = known.limits
-        if limits is None:
-            limits = known.limits = Limits(self)
+        known, limits = self._known, self._limits()
         packing = known.packing
         if packing is None:
             packing = known.packing = Packing(self)

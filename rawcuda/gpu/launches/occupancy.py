@@ -11,7 +11,7 @@ import ctypes
 
 from ...errors import worded
 from ...headers import cuda_h
-from ..kernels.configuration import Asked, ask, chosen, config_of, extents, require, whole
+from ..kernels.configuration import Asked, ask, chosen, config_of, extents, grant_shared, require, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,10 +73,21 @@ def _threads_in(name: str, given: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _grant(kernel: Kernel, shared_bytes: int) -> None:
+    """Request dynamic shared memory as a launch does, so that what is counted is what can be launched.
+
+    calls   cuFuncGetAttribute, cuFuncSetAttribute
+    """
+    limits = kernel._limits()
+    if limits.granted < shared_bytes <= limits.shared:
+        grant_shared(kernel, limits, shared_bytes)
+
+
 def max_active_blocks(kernel: Kernel, block: Any, shared_bytes: Any, disable_caching_override: Any) -> int:
     """Return how many blocks run on a multiprocessor at the same time."""
     x, y, z = _threads_in("block", block)
     size, flags = _bytes("shared_bytes", shared_bytes), 1 if disable_caching_override else 0
+    _grant(kernel, size)
     blocks, function = ctypes.c_int(), cuda_h.CUfunction(kernel.handle)
     with kernel.device.current():
         kernel._primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -106,6 +117,7 @@ def suggest_block(kernel: Kernel, shared_bytes: Any, limit: Any) -> Suggestion:
     """Return the block with the highest occupancy, and the smallest grid for it."""
     most, size = whole("limit", limit), 0
     raised: list[BaseException] = []
+    wanted: list[int] = []
     if not 0 <= most < 1 << 31:
         raise ValueError(f"limit={worded(most)}: give the largest number of threads in a block, or 0 for no limit")
     function_of_block = cuda_h.CUoccupancyB2DSize()  # NULL
@@ -115,19 +127,28 @@ def suggest_block(kernel: Kernel, shared_bytes: Any, limit: Any) -> Suggestion:
             if raised:
                 return 0
             try:
-                return _bytes(f"shared_bytes({threads})", shared_bytes(threads))
+                size = _bytes(f"shared_bytes({threads})", shared_bytes(threads))
             except BaseException as error:  # it must not pass through the driver
                 raised.append(error)
                 return 0
+            wanted.append(size)
+            return size
 
         function_of_block = cuda_h.CUoccupancyB2DSize(ask_caller)
     else:
         size = _bytes("shared_bytes", shared_bytes)
+    _grant(kernel, size)
     grid, block, function = ctypes.c_int(), ctypes.c_int(), cuda_h.CUfunction(kernel.handle)
-    with kernel.device.current():
-        kernel._primary.driver.cuOccupancyMaxPotentialBlockSize(
-            ctypes.byref(grid), ctypes.byref(block), function, function_of_block, size, most
-        )
+    for again in (True, False):
+        with kernel.device.current():
+            kernel._primary.driver.cuOccupancyMaxPotentialBlockSize(
+                ctypes.byref(grid), ctypes.byref(block), function, function_of_block, size, most
+            )
+        limits = kernel._limits()
+        possible = max([each for each in wanted if each <= limits.shared], default=0)
+        if raised or not again or possible <= limits.granted:
+            break
+        _grant(kernel, possible)  # more than was allowed before: ask once more
     if raised:
         try:
             raise raised[0]
@@ -158,7 +179,8 @@ def cluster_occupancy(
     config = config_of(0, asked)
     config.gridDimX, config.gridDimY, config.gridDimZ = sides
     config.blockDimX, config.blockDimY, config.blockDimZ = _threads_in("block", block)
-    config.sharedMemBytes = _bytes("shared_bytes", shared_bytes)
+    config.sharedMemBytes = size = _bytes("shared_bytes", shared_bytes)
+    _grant(kernel, size)
     found, function = ctypes.c_int(), cuda_h.CUfunction(kernel.handle)
     with kernel.device.current():
         getattr(kernel._primary.driver, symbol)(ctypes.byref(found), function, ctypes.byref(config))
