@@ -28,6 +28,7 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
+    "receive_on": "arrays.pickling",
     "compile": "compiler.program",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .arrays.making import copy as copy
+    from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
     from .compiler.program import compile as compile

@@ -246,7 +246,7 @@ def _check_usable(side: Side, thing: Any) -> None:
             ProtocolError  the driver in use says that the memory is on another device
     """
     if side.owner is _Foreign:
-        if in_use:
+        if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
             (_gpu or _enter_gpu()).check_label(thing)
     elif side.owner._handle is None:
         side.owner.handle  # raises Closed

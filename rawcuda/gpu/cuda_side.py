@@ -39,6 +39,7 @@ __all__ = [
     "empty_on",
     "fill_run",
     "check_label",
+    "current_ordinal",
     "device_around",
     "device_of",
     "handle_of",
@@ -277,12 +278,23 @@ def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
     return empty(Device(ordinal), shape, dtype, kind)
 
 
-def empty_like(source: Any) -> Any:
+def empty_like(source: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours."""
     primary = device_of(source)
     if primary is None:
         return None
-    return empty_on(primary.ordinal, source.shape, source.dtype, _KINDS[source.device[0]])
+    kind = _KINDS[source.device[0]]
+    return empty_on(primary.ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
+
+
+def current_ordinal() -> int:
+    """Return the ordinal of the device whose context is current in this thread; 0 if there is none.
+
+    calls   cuCtxGetDevice
+    """
+    value = ctypes.c_int()
+    loaded = driver.current()
+    return value.value if loaded.current_context() and not loaded.raw("cuCtxGetDevice")(ctypes.byref(value)) else 0
 
 
 _KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}

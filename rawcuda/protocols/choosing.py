@@ -169,6 +169,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
         read = kind._viewed_again  # type: ignore[attr-defined]
     elif protocol is None and issubclass(kind, Bytes):
         read = _view_memory
+    elif issubclass(kind, _of_module("numpy.ma", "MaskedArray")):
+        read = _refuse_mask
     else:
         read = _reader_for(kind, exporter, steps, protocol, read) or read
     if len(_types) >= _MOST:
@@ -244,6 +246,13 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         describe = _room("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
     return made
+
+
+def _refuse_mask(exporter: Any, kind: Kind, stream: Any) -> Description | None:
+    raise TypeError(
+        "a masked array cannot be viewed, since no protocol can express its mask: give array.filled(value), or its "
+        "array.data with all elements"
+    )
 
 
 def _describe_of(name: str) -> Reader:

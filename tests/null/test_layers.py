@@ -30,7 +30,7 @@ FLOORS = (
         "choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying exporting exchange_table strided making"),
+    ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program"),
     ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
