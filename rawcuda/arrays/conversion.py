@@ -19,6 +19,7 @@ from ..elements import layout
 from ..elements.dtypes import of
 from ..elements.scalars import decode, encode
 from ..errors import worded
+from ..interpreter.cpython import partial
 from ..protocols.choosing import PROTOCOLS
 from ..protocols.description import Bytes, Description
 from .copying import copy, download, duplicate, fill
@@ -196,15 +197,19 @@ def _peek(places: list[int], nbytes: int) -> bytes | None:
         return None
     try:
         write.restype, write.argtypes = ctypes.c_ssize_t, (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
-        read = []
-        for place in places:
-            if write(forth, place, nbytes) != nbytes:
-                return None
-            read.append(os.read(back, nbytes))
-        return b"".join(read)
+        return _read_through(partial(write, forth), back, places, nbytes)
     finally:
         os.close(back)
         os.close(forth)
+
+
+def _read_through(write: Any, back: int, places: list[int], nbytes: int) -> bytes | None:
+    read = []
+    for place in places:
+        if write(place, nbytes) != nbytes:
+            return None
+        read.append(os.read(back, nbytes))
+    return b"".join(read)
 
 
 def _listed(values: Any, few: Ints, shape: Ints) -> str:

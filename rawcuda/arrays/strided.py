@@ -490,7 +490,8 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
               buffer protocol; or a DLPack capsule, which is consumed
     stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
               a handle, or NO_SYNC for no ordering. For host memory any of them is accepted and ignored
-    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
+    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer";
+              or "arrow", which is tried only if it is named: the Arrow C data and device interfaces
     writable  True: allow writing if the protocol cannot express read-only memory; False: make the view read-only
     order     after a BufferError the next protocol is tried; any other exception of the exporter is passed on
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy

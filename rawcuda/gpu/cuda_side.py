@@ -21,7 +21,7 @@ from .context import AnyContext, Current, count
 from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
-from .queue import NO_SYNC, handle_of
+from .queue import NO_SYNC, calls_on, handle_of
 from .spans import copy_run, fill_run
 from .stream import Stream
 
@@ -51,6 +51,7 @@ __all__ = [
     "settle_host",
     "spot",
     "wait_for",
+    "wait_for_event",
 ]
 
 # CUpointer_attribute
@@ -203,6 +204,18 @@ def _wait(made: Any, pending: int, using: int) -> None:
         Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
         wait_between(using, pending, device_of(made) or Device(0))
+
+
+def wait_for_event(made: Description, stream: Any, event: int) -> None:
+    """Make the stream that will use a view wait for an event of the exporter's.
+
+    calls   cuStreamWaitEvent
+    """
+    if handle_of(stream) != NO_SYNC:
+        primary = device_of(made) or Device(0)._primary
+        primary.open()
+        calls, queue = calls_on(stream, primary)
+        calls.cuStreamWaitEvent(queue, ctypes.c_void_p(event), ctypes.c_uint(0))
 
 
 _UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked

@@ -108,3 +108,31 @@ def test_numpy_makes_no_array_of_objects_of_memory(device):
     with device.allocate(8, kind="pinned") as memory:
         memory.fill(1)
         assert numpy.asarray(memory).tolist() == [1] * 8
+
+
+class OnlyArray:
+    """An exporter such as a pandas Series: it makes its array when it is asked."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def __array__(self, dtype=None, copy=None):
+        return self.made
+
+
+def test_what_has_only_an_array_method_can_be_copied_from(device):
+    numpy = pytest.importorskip("numpy")
+    source = OnlyArray(numpy.arange(3, dtype="f4"))
+    there = device.upload(source)
+    assert there.tolist() == [0, 1, 2]
+    host = numpy.zeros(3, "f4")
+    rawcuda.copy(host, source)
+    there[1:] = OnlyArray(numpy.ones(2, "f4"))
+    with device.allocate(12) as memory:
+        assert memory.copy_from(source).view("float32").tolist() == host.tolist() == [0, 1, 2]
+    assert there.tolist() == [0, 1, 1]
+    for use in (lambda: rawcuda.view(source), lambda: rawcuda.copy(source, host)):
+        with pytest.raises(TypeError, match=r"numpy\.asarray\(object\)"):
+            use()
+    with pytest.raises(TypeError, match="not an exporter"):
+        device.upload(OnlyArray([1, 2]))

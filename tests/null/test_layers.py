@@ -30,7 +30,7 @@ FLOORS = (
     (
         "protocols",
         "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange "
-        "choosing",
+        "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),

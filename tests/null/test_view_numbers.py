@@ -29,7 +29,8 @@ def test_a_view_without_dimensions_compares_by_its_value():
     v = floats(2, 3)
     assert v[1, 0] == 3 and v[1, 0] == 3.0 and v[1, 0] != 4 and not v[1, 0] != 3 and 3 == v[1, 0]
     assert v[1, 0] < 4 and v[1, 0] <= 3 and v[1, 0] > 2 and v[1, 0] >= 3 and 2 < v[1, 0] < v[1, 1]
-    assert v[1, 0] == floats(4)[3] and v[1, 0] != v[0, 0] and v[0, 0] == numpy.float32(0) and v[0, 0] != None  # noqa: E711
+    assert v[1, 0] == floats(4)[3] and v[1, 0] != v[0, 0] and v[0, 0] == numpy.float32(0)
+    assert v[0, 0] != None  # noqa: E711
     assert view(numpy.array(b"ab"))[()] == b"ab"
     nan = view(numpy.array(math.nan))
     assert nan != nan and not nan == nan
@@ -217,7 +218,8 @@ def test_dtypes_compare_with_numpys():
         assert (
             dtype == kind and dtype == kind.type and kind == dtype and numpy.dtype(dtype) is kind and not dtype != kind
         )
-        assert dtype == kind.str and dtype != numpy.dtype("M8[s]") and dtype != object and dtype != "nonsense"  # noqa: E721
+        assert dtype == kind.str and dtype != numpy.dtype("M8[s]") and dtype != "nonsense"
+        assert dtype != object  # noqa: E721
     kind = numpy.dtype([("x", "u1"), ("y", "f8")], align=True)
     dtype = view(numpy.zeros(1, kind)).dtype
     assert dtype == kind and numpy.dtype(dtype) == kind
@@ -370,9 +372,9 @@ def test_masked_arrays_are_refused():
         pass
 
     for masked in (numpy.ma.masked_array([1.0, 2], [0, 1]), numpy.ma.masked_array([1.0]), Own([1.0])):
-        for protocol in (None, "dlpack", "array_interface", "buffer"):
-            with pytest.raises(TypeError, match=r"array\.filled"):
-                view(masked, protocol=protocol)
+        with pytest.raises(TypeError, match=r"array\.filled"):
+            view(masked)
+        assert view(masked, protocol="buffer").shape == masked.shape  # who names a protocol asks for the memory
         with pytest.raises(TypeError, match=r"array\.filled"):
             rawcuda.copy(numpy.zeros(masked.shape), masked)
     assert view(masked.data).tolist() == [1.0] and view(masked.filled(0)).tolist() == [1.0]

@@ -21,6 +21,7 @@ from operator import index
 
 from ...arrays.strided import view
 from ...errors import Closed, ProtocolError
+from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Slot, ctypes_letter
@@ -215,6 +216,8 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     except (Closed, ProtocolError) as error:
         _name(slot, error)
         raise
+    except Unviewable as error:
+        slot.refuse(TypeError, argument, str(error))
     kept.append(made)
     return address
 
