@@ -1,7 +1,7 @@
 """The Arrow C data interface, and the Arrow C device data interface: arrays of pyarrow, polars, cuDF.
 
-What it is   `describe` reads an object with __arrow_c_device_array__ or __arrow_c_array__: an array of numbers, dates or
-             runs of bytes of one size, without nulls; a fixed-size list of those has two dimensions and more.
+What it is   `describe` reads an object with __arrow_c_device_array__ or __arrow_c_array__: an array of numbers, dates
+             or runs of bytes of one size, without nulls; a fixed-size list of those has two dimensions and more.
 What not     It is tried only if the caller names the protocol, as in view(x, protocol="arrow"). Strings, booleans (one
              bit each), dictionaries and structures are refused: they are not strided memory.
 Lifetime     The array is moved out of its capsule, as the specification defines it, and released once, when the last
@@ -65,6 +65,9 @@ _NUMBERS = {
 _MOST_NESTED = 8
 
 
+_Release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
 class Moved:
     """The owner of an ArrowArray that was moved out of its capsule; it is released when this is freed."""
 
@@ -73,9 +76,7 @@ class Moved:
     def __init__(self, struct: Any) -> None:
         self._struct, self._release = struct, 0
 
-    def __del__(
-        self, prototype: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p), address: Any = ctypes.addressof
-    ) -> None:
+    def __del__(self, prototype: Any = _Release, address: Any = ctypes.addressof) -> None:
         if self._release:
             release, self._release = self._release, 0
             prototype(release)(address(self._struct))
