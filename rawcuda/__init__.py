@@ -20,6 +20,7 @@ _HOMES = {
     "Event": "gpu.stream",
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
+    "MemoryPool": "gpu.memories.pool",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event

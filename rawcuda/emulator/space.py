@@ -102,19 +102,20 @@ class Allocation:
         label = f" {self.label!r}" if self.label else ""
         return f"{self.size}-byte {self.kind} allocation{label}"
 
-    def typed(self, code: str, granule: int = 0) -> tuple[memoryview, int, int]:
+    def typed(self, code: str, granule: int = 0, writable: bool = True) -> tuple[memoryview, int, int]:
         """Return the memory as elements of one type: the view, the address of its element 0, its length in bytes.
 
         Element 0 is at the first address that is a multiple of granule (the width of an element or a vector). In
         registered host memory this may be past the base.
         """
         width = WIDTH[code]
-        key = f"{code}{granule}"
+        key = f"{code}{granule}" if writable else f"{code}{granule} read-only"
         found = self._views.get(key)
         if found is None:
             skipped = -self.base % (granule or width)
             length = max(0, (self.size - skipped) // width * width)
             view = elements(self.data[skipped : skipped + length], code)
+            view = view if writable else view.toreadonly()
             found = self._views[key] = (view, self.base + skipped, length)
         return found
 

@@ -9,6 +9,7 @@ Read next    copies/transfer.py
 
 from __future__ import annotations
 
+import ctypes
 from _weakref import ref
 from operator import index
 
@@ -18,8 +19,8 @@ from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
-from .context import PrimaryContext, primary_of
-from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
+from .context import PrimaryContext, context_of, primary_of, reaches
+from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-__all__ = ["Lease", "Memory", "allocate"]
+__all__ = ["Lease", "Memory", "allocate", "blank", "size_of"]
 
 _KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
 
@@ -135,6 +136,30 @@ class Memory(Owned, Bytes):
             lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
+    def is_accessible_from(self, device: names.Any) -> bool:
+        """Tell whether kernels on a device may use the memory.
+
+        The access of other devices is enabled for plain device memory by Device.enable_peer_access(), for memory of a
+        pool by its pool. All devices may use pinned and managed memory that is not from a pool.
+
+        device  a Device or its ordinal
+        calls   cuPointerGetAttribute
+        """
+        ordinal = device if type(device) is int else device.ordinal
+        if ordinal == self._primary.ordinal:
+            return True
+        release = self._release
+        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+            return _access_flags(self.ptr, ordinal) != 0
+        return self.kind != "device" or reaches(ordinal, self._primary.ordinal)
+
+    def _remedy(self, ordinal: int) -> str:
+        """Return how a device can be given access to this memory, as text for an error."""
+        release, own = self._release, self._primary.ordinal
+        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+            return f'its pool.set_access(Device({ordinal}), "readwrite")'
+        return f"Device({ordinal}).enable_peer_access(Device({own}))"
+
     @property
     def is_host_accessible(self) -> bool:
         """Tell whether the CPU can access the memory."""
@@ -205,6 +230,14 @@ class Memory(Owned, Bytes):
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
 
 
+def _access_flags(address: int, ordinal: int) -> int:
+    """Return the CUmemAccess_flags of a device for memory, from CU_POINTER_ATTRIBUTE_ACCESS_FLAGS."""
+    primary, flags = context_of(ordinal), ctypes.c_uint64()
+    primary.open()
+    primary.inside.cuPointerGetAttribute(ctypes.byref(flags), ctypes.c_int(16), as_argument(address))
+    return flags.value & 0xFFFFFFFF
+
+
 def _kind_of(kind: Any) -> Kind:
     row = _KINDS.get(kind) if isinstance(kind, str) else None
     if row is None:
@@ -230,22 +263,17 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
     row = _kind_of(kind)
-    if type(nbytes) is not int:
-        nbytes = _whole("nbytes", nbytes)
-    if not 0 <= nbytes < 2**63:
-        raise ValueError(f"nbytes={worded(nbytes)}: a size must be in 0 .. 2**63-1")
+    if type(nbytes) is not int or not 0 <= nbytes < 2**63:
+        nbytes = size_of("nbytes", nbytes)
     primary = primary_of(device)
     if primary is None:
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")
-    memory: Memory = _new(Memory)
-    memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
-    memory._keeps = None
-    memory._leases = []
+    memory = blank(device, primary, nbytes, kind, stream)
     if stream is not None and kind != "device":
-        raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
+        raise ValueError(f"{kind} memory is stream-ordered only if it comes from a pool: give a pool, or no stream")
     if nbytes == 0:
-        memory._own(0, Once(_release_nothing))
-    elif stream is None:
+        return memory
+    if stream is None:
         make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
         is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
@@ -253,6 +281,29 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
         make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
+
+
+def blank(device: Any, primary: PrimaryContext, nbytes: int, kind: str, stream: Any) -> Memory:
+    """Return a Memory that has no bytes yet; for 0 bytes it is complete."""
+    memory: Memory = _new(Memory)
+    memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
+    memory._keeps = None
+    memory._leases = []
+    if nbytes == 0:
+        memory._own(0, Once(_release_nothing))
+    return memory
+
+
+def size_of(name: str, given: Any) -> int:
+    """Return a number of bytes that a user passes.
+
+    raises  TypeError   not an int
+            ValueError  negative, or larger than any memory
+    """
+    size = given if type(given) is int else _whole(name, given)
+    if not 0 <= size < 2**63:
+        raise ValueError(f"{name}={worded(size)}: a size must be in 0 .. 2**63-1")
+    return size
 
 
 _new: Any = object.__new__

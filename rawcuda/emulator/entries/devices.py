@@ -72,7 +72,9 @@ _TABLE = """
 120 1           CLUSTER_LAUNCH
 126 1           MEM_SYNC_DOMAIN_COUNT
 131 -1          NUMA_ID
-134 -1          HOST_NUMA_ID
+134 0           HOST_NUMA_ID
+142 1           HOST_NUMA_MEMORY_POOLS_SUPPORTED
+144 1           HOST_MEMORY_POOLS_SUPPORTED
 """
 _LAST = 147  # the last attribute in the header; those that the table does not list are 0
 

@@ -17,9 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-__all__ = ["allocate", "holding_at"]
+__all__ = ["access_of", "allocate", "holding_at", "make_room"]
 
 _PITCH = 512
+_READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
 def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 256) -> Allocation:
@@ -27,10 +28,18 @@ def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int 
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
     machine.refuse_unsafe()
-    free = TOTAL_MEMORY - context.device.used
+    make_room(machine, context, nbytes)
+    return machine.space.allocate(nbytes, alignment=alignment)
+
+
+def make_room(machine: Machine, context: Context, nbytes: int) -> None:
+    """Check that enough device memory is free; what pools keep unused is released if necessary."""
+    device = context.device
+    if nbytes > TOTAL_MEMORY - device.used:
+        machine.make_room(device)
+    free = TOTAL_MEMORY - device.used
     if nbytes > free:
         raise Refused(2, f"{nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
-    return machine.space.allocate(nbytes, alignment=alignment)
 
 
 def holding_at(machine: Machine, address: int) -> Holding:
@@ -300,34 +309,53 @@ def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int)
 # -- attributes of pointers
 
 
+def access_of(holding: Holding, context: Context) -> int:
+    """Return the access of kernels in a context to memory: 0, 1 to read, 3 to read and write."""
+    device = context.device
+    if holding.pool is not None:
+        return holding.pool.access.get(device.ordinal, 3 if holding.pool.kind == "managed" else 0)
+    if holding.mapping is not None:
+        return int(holding.mapping.access.get(device.ordinal, 0))
+    if holding.flavour == "registered":
+        return 1 if holding.flags & _READ_ONLY else 3
+    if holding.flavour not in ("device", "variable") or holding.context.device is device:
+        return 3
+    return 3 if any(peer.device is holding.context.device for peer in context.peers) else 0
+
+
 def _host_pointer(holding: Holding, address: int) -> int:
-    if holding.flavour in ("device", "pool", "variable"):
+    if holding.allocation.kind not in ("pinned", "managed"):
         raise Refused(1, f"{address:#x} is {holding.flavour} memory, which has no host address")
     return address
 
 
-# CUpointer_attribute -> (size of its value in bytes, function); features that are not emulated are 0
-_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int], int]]] = {
-    1: (8, lambda holding, address: 0 if holding.pool is not None else holding.context.handle),
-    2: (4, lambda holding, address: 1 if holding.flavour in ("pinned", "registered") else 2),
-    3: (8, lambda holding, address: address),
-    4: (8, _host_pointer),
-    6: (4, lambda holding, address: holding.attributes.get(6, 0)),
-    7: (8, lambda holding, address: holding.ident),
-    8: (4, lambda holding, address: int(holding.flavour == "managed")),
-    9: (4, lambda holding, address: holding.context.device.ordinal),
-    10: (4, lambda holding, address: 0),
-    11: (8, lambda holding, address: holding.allocation.base),
-    12: (8, lambda holding, address: holding.allocation.size),
-    13: (4, lambda holding, address: 1),
-    14: (4, lambda holding, address: 0),
-    15: (4, lambda holding, address: 0),
-    16: (4, lambda holding, address: 3),
-    17: (8, lambda holding, address: holding.pool.handle if holding.pool is not None else 0),
-    18: (8, lambda holding, address: holding.allocation.size),
-    19: (8, lambda holding, address: holding.allocation.base),
-    20: (8, lambda holding, address: holding.ident),
-    21: (4, lambda holding, address: 0),
+def _context_handle(holding: Holding) -> int:
+    return 0 if holding.pool is not None or holding.mapping is not None else holding.context.handle
+
+
+# CUpointer_attribute -> (size of its value in bytes, function of the holding, the address and the current context);
+# features that are not emulated are 0
+_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]]] = {
+    1: (8, lambda holding, address, _: _context_handle(holding)),
+    2: (4, lambda holding, address, _: 1 if holding.allocation.kind == "pinned" else 2),
+    3: (8, lambda holding, address, _: address),
+    4: (8, lambda holding, address, _: _host_pointer(holding, address)),
+    6: (4, lambda holding, address, _: holding.attributes.get(6, 0)),
+    7: (8, lambda holding, address, _: holding.ident),
+    8: (4, lambda holding, address, _: int(holding.allocation.kind == "managed")),
+    9: (4, lambda holding, address, _: holding.ordinal),
+    10: (4, lambda holding, address, _: 0),
+    11: (8, lambda holding, address, _: holding.allocation.base),
+    12: (8, lambda holding, address, _: holding.allocation.size),
+    13: (4, lambda holding, address, _: 1),
+    14: (4, lambda holding, address, _: 0),
+    15: (4, lambda holding, address, _: 0),
+    16: (4, lambda holding, address, context: access_of(holding, context)),
+    17: (8, lambda holding, address, _: holding.pool.handle if holding.pool is not None else 0),
+    18: (8, lambda holding, address, _: holding.allocation.size),
+    19: (8, lambda holding, address, _: holding.allocation.base),
+    20: (8, lambda holding, address, _: holding.ident),
+    21: (4, lambda holding, address, _: 0),
 }
 
 
@@ -339,11 +367,11 @@ def _put_attribute(data: int, width: int, value: int) -> None:
 def pointer_attribute(machine: Machine, data: int, number: int, address: int) -> None:
     """Write one attribute of a pointer; plain host memory is refused with 1."""
     out(data)
-    machine.context()
+    context = machine.context()
     if number not in _POINTER_ATTRIBUTES:
         raise Refused(1)
     width, look_up = _POINTER_ATTRIBUTES[number]
-    _put_attribute(data, width, look_up(holding_at(machine, address), address))
+    _put_attribute(data, width, look_up(holding_at(machine, address), address, context))
 
 
 @entry(
@@ -352,7 +380,7 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
 )
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
     """Write several attributes of a pointer; for plain host memory all are 0 (the device -2)."""
-    machine.context()
+    context = machine.context()
     if not count:
         raise Refused(1)
     out(attributes, data)
@@ -362,7 +390,7 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
             raise Refused(1)
         width, look_up = _POINTER_ATTRIBUTES[number]
         try:
-            value = look_up(holding_at(machine, address), address)
+            value = look_up(holding_at(machine, address), address, context)
         except Refused:
             value = -2 if number == 9 else 0
         _put_attribute(target, width, value)
