@@ -124,13 +124,25 @@ class Pool:
 class Holding:
     """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
 
-    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "mapping", "released", "ident", "attributes")
+    __slots__ = (
+        "allocation",
+        "context",
+        "flavour",
+        "flags",
+        "pool",
+        "mapping",
+        "pages",
+        "released",
+        "ident",
+        "attributes",
+    )
 
     def __init__(
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
         self.mapping: Any = None  # of virtual memory: a Mapping of entries/virtual.py
+        self.pages: Any = None  # of managed memory: Pages of entries/managed.py, once there was advice
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}

@@ -211,6 +211,10 @@ class Device(Owned):
             return memory
         return allocate(self, nbytes, kind=kind, stream=stream)
 
+    def register(self, exporter: names.Any, *, read_only: bool = False) -> Memory:
+        """Page-lock an array in host memory where it is; see Memory.register."""
+        return Memory.register(exporter, device=self, read_only=read_only)
+
     @property
     def pool(self) -> names.MemoryPool:
         """Return the pool of stream-ordered memory; another MemoryPool of this device can be assigned.

@@ -42,6 +42,7 @@ __all__ = [
     "PINNED",
     "POOL",
     "POOLED",
+    "REGISTERED",
     "STREAM",
     "TIMED_EVENT",
     "capturing",
@@ -91,6 +92,7 @@ POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
     "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=True, waits=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")

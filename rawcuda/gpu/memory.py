@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
+from functools import partial
 from operator import index
 
 from .. import names
@@ -56,6 +57,7 @@ class Memory(Owned, Bytes):
     """
 
     __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
+    readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
 
     nbytes: int
     kind: str
@@ -120,6 +122,38 @@ class Memory(Owned, Bytes):
                 except ValueError:  # another thread removed it
                     pass
 
+    @classmethod
+    def register(
+        cls,
+        exporter: names.Any,
+        *,
+        device: names.Device | None = None,
+        portable: bool = True,
+        read_only: bool = False,
+        io_memory: bool = False,
+    ) -> Memory:
+        """Page-lock an array in host memory where it is, and return it as "pinned" memory, which close() undoes.
+
+        Until then the exporter is kept alive, and devices can access its memory.
+
+        exporter   an array whose elements are one run of bytes; for 0 bytes nothing is page-locked
+        device     the device in whose context this is done; by default one that is in use
+        portable   page-locked for all devices
+        read_only  devices only read it; necessary for an exporter that is read-only
+        io_memory  it is memory of a device on the bus, mapped into this process
+        calls      cuMemHostRegister_v2, cuMemHostUnregister
+        raises     ProtocolError  a read-only exporter, without read_only=True
+                   ValueError     no host memory, page-locked memory, or elements that are not one run of bytes
+                   InvalidUse     a part of the memory is page-locked already
+        """
+        from .memories import registered
+
+        kind = _ReadOnlyMemory if read_only else Memory
+        memory: Memory = registered.page_lock(
+            exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
+        )
+        return memory
+
     @property
     def ptr(self) -> int:
         """Return the address of the first byte; raises Closed if this Memory, or the owner of the bytes, is closed."""
@@ -164,6 +198,95 @@ class Memory(Owned, Bytes):
     def is_host_accessible(self) -> bool:
         """Tell whether the CPU can access the memory."""
         return self.kind != "device"
+
+    # -- managed memory
+
+    def advise(self, advice: str, location: names.Any = None, *, offset: int = 0, nbytes: int | None = None) -> Memory:
+        """Tell the driver how managed memory will be used, and return self.
+
+        advice    "set_read_mostly", "set_preferred_location", "set_accessed_by", or "unset_..." for each
+        location  a Device, "host", "numa:0" or "numa:current", for the advice about a location
+        units     offset and nbytes are in bytes: the part of the memory, by default all of it
+        calls     cuMemAdvise_v2
+        raises    ValueError   not managed memory; an unknown advice; no location, or one too many; no such part
+                  Unsupported  the device cannot use managed memory at the same time as the host
+        """
+        from .memories import managed
+
+        managed.advise(self, advice, location, offset, nbytes)
+        return self
+
+    def prefetch(
+        self, location: names.Any, *, stream: names.Any = None, offset: int = 0, nbytes: int | None = None
+    ) -> Memory:
+        """Move managed memory to a Device, the "host" or a "numa:0" node, in the order of a stream; return self.
+
+        units   offset and nbytes are in bytes
+        calls   cuMemPrefetchAsync_v2
+        raises  as for advise()
+        """
+        from .memories import managed
+
+        managed.prefetch(self, location, stream, offset, nbytes)
+        return self
+
+    def discard(
+        self, location: names.Any = None, *, stream: names.Any, offset: int = 0, nbytes: int | None = None
+    ) -> Memory:
+        """Give up the content of managed memory, in the order of a stream, and return self.
+
+        Pages that will be overwritten need not be moved. With a location, they are prefetched there, without content.
+
+        units   offset and nbytes are in bytes
+        calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
+        raises  as for advise()
+        """
+        from .memories import managed
+
+        managed.discard(self, location, stream, offset, nbytes)
+        return self
+
+    @property
+    def read_mostly(self) -> bool:
+        """Return whether all managed memory here is advised to be read mostly; it can be set."""
+        from .memories import managed
+
+        return managed.read_mostly(self)
+
+    @read_mostly.setter
+    def read_mostly(self, value: bool) -> None:
+        self.advise("set_read_mostly" if value else "unset_read_mostly")
+
+    @property
+    def preferred_location(self) -> names.Any:
+        """Return the preferred location of all managed memory here, a Device, "host", "numa:0" or None; can be set."""
+        from .memories import managed
+
+        return managed.preferred(self)
+
+    @preferred_location.setter
+    def preferred_location(self, location: names.Any) -> None:
+        from .memories import managed
+
+        managed.replace(self, "preferred_location", location)
+
+    @property
+    def accessed_by(self) -> names.Any:
+        """Return the set of Devices and "host" that will access this managed memory; it can be changed and assigned."""
+        from .memories import managed
+
+        return managed.accessed_by(self)
+
+    @accessed_by.setter
+    def accessed_by(self, locations: names.Any) -> None:
+        self.accessed_by.replace(locations)
+
+    @property
+    def last_prefetch_location(self) -> names.Any:
+        """Return where all managed memory here was prefetched to last: a Device, "host", "numa:0" or None."""
+        from .memories import managed
+
+        return managed.last_prefetch(self)
 
     # -- exports, all through a one-dimensional view of uint8
 
@@ -230,6 +353,16 @@ class Memory(Owned, Bytes):
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
 
 
+class _ReadOnlyMemory(Memory):
+    """Page-locked memory of a read-only exporter."""
+
+    __slots__ = ()
+    readonly = True
+
+
+_ReadOnlyMemory.__name__ = _ReadOnlyMemory.__qualname__ = Memory.__name__  # so that messages show the public name
+
+
 def _access_flags(address: int, ordinal: int) -> int:
     """Return the CUmemAccess_flags of a device for memory, from CU_POINTER_ATTRIBUTE_ACCESS_FLAGS."""
     primary, flags = context_of(ordinal), ctypes.c_uint64()
@@ -283,9 +416,11 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     return memory
 
 
-def blank(device: Any, primary: PrimaryContext, nbytes: int, kind: str, stream: Any) -> Memory:
-    """Return a Memory that has no bytes yet; for 0 bytes it is complete."""
-    memory: Memory = _new(Memory)
+def blank(
+    device: Any, primary: PrimaryContext, nbytes: int, kind: str, stream: Any, made: type[Memory] = Memory
+) -> Memory:
+    """Return a Memory of a class that has no bytes yet; for 0 bytes it is complete."""
+    memory: Memory = _new(made)
     memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
     memory._keeps = None
     memory._leases = []

@@ -33,7 +33,7 @@ FLOORS = (
     ("arrays", "host_copy copying exporting exchange_table strided making"),
     ("compiler", "request nvrtc nvcc messages cache program"),
     ("gpu", "calls context handles queue retention graph stream"),
-    ("gpu.memories", "locations"),
+    ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
     ("gpu.memories", "pool"),

@@ -3,7 +3,7 @@
 How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing
              memory first finishes the context's work, as in the driver. pools.py has memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
-Read next    pools.py, copies.py
+Read next    managed.py, pools.py, copies.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..codes import Refused
 from ..machine import TOTAL_MEMORY, Context, Holding, Machine
 from ..space import Allocation, Fault
-from ..thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
+from ..thunks import entry, get_int, out, put_bytes, put_u64, put_uint, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
         raise Refused(712, fault.report) from None
+    machine.restricted |= bool(flags & _READ_ONLY)
     machine.hold(allocation, context, "registered", flags=flags | 2)
 
 
@@ -224,86 +225,6 @@ def host_flags(machine: Machine, address: int, pointer: int) -> None:
     if holding.flavour not in ("pinned", "registered"):
         raise Refused(1)
     put_uint(address, holding.flags)
-
-
-# -- managed memory: its location is stored, and has no effect
-
-
-def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
-    machine.context()
-    if not nbytes:
-        raise Refused(1)
-    machine.space.window(address, nbytes)
-    holding = holding_at(machine, address)
-    if holding.flavour not in ("managed", "variable"):
-        raise Refused(1, f"{address:#x} is {holding.flavour} memory, not managed")
-    return holding
-
-
-@entry(
-    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream "
-    "hStream)",
-    since=12020,
-)
-def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
-    """Record the next location of managed memory."""
-    holding = _managed(machine, address, nbytes)
-    machine.stream(stream)
-    holding.attributes[4] = location.id if location.type == 1 else -1
-
-
-@entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)", since=8000)
-def prefetch_v1(machine: Machine, address: int, nbytes: int, device: int, stream: int) -> None:
-    """Record the next location of managed memory; -1 is the host."""
-    holding = _managed(machine, address, nbytes)
-    machine.stream(stream)
-    if device != -1:
-        machine.device(device)
-    holding.attributes[4] = device
-
-
-def _advise(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
-    holding = _managed(machine, address, nbytes)
-    if not 1 <= advice <= 6:
-        raise Refused(1)
-    if device >= 0:
-        machine.device(device)
-    holding.attributes[(advice + 1) // 2] = {1: 1, 2: 0, 4: -2, 6: -2}.get(advice, device)
-
-
-@entry("cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)", since=12020)
-def advise(machine: Machine, address: int, nbytes: int, advice: int, location: Location) -> None:
-    """Store advice about managed memory."""
-    _advise(machine, address, nbytes, advice, location.id if location.type == 1 else -1)
-
-
-@entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)", since=8000)
-def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
-    """Store advice about managed memory."""
-    _advise(machine, address, nbytes, advice, device)
-
-
-@entry(
-    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, "
-    "size_t count)",
-    since=8000,
-)
-def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
-    """Write what was advised about managed memory."""
-    out(data)
-    holding = _managed(machine, address, nbytes)
-    if not 1 <= number <= 4 or size < 4:
-        raise Refused(1)
-    put_int(data, holding.attributes.get(number, 0 if number == 1 else -2))
-
-
-@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
-def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
-    """Accept the attachment of a whole managed allocation to a stream, which has no effect."""
-    machine.stream(stream)
-    holding = _managed(machine, address, nbytes or 1)
-    if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
-        raise Refused(1)
 
 
 # -- attributes of pointers

@@ -182,6 +182,8 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
     if argument.device.ordinal != slot.ordinal and not argument.is_accessible_from(slot.ordinal):
         slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+    if argument.readonly and not slot.reads:
+        slot.refuse(ValueError, argument, "is read-only: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address

@@ -1,5 +1,6 @@
 """Memory beyond a plain allocation: pools, managed memory, page-locked host memory, virtual memory.
 
-What it is   locations: where memory may lie, and who may access it; pool: MemoryPool.
+What it is   locations: where memory may lie, and who may access it; managed: advice about managed memory; registered:
+             host memory that is page-locked in place; pool: MemoryPool.
 Read next    locations.py, pool.py
 """
