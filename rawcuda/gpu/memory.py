@@ -223,7 +223,7 @@ class Memory(Owned, Bytes):
 
         units   offset and nbytes are in bytes
         calls   cuMemPrefetchAsync_v2
-        raises  as for advise()
+        raises  ValueError, Unsupported  as for advise()
         """
         from .memories import managed
 
@@ -239,7 +239,7 @@ class Memory(Owned, Bytes):
 
         units   offset and nbytes are in bytes
         calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
-        raises  as for advise()
+        raises  ValueError, Unsupported  as for advise()
         """
         from .memories import managed
 

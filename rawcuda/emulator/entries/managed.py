@@ -1,7 +1,7 @@
 """Entry points: advice about managed memory, prefetches and discards.
 
-What it is   each page of managed memory has a preferred location, the processors that will access it, whether it is read
-             mostly, and the location of its last prefetch. The queries tell what all pages of a range have in common.
+What it is   each page of managed memory has a preferred location, the processors that will access it, whether it is
+             read mostly, and the location of its last prefetch. The queries tell what all pages of a range share.
 What not     an effect: managed memory never moves. The content of a discarded page is an unlikely value.
 Source       CUDA Driver API, "Unified Addressing"
 Read next    pools.py
@@ -72,7 +72,7 @@ class Pages:
 
 
 def _managed(machine: Machine, address: int, nbytes: int) -> tuple[Holding, Pages, int, int]:
-    """Return the holding of managed memory, what is known about its pages, and where a range of pages begins and ends."""
+    """Return the holding of managed memory, its pages, and the numbers of the first page of a range and of its end."""
     machine.context()
     if not nbytes:
         raise Refused(1, "a range of zero bytes")

@@ -51,7 +51,7 @@ class Location:
 
     def struct(self) -> Any:
         """Return the CUmemLocation."""
-        return cuda_h.CUmemLocation(self.kind, self.number)
+        return cuda_h.CUmemLocation(type=self.kind, id=self.number)
 
     def device(self) -> int:
         """Return the number that functions of before CUDA 12.2 take: a device, or CU_DEVICE_CPU.

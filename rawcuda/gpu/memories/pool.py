@@ -159,7 +159,7 @@ class MemoryPool(Owned):
     def default(cls, device: names.Device, kind: str = "device", location: names.Any = None) -> MemoryPool:
         """Return the pool that exists from the start; close() does not destroy it.
 
-        calls   cuDeviceGetDefaultMemPool
+        calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool
         """
         return cls._borrow(device, kind, location, "cuDeviceGetDefaultMemPool", "cuMemGetDefaultMemPool")
 
@@ -167,7 +167,7 @@ class MemoryPool(Owned):
     def current(cls, device: names.Device, kind: str = "device", location: names.Any = None) -> MemoryPool:
         """Return the pool from which memory is allocated if no pool is given; close() does not destroy it.
 
-        calls   cuDeviceGetMemPool
+        calls   cuDeviceGetMemPool, cuMemGetMemPool
         """
         return cls._borrow(device, kind, location, "cuDeviceGetMemPool", "cuMemGetMemPool")
 
@@ -247,7 +247,7 @@ class MemoryPool(Owned):
         device  a Device or its ordinal
         calls   cuMemPoolGetAccess
         """
-        where = cuda_h.CUmemLocation(_DEVICE, locations.ordinal_from(device))
+        where = locations.Location(_DEVICE, locations.ordinal_from(device)).struct()
         flags = ctypes.c_uint()
         self._primary.inside.cuMemPoolGetAccess(byref(flags), self._argument(), byref(where))
         return locations.right_of(flags.value)
@@ -275,7 +275,7 @@ class MemoryPool(Owned):
             return
         wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
         for each, ordinal in zip(wanted, ordinals):
-            each.location, each.flags = cuda_h.CUmemLocation(_DEVICE, ordinal), flags
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
         self._primary.inside.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(ordinals)))
 
     @property

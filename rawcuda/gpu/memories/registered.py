@@ -63,7 +63,7 @@ def _check_host(made: Any, read_only: bool) -> Any:
             f"an array in {side.kind} memory cannot be page-locked: "
             + ("it is already" if side.kind == "pinned" else "give one in host memory")
         )
-    if side.readonly and not read_only:
+    if side.readonly and not read_only and side.form.nbytes:
         raise refusal(
             made._place.protocol,
             "readonly",
