@@ -312,6 +312,7 @@ class Machine:
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.captures: set[Capture] = set()  # those in progress
         self.pools: list[Pool] = []  # those that are not destroyed
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
         self.restricted = False  # whether there was memory to which a device may have less than full access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
@@ -410,6 +411,10 @@ class Machine:
             pool.take(allocation.size)
         return holding
 
+    def caller(self) -> str:
+        """Return the file and line of the program's innermost frame."""
+        return _caller()
+
     def name_variable(self, allocation: Allocation, context: Context) -> None:
         """Record the context of a module's variable, which its module frees."""
         allocation.context = Holding(allocation, context, "variable", 0, next(self.counter))
@@ -440,6 +445,7 @@ class Machine:
                 for holding in holdings
                 if holding.context.device is device and holding.flavour == "device"
             )
+            device.used += sum(thing.size for thing in self.physical if thing.device is device)
         for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
             reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
@@ -484,7 +490,8 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
+        kinds = "memory stream event module graph graphexec pool physical reservation context"
+        counts = dict.fromkeys(kinds.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -495,6 +502,7 @@ class Machine:
                     counts["context"] += not thing.primary
         for device in self.devices:
             counts["context"] += 0 if device.primary in lost else device.retained
+        counts["physical"] = len(self.physical)
         for thing in self.handles.values():
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)

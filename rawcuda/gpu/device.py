@@ -247,6 +247,14 @@ class Device(Owned):
 
         return MemoryPool(self, kind=kind, max_size=max_size, location=location)
 
+    def virtual_memory(
+        self, nbytes: int = 0, *, reserve: int | None = None, peers: names.Sequence[Device] = ()
+    ) -> names.VirtualMemory:
+        """Make memory that can grow to `reserve` bytes without moving; see VirtualMemory."""
+        from .memories.virtual import VirtualMemory
+
+        return VirtualMemory(self, nbytes, reserve=reserve, peers=peers)
+
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""
         return making.empty(self, shape, dtype)

@@ -25,7 +25,7 @@ from .context import PrimaryContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from .calls import Calls
@@ -45,6 +45,7 @@ __all__ = [
     "REGISTERED",
     "STREAM",
     "TIMED_EVENT",
+    "around",
     "capturing",
     "make",
     "unnoticed",
@@ -226,6 +227,12 @@ def _exchange(primary: PrimaryContext) -> Any:
 
 
 _exchanges: list[Any] = []  # steps that no thread uses now: making one takes 350 ns
+
+
+def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
+    """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
+    exchange = _exchange(primary)
+    return chain((exchange,), steps, (exchange,))
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:

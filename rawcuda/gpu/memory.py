@@ -66,6 +66,7 @@ class Memory(Owned, Bytes):
     if TYPE_CHECKING:
         _primary: PrimaryContext
         _keeps: Any
+        _side: copying.Side
         _leases: list[ref[Lease]]  # the first is the one that counts
 
     def __init__(self) -> None:

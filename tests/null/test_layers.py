@@ -39,7 +39,7 @@ FLOORS = (
     ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
-    ("gpu.memories", "pool"),
+    ("gpu.memories", "pool reservation virtual"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),

@@ -250,6 +250,13 @@ def _host_pointer(holding: Holding, address: int) -> int:
     return address
 
 
+def _range_of(holding: Holding) -> tuple[int, int]:
+    """Return first address and size of an allocation, or of the reservation in which it is mapped."""
+    allocation = holding.allocation
+    around = None if holding.mapping is None else holding.context.machine.space.reservation(allocation.base)
+    return around or (allocation.base, allocation.size)
+
+
 def _context_handle(holding: Holding) -> int:
     return 0 if holding.pool is not None or holding.mapping is not None else holding.context.handle
 
@@ -266,8 +273,8 @@ _POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]
     8: (4, lambda holding, address, _: int(holding.allocation.kind == "managed")),
     9: (4, lambda holding, address, _: holding.ordinal),
     10: (4, lambda holding, address, _: 0),
-    11: (8, lambda holding, address, _: holding.allocation.base),
-    12: (8, lambda holding, address, _: holding.allocation.size),
+    11: (8, lambda holding, address, _: _range_of(holding)[0]),
+    12: (8, lambda holding, address, _: _range_of(holding)[1]),
     13: (4, lambda holding, address, _: 1),
     14: (4, lambda holding, address, _: 0),
     15: (4, lambda holding, address, _: 0),
@@ -292,6 +299,10 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
     if number not in _POINTER_ATTRIBUTES:
         raise Refused(1)
     width, look_up = _POINTER_ATTRIBUTES[number]
+    around = machine.space.reservation(address) if number in (11, 12, 13) else None
+    if around is not None and machine.space.find(address) is None:  # reserved addresses at which nothing is mapped
+        _put_attribute(data, width, (*around, 0)[number - 11])
+        return
     _put_attribute(data, width, look_up(holding_at(machine, address), address, context))
 
 
