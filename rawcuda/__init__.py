@@ -20,6 +20,8 @@ _HOMES = {
     "Event": "gpu.stream",
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
+    "MemoryPool": "gpu.memories.pool",
+    "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event

@@ -178,7 +178,7 @@ def examine(thing: Any) -> Side:
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
         made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
-        made.readonly, made.kind, address = False, thing.kind, thing.ptr
+        made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
@@ -275,7 +275,7 @@ def _check_target(to: Side, dst: Any) -> None:
     _check_usable(to, dst)
     if to.readonly:
         raise refusal(
-            dst._place.protocol,
+            dst._place.protocol if isinstance(dst, Description) else "memory",
             "readonly",
             True,
             "the memory must not be written to; copy into another array, or "

@@ -32,7 +32,7 @@ def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtyp
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     made: StridedView = _MemoryView()
     made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
-    made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
+    made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory")
     made._owner, made.stream = memory, memory.stream
     return made
 
