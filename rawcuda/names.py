@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.module import Module as Module
     from .gpu.launches.attributes import KernelAttributes as KernelAttributes
     from .gpu.launches.occupancy import Suggestion as Suggestion
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream

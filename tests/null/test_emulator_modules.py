@@ -264,24 +264,11 @@ def test_progress_is_told():
     ],
 )
 def test_occupancy(client, threads, shared, blocks):
-    found = client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", client.kernels()("nothing"), threads, shared)
-    assert found == blocks
-
-
-def test_occupancy_is_bound_by_registers():
-    """64 registers per thread are 2048 per warp; 16384 per quarter allow 8 warps, 32 in all: 4 blocks of 256."""
-    occupancy = module("emulator.entries.launches")
-
-    class Entry:
-        static_shared, registers = 0, 64
-
-    class Function:
-        entry, max_threads = Entry, 1024
-
-    assert occupancy.blocks_per_multiprocessor(Function, 256, 0) == 4
-    Entry.registers = 255
-    assert occupancy.blocks_per_multiprocessor(Function, 256, 0) == 1
-    assert occupancy.blocks_per_multiprocessor(Function, 288, 0) == 0
+    nothing = client.kernels()("nothing")
+    if shared > 48 << 10:
+        assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", nothing, threads, shared) == 0
+        client.do("cuFuncSetAttribute", nothing, 8, 227 << 10)
+    assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", nothing, threads, shared) == blocks
 
 
 def test_the_best_block_size(client):
@@ -305,6 +292,7 @@ def test_the_best_block_size(client):
         0,
     )
     assert asked and block.value < 1024
+    client.do("cuFuncSetAttribute", get("nothing"), 8, 227 << 10)
     free = client.get("cuOccupancyAvailableDynamicSMemPerBlock", get("nothing"), 2, 256)
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free) == 2
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free + 1024) == 1

@@ -107,12 +107,12 @@ class Entry:
         progress: Progress | None = None,
         cooperative: bool = False,  # without an effect, because the blocks run one after another
         limits: Limits | None = None,
-        allowed: Callable[[Allocation], bool] | None = None,
+        rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells if an allocation is accessible;
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
                 cluster: blocks in a cluster, which divide the grid, or None
         raises  Fault   an error of the kernel
         """
@@ -128,7 +128,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.allowed = allowed
+        launch.rights = rights
         if cluster is not None:
             launch.in_clusters(cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
