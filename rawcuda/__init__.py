@@ -29,6 +29,8 @@ _HOMES = {
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
     "compile": "compiler.program",
+    "profile": "gpu.devices.profiling",
+    "range": "gpu.devices.ranges",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -48,6 +50,7 @@ _HOMES = {
 }
 
 __all__ = [*_HOMES, "cu"]
+__all__.remove("range")  # `from ... import *` must not hide Python's own
 
 _LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
@@ -79,6 +82,8 @@ if TYPE_CHECKING:
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize
+    from .gpu.devices.profiling import profile as profile
+    from .gpu.devices.ranges import range as range
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
@@ -142,4 +147,4 @@ def _suggestion(name: str) -> str:
 
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, "range", *(name for name in globals() if name.startswith("__"))})
