@@ -49,8 +49,7 @@ _HOMES = {
     "PtxError": "errors",
 }
 
-__all__ = [*_HOMES, "cu"]
-__all__.remove("range")  # `from ... import *` must not hide Python's own
+__all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
 _LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
@@ -147,4 +146,4 @@ def _suggestion(name: str) -> str:
 
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
-    return sorted({*__all__, "range", *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_HOMES, *(name for name in globals() if name.startswith("__"))})

@@ -68,7 +68,7 @@ class Emulator:
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, green, launches, memory, modules, pools, streams, values  # noqa: F401
+        from .entries import contexts, copies, graphs, green, launches, memory, modules, pools, streams, values  # noqa: F401  # noqa: F401
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

@@ -172,7 +172,8 @@ class Device(Owned):
         """Return all attributes as a mapping from their names: device.attributes["WARP_SIZE"]."""
         from .devices.facts import DeviceAttributes
 
-        return DeviceAttributes(self)
+        all_of_them: names.Mapping[str, int] = DeviceAttributes(self)
+        return all_of_them
 
     @property
     def limits(self) -> names.Limits:

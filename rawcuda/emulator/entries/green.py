@@ -100,7 +100,7 @@ def green_resource(machine: Machine, handle: int, address: int, kind: int) -> No
 
 @entry(
     "cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, "
-    "CUdevResource *remaining, unsigned int useFlags, unsigned int minCount)",
+    "CUdevResource *remainder, unsigned int flags, unsigned int minCount)",
     since=12040,
 )
 def split(machine: Machine, result: int, groups: int, given: int, remaining: int, flags: int, least: int) -> None:

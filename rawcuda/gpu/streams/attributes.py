@@ -33,7 +33,7 @@ _DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
 class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
     """A range of memory and its treatment by the L2 cache: `hit` for the part hit_ratio of it, `miss` for the rest.
 
-    hit   "normal", "streaming" or "persisting"; miss: "normal" or "streaming"
+    shape   address, nbytes, hit_ratio, hit ("normal", "streaming" or "persisting"), miss ("normal" or "streaming")
     """
 
     __slots__ = ()
