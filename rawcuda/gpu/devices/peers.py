@@ -138,13 +138,15 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
     pair = here.ordinal, there.ordinal
     if link.users or link.lasting or _links.get(pair) is not link or pair not in peers:
         return
-    if link.foreign:  # it stays enabled, and we may use it
-        return
-    if late and capturing:  # waiting would break the capture: the access stays, for the next one who asks
+    if (
+        late and capturing and not link.foreign
+    ):  # waiting would break the capture: the access stays, for the next one who asks
         return
     peers.discard(pair)
     _links.pop(pair, None)
     invalidate()
+    if link.foreign:  # the access stays; but as nobody tells us when it ends, we no longer count on it
+        return
     context = cuda_h.CUcontext(there._handle or 0)
     wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
     try:
