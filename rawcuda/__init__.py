@@ -32,6 +32,8 @@ _HOMES = {
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
     "compile": "compiler.program",
+    "profile": "gpu.devices.profiling",
+    "range": "gpu.devices.ranges",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -50,7 +52,7 @@ _HOMES = {
     "PtxError": "errors",
 }
 
-__all__ = [*_HOMES, "cu"]
+__all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
 _LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
@@ -83,6 +85,8 @@ if TYPE_CHECKING:
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize
+    from .gpu.devices.profiling import profile as profile
+    from .gpu.devices.ranges import range as range
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
@@ -148,4 +152,4 @@ def _suggestion(name: str) -> str:
 
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_HOMES, *(name for name in globals() if name.startswith("__"))})

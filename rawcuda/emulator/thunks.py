@@ -94,11 +94,13 @@ _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
 """.split()
 )
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
+CUgreenCtx CUdevResourceDesc
 """.split()
 )
 

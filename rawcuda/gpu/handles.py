@@ -34,6 +34,8 @@ __all__ = [
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
+    "GREEN",
+    "GREEN_STREAM",
     "Kind",
     "Lifetime",
     "MANAGED",
@@ -97,6 +99,8 @@ REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=T
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", unnoticed=True, waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}

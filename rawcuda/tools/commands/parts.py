@@ -44,8 +44,8 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "gpu.memories", "tools"),
-        ("loadable",),
+        ("compiler", "emulator", "gpu.devices", "gpu.memories", "gpu.streams", "tools"),
+        ("loadable", "gpu.devices.peers"),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
     "view": Part(
