@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.launches.attributes import KernelAttributes as KernelAttributes
+    from .gpu.launches.occupancy import Suggestion as Suggestion
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
@@ -52,6 +54,8 @@ __all__: list[str] = []  # every name is made on access
 _ELSEWHERE = {  # names of this package that are not public
     "Library": "loadable",
     "Driver": "driver",
+    "KernelAttributes": "gpu.launches.attributes",
+    "Suggestion": "gpu.launches.occupancy",
     "StreamAttributes": "gpu.streams.attributes",
     "Limits": "gpu.devices.limits",
     "PeerAccess": "gpu.devices.peers",

@@ -36,7 +36,7 @@ class Emulator:
     mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in random order
     seed      the seed of the random mode
     devices   the number of devices
-    sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
+    sm        their architecture: 120 accepts PTX for sm_120 and older; some of their limits are those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory

@@ -19,6 +19,7 @@ import re
 from ..codes import NAMES, TEXTS, Refused
 from ..machine import TOTAL_MEMORY, Machine
 from ..thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from .capabilities import capability_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ _TABLE = """
 102 1           VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 106 32          MAX_BLOCKS_PER_MULTIPROCESSOR
 108 4194304     MAX_PERSISTING_L2_CACHE_SIZE
-109 4194304     MAX_ACCESS_POLICY_WINDOW_SIZE
+109 134213632   MAX_ACCESS_POLICY_WINDOW_SIZE
 111 1024        RESERVED_SHARED_MEMORY_PER_BLOCK
 113 1           READ_ONLY_HOST_REGISTER_SUPPORTED
 115 1           MEMORY_POOLS_SUPPORTED
 120 1           CLUSTER_LAUNCH
 122 1           CAN_USE_64_BIT_STREAM_MEM_OPS
 123 1           CAN_USE_STREAM_WAIT_VALUE_NOR
-126 1           MEM_SYNC_DOMAIN_COUNT
+126 4           MEM_SYNC_DOMAIN_COUNT
 131 -1          NUMA_ID
 134 0           HOST_NUMA_ID
 141 1           HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
@@ -275,7 +276,11 @@ def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     out(address)
     if number not in ATTRIBUTES:
         raise Refused(1)
-    its_own = {33: machine.device(device).index + 1, 75: machine.architecture // 10, 76: machine.architecture % 10}
+    architecture = machine.architecture
+    its_own = {33: machine.device(device).index + 1, 75: architecture // 10, 76: architecture % 10}
+    if architecture != 90:  # what the table lists is that of compute capability 9.0
+        its_own.update(capability_of(architecture).attributes())
+        its_own[120] = int(architecture >= 90)
     put_int(address, its_own.get(number, ATTRIBUTES[number]))
 
 
