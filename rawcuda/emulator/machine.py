@@ -17,6 +17,7 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
+from .images import Array
 from .queues import Event, HostThread, Queues, Stream
 from .recovery import Interrupts
 from .space import Space
@@ -359,6 +360,8 @@ class Machine:
                 for holding in holdings
                 if holding.context.device is device and holding.flavour in flavours
             )
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            device.used += sum(array.size for array in arrays if array.context.device is device)
         for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
 
@@ -384,7 +387,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
+        counts = dict.fromkeys(_KINDS.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -401,6 +404,9 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+_KINDS = "memory stream event module graph graphexec pool context array mipmappedarray texture surface"
 
 
 def _worded(kind: type) -> str:

@@ -16,6 +16,7 @@ import ctypes
 import struct
 
 from ..codes import Refused
+from ..images import Surface, Texture
 from ..machine import Machine
 from ..queues import KERNEL
 from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
@@ -138,6 +139,16 @@ def _reachable(context: Context) -> Callable[[Allocation], bool]:
     return allowed
 
 
+def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Surface | None]:
+    """Return a function that finds the texture or the surface of a handle in a context."""
+
+    def find(handle: int) -> Texture | Surface | None:
+        found = machine.handles.get(handle)
+        return found if isinstance(found, (Texture, Surface)) and found.context is context else None
+
+    return find
+
+
 def _launch(
     machine: Machine,
     handle: int,
@@ -173,7 +184,16 @@ def _launch(
     allowed = _reachable(context) if len(machine.devices) > 1 else None
 
     def work() -> None:
-        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
+        run(
+            grid,
+            block,
+            shared,
+            arguments,
+            progress=progress,
+            cooperative=cooperative,
+            allowed=allowed,
+            opaque=_opaque(machine, context),
+        )
 
     machine.queues.submit(stream, work, function.entry.name, KERNEL)
 

@@ -16,6 +16,7 @@ Read next    data.py
 from __future__ import annotations
 
 from .forms import Table
+from .textures import TEXTURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -331,11 +332,10 @@ FLOATS: list[Row] = [
 ]  # fmt: skip
 
 _TENSOR = "tensor-core instructions are not emulated"
-_TEXTURE = "textures and surfaces are not emulated"
 _BULK = "asynchronous barriers and bulk copies are not emulated"
 REFUSED = {
     **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05"), _TENSOR),
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURE),
+    "istypep": "textures and surfaces are objects here, not variables",
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
     **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
     "applypriority": "cache policies are not emulated",
@@ -367,4 +367,4 @@ POLICIES: list[Row] = [
       and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
-TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL], REFUSED, REFUSED_MODIFIERS)
+TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *TEXTURES], REFUSED, REFUSED_MODIFIERS)
