@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as Library
 
 __all__: list[str] = []  # every name is made on access

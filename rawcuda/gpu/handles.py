@@ -31,16 +31,21 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = [
+    "ARRAY",
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
     "Kind",
     "Lifetime",
     "MANAGED",
+    "MIPMAPPED",
     "MODULE",
     "ORDERED",
     "PINNED",
+    "PITCHED",
     "STREAM",
+    "SURFACE",
+    "TEXTURE",
     "TIMED_EVENT",
     "capturing",
     "make",
@@ -58,7 +63,7 @@ class Kind:
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
     waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
-               although this is not documented
+               although this is not documented; the functions that destroy arrays and textures may not
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -87,6 +92,11 @@ PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
     "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2", unnoticed=True)
+ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=True)
+MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
+TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
+SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 

@@ -34,6 +34,7 @@ FLOORS = (
     ("compiler", "request nvrtc nvcc messages cache program"),
     ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
+    ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),
