@@ -310,7 +310,8 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
     raises    TypeError   no dtype for a shape, or another one than that of the exporter
               ValueError  an exporter whose last dimension is not the channels
     """
-    if isinstance(given, (tuple, list)) or hasattr(type(given), "__index__"):
+    # The arrays of some libraries also have __index__, for those without dimensions.
+    if isinstance(given, (tuple, list)) or hasattr(type(given), "__index__") and not getattr(given, "ndim", 0):
         if dtype is None:
             raise TypeError('an array with a shape also needs a dtype, such as "float32"')
         component, lanes = vector_of(of(dtype))

@@ -111,9 +111,9 @@ class _Opened:
     def __init__(self, launch: Launch, words: str) -> None:
         self.launch, self.words = launch, words
 
-    def warn(self, text: str) -> None:
-        """Report a finding that does not stop the kernel."""
-        self.launch.warn(f"{text}: {self.words}", self._frame(), aloud=True)
+    def warn(self, text: str, *, aloud: bool = True) -> None:
+        """Report a finding that does not stop the kernel; `aloud`: also on stderr."""
+        self.launch.warn(f"{text}: {self.words}", self._frame(), aloud=aloud)
 
     def unwritten(self, x: int, y: int, z: int) -> None:
         """Report a read of an element that was never written, or raise it if the emulator is strict."""
@@ -201,7 +201,7 @@ class Sampler(_Opened):
             )
         index, level = coordinates[0], self.levels[0]
         if not 0 <= index < level.width:
-            self.warn(f"element {index} is out of range, and reads as 0")
+            self.warn(f"element {index} is out of range, and reads as 0", aloud=False)
             zero: Any = 0 if self.texture.integers else 0.0
             return self._finish((zero,) * self.texture.channels, dtype)
         return self._finish(self._read(level, index, 0, 0), dtype)
