@@ -227,7 +227,6 @@ class Sampler(_Opened):
         values = list(coordinates)
         if self.geometry[0] == "a":
             layer = values.pop(0)
-            layer -= layer >> 31 << 32  # a negative layer is clamped to the first one
             count = texture.layers // 6 if self.cube else texture.layers
             layer = min(max(layer, 0), count - 1)
         if self.cube:
