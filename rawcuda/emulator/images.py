@@ -10,8 +10,10 @@ Read next    entries/arrays.py, ptx/running/sampling.py
 
 from __future__ import annotations
 
+import mmap
+
 from .codes import Refused
-from .space import POISON, Allocation
+from .space import POISON, POISONED_UP_TO, Allocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +113,12 @@ class Array:
         self.width, self.height, self.depth = extents  # a height or depth of 0: there is no such dimension
         self.element = format.width * channels
         size = self.size
-        self.allocation = Allocation(0, size, "array", memoryview(bytearray([POISON]) * size), self.describe(), None)
-        if context.machine.space.watch:
+        try:
+            data = mmap.mmap(-1, size) if size > POISONED_UP_TO else bytearray([POISON]) * size
+        except (MemoryError, OverflowError, OSError, ValueError) as reason:
+            raise Refused(2, f"an array of {size} bytes: {reason}") from None
+        self.allocation = Allocation(0, size, "array", memoryview(data), self.describe(), None)
+        if context.machine.space.watch and size <= POISONED_UP_TO:
             self.allocation.written = bytearray(size)
 
     @property

@@ -80,13 +80,12 @@ def _check(extents: Extents, channels: int, number: int, flags: int, mipmapped: 
             raise Refused(1, f"extents of {shown} exceed {' x '.join(map(str, most))} (device attributes {numbers})")
 
 
-def _claim(machine: Machine, nbytes: int) -> None:
-    """Count device memory, or refuse it."""
+def _check_free(machine: Machine, nbytes: int) -> None:
+    """Refuse more memory than the device has."""
     device = machine.context().device
     free = TOTAL_MEMORY - device.used
     if nbytes > free:
         raise Refused(2, f"an array of {nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
-    device.used += nbytes
 
 
 def _create(machine: Machine, address: int, extents: Extents, number: int, channels: int, flags: int) -> None:
@@ -96,8 +95,10 @@ def _create(machine: Machine, address: int, extents: Extents, number: int, chann
     machine.refuse_unsafe()
     format = format_of(number, channels)
     width, height, depth = extents
-    _claim(machine, width * max(height, 1) * max(depth, 1) * format.width * channels)
+    size = width * max(height, 1) * max(depth, 1) * format.width * channels
+    _check_free(machine, size)
     made = machine.add(Array(context, extents, format, channels, flags))
+    context.device.used += size
     context.owned[made.handle] = made
     put_u64(address, made.handle)
 
@@ -171,8 +172,9 @@ def mipmapped_create(machine: Machine, address: int, descriptor: int, levels: in
         max(width >> level, 1) * max(height >> level, 1) * max(depth if len(sides) == 2 else depth >> level, 1)
         for level in range(levels)
     ]
-    _claim(machine, sum(sizes) * format.width * channels)
+    _check_free(machine, sum(sizes) * format.width * channels)
     made = machine.add(MipmappedArray(context, extents, format, channels, flags, levels))
+    context.device.used += sum(sizes) * format.width * channels
     for level in made.levels:
         machine.add(level)
     context.owned[made.handle] = made
