@@ -23,7 +23,8 @@ FLOORS = (
     ("interpreter", "cpython callback"),
     (
         "headers",
-        "c_types functions functions_graphs functions_arrays functions_system enumerations structures reader cuda_h",
+        "c_types functions functions_graphs functions_arrays functions_system enumerations structures reader cuda_h "
+        "nvrtc_h nvjitlink_h",
     ),
     ("", "dlpack driver"),
     ("elements", "dtypes layout scalars npy"),
