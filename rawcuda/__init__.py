@@ -31,6 +31,11 @@ _HOMES = {
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
+    "OpaqueArray": "gpu.textures.arrays",
+    "MipmappedArray": "gpu.textures.mipmapped",
+    "TextureObject": "gpu.textures.textures",
+    "SurfaceObject": "gpu.textures.surfaces",
+    "TensorMap": "gpu.textures.tensor_map",
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
@@ -98,6 +103,11 @@ if TYPE_CHECKING:
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.tensor_map import TensorMap as TensorMap
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
     from .gpu.streams.attributes import StreamAttributes as StreamAttributes
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as Library
 
 __all__: list[str] = []  # every name is made on access

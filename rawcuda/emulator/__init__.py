@@ -69,6 +69,7 @@ class Emulator:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
         from .entries import (  # noqa: F401
+            arrays,
             contexts,
             copies,
             graphs,
@@ -79,6 +80,8 @@ class Emulator:
             modules,
             pools,
             streams,
+            tensor_maps,
+            textures,
             values,
             virtual,
         )

@@ -18,6 +18,7 @@ import threading
 
 from .codes import STICKY, Refused
 from .host_thread import HostThread
+from .images import Array
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .space import Space
@@ -465,6 +466,8 @@ class Machine:
                 if holding.context.device is device and holding.flavour == "device"
             )
             device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            device.used += sum(array.size for array in arrays if array.context.device is device)
         for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
             reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
@@ -509,8 +512,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        kinds = "memory stream event module graph graphexec pool physical reservation greencontext context"
-        counts = dict.fromkeys(kinds.split(), 0)
+        counts = dict.fromkeys(_KINDS.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -528,6 +530,12 @@ class Machine:
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+_KINDS = (
+    "memory stream event module graph graphexec pool physical reservation greencontext context array mipmappedarray "
+    "texture surface"
+)
 
 
 def _worded(kind: type) -> str:

@@ -379,6 +379,80 @@ class Device(Owned):
         """Copy an exporter's array into new memory on this device, in C order."""
         return making.upload(self, exporter, stream=stream)
 
+    def empty_pitched(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
+        """Return a new, uninitialized array whose rows are aligned, with gaps between them; see textures/pitched.py."""
+        from .textures.pitched import empty_pitched
+
+        return empty_pitched(self, shape, dtype)
+
+    def array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        gather: bool = False,
+        stream: names.Any = None,
+    ) -> names.OpaqueArray:
+        """Make a CUDA array for textures and surfaces: of a shape and a dtype, or from an exporter, which is copied.
+
+        channels  the components of an element, 1, 2 or 4; those of an exporter are its last dimension
+        layered, cubemap, surface, gather  what the array is made for; see textures/arrays.py
+        raises    ValueError  what no array can be, or what exceeds the limits of the device
+        """
+        from .textures.arrays import OpaqueArray, shape_or_view
+        from .textures.formats import Form
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = OpaqueArray.create(self, Form(shape, element, count, layered, cubemap, surface, gather))
+        return made if data is None else made.copy_from(data, stream=stream)
+
+    def mipmapped_array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        levels: int | None = None,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        stream: names.Any = None,
+    ) -> names.MipmappedArray:
+        """Make a mipmapped array: of the shape and the dtype of level 0, or from an exporter, copied into level 0.
+
+        levels  None: all, down to a single element; see textures/mipmapped.py
+        """
+        from .textures.arrays import shape_or_view
+        from .textures.formats import Form
+        from .textures.mipmapped import MipmappedArray
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = MipmappedArray.create(self, Form(shape, element, count, layered, cubemap, surface), levels)
+        if data is not None:
+            made[0].copy_from(data, stream=stream)
+        return made
+
+    def texture(self, source: names.Any, *, channels: int | None = None, **options: names.Any) -> names.TextureObject:
+        """Make a texture over an array, or over the memory of a view of one or two dimensions; no data is copied.
+
+        channels  of a view, whose last dimension they are; 1 if it is not given
+        options   address_mode, filter_mode, read_mode, normalized_coords, border_color, ...; see TextureOptions
+        raises    ValueError  memory that a texture cannot read, or options that cannot be combined
+        """
+        from .textures.textures import TextureObject, TextureOptions
+
+        return TextureObject.create(self, source, channels, TextureOptions(**options))
+
+    def surface(self, array: names.OpaqueArray) -> names.SurfaceObject:
+        """Make a surface over an array that was made with surface=True, so that kernels can write it."""
+        from .textures.surfaces import SurfaceObject
+
+        return SurfaceObject.create(self, array)
+
     def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
         from .kernels.module import Module

@@ -46,6 +46,7 @@ FLOORS = (
     ("gpu.kernels", "launch kernel module"),
     ("gpu.memories", "pool reservation virtual"),
     ("gpu.devices", "peers limits facts green ranges profiling"),
+    ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),

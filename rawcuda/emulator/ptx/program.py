@@ -109,11 +109,12 @@ class Entry:
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
+        opaque: Callable[[int], Any] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -128,7 +129,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.rights = rights
+        launch.rights, launch.opaque = rights, opaque
         if cluster is not None:
             launch.in_clusters(cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..device import Device
     from .signature import Parameter
 
-__all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
+__all__ = ["Declared", "In", "Passed", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
@@ -57,6 +57,16 @@ class In:
 
     def __repr__(self) -> str:
         return "In(In(...))" if isinstance(self.exporter, In) else f"In({self.exporter!r})"
+
+
+class Passed:
+    """An object that a launch passes by value: a texture or a surface (8 bytes), or a tensor map (128 bytes)."""
+
+    __slots__ = ()
+
+    def _pass(self, slot: Slot) -> int | bytes:
+        """Return what the kernel gets, after checking that the object is open and that the parameter takes it."""
+        raise NotImplementedError
 
 
 class Declared:

@@ -24,7 +24,7 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import In, Slot, ctypes_letter
+from .arguments import In, Passed, Slot, ctypes_letter
 from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
@@ -220,6 +220,26 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
         slot.refuse(TypeError, argument, str(error))
     kept.append(made)
     return address
+
+
+def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
+    """Pack a texture, a surface or a tensor map, which is kept until the stream has completed the launch."""
+    try:
+        value = argument._pass(slot)
+    except Closed as error:
+        _name(slot, error)
+        raise
+    kept.append(argument)
+    return value
+
+
+def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
+    value = _pack_passed(slot, argument, kept)
+    if type(value) is bytes:
+        return value
+    if slot.size != 8:
+        slot.refuse(ValueError, argument, f"has 8 bytes, not {slot.size}")
+    return int(value).to_bytes(8, "little")
 
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
@@ -434,6 +454,7 @@ _ADDRESS: dict[str, Packer] = {
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,
     "in": _pack_in,
+    "passed": _pack_passed,
     "ctypes pointer": _refuse_pointer,
     "other": _pack_other_address,
 }
@@ -468,6 +489,7 @@ _BYTES: dict[str, Packer] = {
     "exporter": _pack_address_bytes,
     "ctypes pointer": _pack_address_bytes,
     "in": _pack_in,
+    "passed": _pack_passed_bytes,
     "sequence": _refuse_sequence,
     "other": _pack_other_bytes,
 }

@@ -44,7 +44,16 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "gpu.devices", "gpu.launches.options", "gpu.memories", "gpu.streams", "tools"),
+        (
+            "compiler",
+            "emulator",
+            "gpu.devices",
+            "gpu.launches.options",
+            "gpu.memories",
+            "gpu.streams",
+            "gpu.textures",
+            "tools",
+        ),
         ("loadable", "gpu.devices.peers"),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
