@@ -22,6 +22,7 @@ _HOMES = {
     "Memory": "gpu.memory",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
+    "Library": "gpu.kernels.library",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -29,6 +30,7 @@ _HOMES = {
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
     "compile": "compiler.program",
+    "link": "compiler.linking",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -40,6 +42,9 @@ _HOMES = {
     "Unsupported": "errors",
     "CompileFailed": "errors",
     "CompilerNotFound": "errors",
+    "CacheDamaged": "errors",
+    "LinkFailed": "errors",
+    "LinkerNotFound": "errors",
     "ContextLost": "errors",
     "ForkedAfterInit": "errors",
     "Closed": "errors",
@@ -58,9 +63,11 @@ if TYPE_CHECKING:
     from .arrays.making import copy as copy
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
+    from .compiler.linking import link as link
     from .compiler.program import compile as compile
     from .driver import Driver
     from .driver import use as use
+    from .errors import CacheDamaged as CacheDamaged
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
     from .errors import CompilerNotFound as CompilerNotFound
@@ -69,6 +76,8 @@ if TYPE_CHECKING:
     from .errors import DriverNotFound as DriverNotFound
     from .errors import ForkedAfterInit as ForkedAfterInit
     from .errors import InvalidUse as InvalidUse
+    from .errors import LinkerNotFound as LinkerNotFound
+    from .errors import LinkFailed as LinkFailed
     from .errors import NotFound as NotFound
     from .errors import OutOfMemory as OutOfMemory
     from .errors import ProtocolError as ProtocolError
@@ -83,23 +92,24 @@ if TYPE_CHECKING:
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.library import Library as Library
     from .gpu.kernels.module import Module as Module
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .loadable import Library
+    from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 
     cu: Driver
 
 
-def _open_emulator() -> Library:
+def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
     from .emulator import Emulator
 
-    emulator: Library = Emulator.from_environment()
+    emulator: _Loadable = Emulator.from_environment()
     return emulator
 
 

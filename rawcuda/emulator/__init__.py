@@ -43,6 +43,9 @@ class Emulator:
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     """
 
+    runs_machine_code = False  # these two are for who chooses a compiler, and between PTX and a cubin
+    reads_every_ptx = True
+
     def __init__(
         self,
         mode: str = "eager",
@@ -63,7 +66,7 @@ class Emulator:
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401
+        from .entries import contexts, copies, graphs, launches, libraries, linking, memory, modules, pools, streams  # noqa: F401
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

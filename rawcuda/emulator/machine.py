@@ -384,7 +384,9 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
+        counts = dict.fromkeys(
+            ("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context", "link", "library"), 0
+        )
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -399,7 +401,7 @@ class Machine:
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += getattr(thing, "counted", True)
+                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "library", None) is None
         return counts
 
 

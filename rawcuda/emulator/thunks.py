@@ -92,12 +92,14 @@ _SCALARS: dict[str, Any] = {
 _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUjitInputType
+CUmoduleLoadingMode CUfunctionLoadingState
 """.split()
 )
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
+CUlinkState CUlibrary CUkernel
 """.split()
 )
 

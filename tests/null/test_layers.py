@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors doors names tracing owned locate"),
+    ("", "loadable errors doors names tracing owned locate containers outline"),
     ("interpreter", "cpython callback"),
     ("headers", "cuda_h"),
     ("", "dlpack driver"),
@@ -31,9 +31,12 @@ FLOORS = (
     ),
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying exporting exchange_table strided making"),
-    ("compiler", "request nvrtc nvcc messages cache program"),
+    ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles queue retention graph stream memory ordering spans"),
-    ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
+    (
+        "gpu.kernels",
+        "signature image arguments kinds packing source configuration launch kernel module linking library",
+    ),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),
