@@ -123,8 +123,8 @@ def _read_input(number: int, name: Any, code: Any) -> Input:
         data = bytes(code)
     else:
         raise TypeError(
-            f"image {number} must be PTX (str or bytes), a cubin, fatbin, LTO-IR, host object or archive (bytes), or an "
-            f"os.PathLike, not {a_kind(code)}"
+            f"image {number} must be PTX (str or bytes), a cubin, fatbin, LTO-IR, host object or archive (bytes), or "
+            f"an os.PathLike, not {a_kind(code)}"
         )
     name = name or f"image {number}"
     try:
@@ -316,10 +316,7 @@ def _find() -> list[NvJitLink]:
 
 
 def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output: str, options: Options) -> Linked:
-    """Link with nvJitLink.
-
-    raises  as link() does
-    """
+    """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
         raise Unsupported(
             f"{_about(linker)} makes no {output}: that came with CUDA 13.0",
@@ -360,13 +357,13 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
     elif added is not None and added.kind != "ptx" and (status == 14 or "newer version of nvJitLink" in log):
         kind = Unsupported
         text = (
-            f"{about}: the LTO-IR in {added.name} was made by another major version of CUDA, or by a newer one: link it "
-            f"with the nvJitLink of the compiler that made it, or compile again with {_nvrtc(linker)}. {short}"
+            f"{about}: the LTO-IR in {added.name} was made by another major version of CUDA, or by a newer one: link "
+            f"it with the nvJitLink of the compiler that made it, or compile again with {_nvrtc(linker)}. {short}"
         )
     elif "Unsupported .version" in log:
         kind = Unsupported
         where = f" in {added.name}" if added is not None else ""
-        text = f"{about}: the PTX{where} is newer than the linker: install a newer one, pip install nvidia-nvjitlink. {short}"
+        text = f"{about}: the PTX{where} is newer than the linker: pip install --upgrade nvidia-nvjitlink. {short}"
     if kind is not None:
         return kind(text, code=status, name=linked.reason, call=call)
     missing = [match[1] or match[3] for match in _UNDEFINED.finditer(log)]

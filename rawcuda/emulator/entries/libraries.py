@@ -12,6 +12,7 @@ from __future__ import annotations
 from ..codes import Refused
 from ..machine import Context, Machine
 from ..thunks import entry, out, put_address_of, put_u64, put_uint, text
+from .images import image_at, read_file
 from .modules import (
     Function,
     LibraryKernel,
@@ -19,8 +20,6 @@ from .modules import (
     Options,
     check_image,
     function_attribute,
-    image_at,
-    read_file,
     set_function_attribute,
     translated,
     write_parameter,
@@ -44,12 +43,13 @@ class Library:
     def module(self) -> Module:
         """Return the module in the current context, which is made on first use."""
         context = self.machine.context()
-        made = self.modules.get(context)
-        if made is None or self.machine.handles.get(made.handle) is not made:
-            made = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
-            made.library = self
-            context.owned[made.handle] = made
-            self.modules[context] = made
+        known: Module | None = self.modules.get(context)
+        if known is not None and self.machine.handles.get(known.handle) is known:
+            return known
+        made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
+        made.library = self
+        context.owned[made.handle] = made
+        self.modules[context] = made
         return made
 
     def function_of(self, name: str) -> Function:

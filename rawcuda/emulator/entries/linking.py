@@ -16,7 +16,8 @@ import struct
 from ..codes import Refused
 from ..machine import Context, Machine
 from ..thunks import entry, out, put_address_of, put_u64, text
-from .modules import FATBIN, Options, choose, length_of_fatbin, log_options, optional_ptx
+from .images import FATBIN, choose, length_of_fatbin, optional_ptx
+from .modules import Options, log_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

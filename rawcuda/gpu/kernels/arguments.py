@@ -117,7 +117,7 @@ def declared(what: Any) -> Declared:
     if isinstance(what, str) and what.rstrip().endswith("*"):
         return _declared_pointer(what)
     if isinstance(what, type) and issubclass(what, ctypes._Pointer):
-        return Declared("pointer", 8, 8, element=_element(what._type_, what))  # type: ignore[attr-defined]
+        return Declared("pointer", 8, 8, element=_element(what._type_, what))
     if what is In or isinstance(what, str) and what == "pointer":
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):

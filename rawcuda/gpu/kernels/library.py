@@ -9,9 +9,11 @@ Read next    module.py
 from __future__ import annotations
 
 import ctypes
+from _weakref import ref
 from ctypes import byref
 
-from ... import driver, names
+from ... import driver
+from ... import names as hints
 from ...errors import CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
 from ...owned import Owned, drain, dropped, invalidate
@@ -31,7 +33,7 @@ __all__ = ["Library"]
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
-class _Loaded(cuda_h.CUlibrary):
+class _Loaded(ctypes.c_void_p):
     """The C memory that contains the handle of a library, and its release; see gpu/handles.py."""
 
     __slots__ = ("driver", "once")
@@ -82,10 +84,10 @@ class Library(Owned):
 
     __slots__ = ("info_log", "_data", "_kind", "_names", "_modules")
 
-    def __init__(self, code: names.Any, *, names: names.Mapping[str, str] | None = None) -> None:
+    def __init__(self, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
         self._kind, self._data = read_code(code)
         self._names = dict(names or {})
-        self._modules: dict[int, Module] = {}
+        self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
         self.info_log = ""
         loaded = driver.current()
         if dropped:
@@ -101,12 +103,13 @@ class Library(Owned):
             data = ctypes.cast(ctypes.c_char_p(self._data), ctypes.c_void_p)
             numbers = ctypes.cast(options, ctypes.POINTER(ctypes.c_uint))
             pointers = ctypes.cast(values, ctypes.POINTER(ctypes.c_void_p))
-            loaded.cuLibraryLoadData(byref(release), data, numbers, pointers, len(options), None, None, 0)
+            handle = ctypes.cast(byref(release), ctypes.POINTER(cuda_h.CUlibrary))
+            loaded.cuLibraryLoadData(handle, data, numbers, pointers, len(options), None, None, 0)
 
         self.info_log = loaded_with_logs(load, loaded, self._kind, self._data)
         self._handle = release.value or 0
 
-    def module(self, device: Device) -> Module:
+    def module(self, device: hints.Device) -> Module:
         """Return the module of this library on a device; it is closed with the library.
 
         calls   cuLibraryGetModule
@@ -117,9 +120,11 @@ class Library(Owned):
         self.handle
         if not hasattr(type(device), "compute_capability"):
             raise TypeError(f"a library's module is on a Device, not on {a_kind(device)}")
-        made = self._modules.get(device.ordinal)
+        known = self._modules.get(device.ordinal)
+        made = known() if known is not None else None
         if made is None or made.closed or made.device.closed:
-            made = self._modules[device.ordinal] = self._on(device)
+            made = self._on(device)
+            self._modules[device.ordinal] = ref(made)
         return made
 
     def _on(self, device: Device) -> Module:
@@ -131,7 +136,7 @@ class Library(Owned):
         made: Module = object.__new__(Module)
         made._kind, made.device, made.info_log = self._kind, device, self.info_log
         made._own(handle.value or 0, None)
-        made._know(self._data, self._names, None)
+        made._know(self._data, self._names, self)
         return made
 
     @property
@@ -162,7 +167,7 @@ class Library(Owned):
         self.handle
         return list(image.variables(self._kind, self._data))
 
-    def __iter__(self) -> names.Iterator[str]:
+    def __iter__(self) -> hints.Iterator[str]:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
@@ -173,8 +178,10 @@ class Library(Owned):
 
     def _closing(self) -> None:
         modules, self._modules = self._modules, {}
-        for module in modules.values():
-            module.close()
+        for known in modules.values():
+            module = known()
+            if module is not None:
+                module.close()
         invalidate()
 
     def __repr__(self) -> str:

@@ -73,7 +73,8 @@ class Module(Owned):
 
     def _know(self, data: bytes, names: Any, library: object) -> None:
         """Keep what the image says about its kernels; it is asked for its variables when one is wanted."""
-        self._data, self._other_names, self._library = data, dict(names or {}), library
+        self._data, self._library = data, library
+        self._other_names: dict[str, str] = dict(names or {})
         self._signatures = image.signatures(self._kind, data)
         self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":
@@ -212,15 +213,12 @@ class Module(Owned):
         there, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", there, ctypes.byref(address), ctypes.byref(size))
         said = self._declared().get(there.lstrip("&"))
-        if hasattr(said, "managed"):
-            managed = said.managed
-        else:
-            managed = self._is_managed(address)
-        made = Variable.borrow(
-            self.device, address.value or 0, size.value, kind="managed" if managed else "device", owner=self
-        )
-        made._become(name, *_type_of(said, size.value))
-        return made
+        managed = self._is_managed(address) if said is None or type(said) is int else said.managed
+        kind = "managed" if managed else "device"
+        made: Any = Variable.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
+        made.name = name
+        made.dtype, made.shape = _type_of(said, size.value)
+        return made  # type: ignore[no-any-return]
 
     def _is_managed(self, address: Any) -> bool:
         value = ctypes.c_uint()
@@ -269,9 +267,6 @@ class Variable(Memory):
     name: str
     dtype: DType
     shape: tuple[int, ...]
-
-    def _become(self, name: str, dtype: Any, shape: tuple[int, ...]) -> None:
-        self.name, self.dtype, self.shape = name, dtype, shape
 
     def view(self, dtype: hints.Any = None) -> hints.StridedView:
         """Return the variable as an array of its own type and shape, or in one dimension of another type.
@@ -352,7 +347,8 @@ def loaded_with_logs(load: Callable[[Any, Any], object], driver: Any, kind: str,
             raise told from None
         finally:
             del told  # otherwise its traceback refers to this frame, and this frame to the error
-    return info.value.decode("utf-8", "replace")
+    said: bytes = info.value
+    return said.decode("utf-8", "replace")
 
 
 def _listed(names: list[str], wanted: str) -> str:

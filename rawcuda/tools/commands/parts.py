@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "tools"),
+        ("compiler", "emulator", "gpu.kernels.linking", "tools"),
         ("loadable",),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
