@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 
 from ..codes import Refused
+from ..images import Surface, Texture
 from ..machine import Machine
 from ..queues import KERNEL
 from ..thunks import LAUNCH_CONFIG, entry, out, put_int, put_u64, read
@@ -149,6 +150,16 @@ def _rights(context: Context) -> Callable[[Allocation], int]:
     return rights
 
 
+def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Surface | None]:
+    """Return a function that finds the texture or the surface of a handle in a context."""
+
+    def find(handle: int) -> Texture | Surface | None:
+        found = machine.handles.get(handle)
+        return found if isinstance(found, (Texture, Surface)) and found.context is context else None
+
+    return find
+
+
 def _launch(
     machine: Machine,
     handle: int,
@@ -187,9 +198,16 @@ def _launch(
 
     def work() -> None:
         run(
-            grid, block, shared, arguments,
-            progress=progress, cooperative=cooperative, rights=rights, cluster=cluster,
-        )  # fmt: skip
+            grid,
+            block,
+            shared,
+            arguments,
+            progress=progress,
+            cooperative=cooperative,
+            rights=rights,
+            cluster=cluster,
+            opaque=_opaque(machine, context),
+        )
 
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
     for event in events_of(machine, attributes):

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["Code", "Entry", "load"]
+__all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
@@ -109,11 +109,12 @@ class Entry:
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
+        opaque: Callable[[int], Any] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -128,7 +129,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.rights = rights
+        launch.rights, launch.opaque = rights, opaque
         if cluster is not None:
             launch.in_clusters(cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
@@ -402,7 +403,7 @@ def load(
     shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
-    text = _text(image)
+    text = text_of(image)
     module = parse(text, architecture)
     try:
         return Code(module, space, dump)
@@ -410,7 +411,7 @@ def load(
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 
 
-def _text(image: bytes) -> str:
+def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
         raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")

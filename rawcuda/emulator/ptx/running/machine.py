@@ -18,6 +18,7 @@ from types import GeneratorType
 from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
 from ..translating.unit import CLUSTER_BITS, CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Watch
+from .sampling import Pixels, Sampler, open_surface, open_texture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Launch:
         self.after_refill: Callable[[], None] | None = None
         # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
         self.rights: Callable[[Allocation], int] | None = None
+        self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
+        self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
         self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
@@ -222,6 +225,16 @@ class Launch:
                 ILLEGAL_ADDRESS, f"parameter offset {offset}: there are {len(self.parameters)} bytes of parameters"
             )
         return unpack_from("<" + code, self.parameters, offset)[0]
+
+    def texture(self, handle: int) -> Sampler:
+        """Return the texture of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Sampler else open_texture(self, handle)
+
+    def surface(self, handle: int) -> Pixels:
+        """Return the surface of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Pixels else open_surface(self, handle)
 
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""

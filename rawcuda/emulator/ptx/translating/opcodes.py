@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from .cluster_opcodes import CLUSTERS
 from .forms import Table
+from .textures import TEXTURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -329,11 +330,10 @@ FLOATS: list[Row] = [
 ]  # fmt: skip
 
 _TENSOR = "tensor-core instructions are not emulated"
-_TEXTURE = "textures and surfaces are not emulated"
 _BULK = "asynchronous barriers and bulk copies are not emulated"
 REFUSED = {
     **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05"), _TENSOR),
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURE),
+    "istypep": "textures and surfaces are objects here, not variables",
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
     "applypriority": "cache policies are not emulated",
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
@@ -363,4 +363,4 @@ POLICIES: list[Row] = [
       and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
-TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *CLUSTERS], REFUSED, REFUSED_MODIFIERS)
+TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *CLUSTERS, *TEXTURES], REFUSED, REFUSED_MODIFIERS)

@@ -35,6 +35,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
+from .textures import TextureEmitter
 from .unit import Prepared, Unit, local_layout
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class Translated:
         self.shared_size = writer.shared_size
 
 
-class Writer(ClusterEmitter):
+class Writer(ClusterEmitter, TextureEmitter):
     """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
