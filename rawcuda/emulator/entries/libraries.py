@@ -43,9 +43,10 @@ class Library:
     def module(self) -> Module:
         """Return the module in the current context, which is made on first use."""
         context = self.machine.context()
-        known: Any = self.modules.get(context)
-        if known is not None and self.machine.handles.get(known.handle) is known:
-            return known  # type: ignore[no-any-return]
+        known = self.modules.get(context)
+        loaded = known is not None and self.machine.handles.get(known.handle) is known
+        if known is not None and loaded:
+            return known
         made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
         made.library = self
         context.owned[made.handle] = made
