@@ -11,6 +11,7 @@ from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 errors = module("errors")
+Window = module("gpu.streams.attributes").AccessPolicyWindow  # what stream.attributes.access_policy_window returns
 
 
 @pytest.fixture
@@ -143,6 +144,7 @@ def test_an_access_policy_window(device, add, numbers):
         {"memory": x},
         {"memory": x, "hit_ratio": 0.5, "hit": "normal", "miss": "normal"},
         {"memory": x, "hit_ratio": 1, "hit": 2, "miss": 1},
+        Window(x.ptr, x.nbytes, 0.5, "persisting", "streaming"),
     ):
         add.launch(x, x, out, 4, grid=1, block=32, access_policy_window=given)
         assert out.tolist() == [2, 4, 6, 8]
@@ -154,6 +156,10 @@ def test_an_access_policy_window(device, add, numbers):
         ({"memory": x, "hits": 1}, TypeError, "'hits' is none of these"),
         ({}, TypeError, "give memory"),
         (bytearray(8), TypeError, r"not a bytearray"),
+        (Window(2**64, 1, 1.0, "hit", "miss"), ValueError, "there is no such memory"),
+        (Window(x.ptr, 0, 1.0, "normal", "normal"), ValueError, "there is no such memory"),
+        (Window(x.ptr, "4", 1.0, "normal", "normal"), TypeError, "nbytes must be an int"),
+        (Window(x.ptr, 4, 1.0, "best", "normal"), ValueError, "hit='best'"),
         (rawcuda.view(bytearray(8)), ValueError, "host memory"),
         (x[::2], ValueError, "not contiguous"),
         (x[:0], ValueError, "no bytes"),

@@ -15,6 +15,7 @@ from struct import pack
 
 from ...errors import a_kind, worded
 from ..kernels.configuration import Asked, ask, check_version, chosen, extents, refused, require, truth, whole
+from ..streams.attributes import AccessPolicyWindow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +158,10 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
     """Read a window over memory for which the L2 cache has a policy."""
     kernel = reading.kernel
     most = require(kernel, name, "MAX_ACCESS_POLICY_WINDOW_SIZE")
-    if not isinstance(given, dict):
+    if isinstance(given, AccessPolicyWindow):  # as a stream's attributes have it
+        given = given._asdict()
+        given["memory"] = whole(f"{name}: address", given.pop("address")), whole(f"{name}: nbytes", given.pop("nbytes"))
+    elif not isinstance(given, dict):
         given = {"memory": given}
     unknown = [key for key in given if key not in _WINDOW]
     if unknown or "memory" not in given:
@@ -165,7 +169,10 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
             f"{name}: give memory, or {{'memory': ..., 'hit_ratio': 1.0, 'hit': 'persisting', 'miss': 'streaming'}}"
             + (f"; {worded(unknown[0])} is none of these" if unknown else "")
         )
-    start, size = _span(kernel, name, given["memory"])
+    memory = given["memory"]
+    start, size = memory if type(memory) is tuple else _span(kernel, name, memory)
+    if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
+        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: there is no such memory")
     if size > most:
         raise ValueError(
             f"{name}: {size} bytes: a window has at most {most} bytes on device {kernel.device.ordinal}: its "
@@ -200,7 +207,7 @@ def _span(kernel: Kernel, name: str, given: Any) -> tuple[int, int]:
 
 
 def _of_streams(_: Reading, name: str, given: Any) -> bytes:
-    raise ValueError(f"{name} is an attribute of streams, not of launches: set it on the stream")
+    raise ValueError(f"{name} is an attribute of streams, not of launches: set stream.attributes.{name}")
 
 
 _CLUSTERS = "CLUSTER_LAUNCH"
