@@ -70,6 +70,9 @@ ACCEPTED = [
     ("portable_cluster_size_mode", "require_portable", ("clusters", 13020)),
     ("shared_memory_mode", "require_portable", (13020,)),
     ("shmem_size", 64, ()),
+    ("shmem_size", None, ()),
+    ("is_cooperative", None, ()),
+    ("cluster_dimension", None, ()),
     ("priority", None, ()),
     ("programmatic_event", None, ()),
 ]

@@ -271,11 +271,9 @@ def read_options(
             raise TypeError(f"{name} and {known} are the same option: give one of them")
         is_plain = is_plain and type(value) in (bool, int, str) and known not in outer
         if known in outer:
-            outer[known] = value
+            outer[known] = _DEFAULTS[known] if value is None else value
         elif value is not None and (value is not False or OPTIONS[known][3] is not _flag or known == _INHERITED):
             given[known] = value
-    if isinstance(outer["cluster"], (list, tuple)) and not outer["cluster"]:
-        outer["cluster"] = None  # cuda.core's config says so that there are no clusters
     base = ask(kernel, outer["cooperative"], outer["cluster"])
     reading = Reading(kernel, base.cluster)
     values, shown = list(base.values), dict(base.given)
