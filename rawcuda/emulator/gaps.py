@@ -101,7 +101,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "clusters",
         "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
-        "stores and barriers in shared memory are refused; races between blocks are not found",
+        "stores, barriers in shared memory and .blocksareclusters are refused; races between blocks are not found",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (

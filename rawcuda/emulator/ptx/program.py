@@ -89,6 +89,7 @@ class Entry:
         cluster = limits.get("reqnctapercluster")
         self.required_cluster = _three(cluster) if cluster else None
         self.explicit_cluster = "explicitcluster" in limits or cluster is not None
+        self.blocks_are_clusters = "blocksareclusters" in limits
         self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: no limit of its own
         self.ptx_version = code.ptx_version
         self.target = code.target
