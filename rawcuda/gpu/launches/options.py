@@ -237,12 +237,15 @@ OPTIONS: dict[str, tuple[int, int, str, Reader]] = {
         _one_of("default", "require_portable", "allow_non_portable", "allow_oversized", "prefer_oversized"),
     ),
 }  # fmt: skip
-# The header's names, and those of other packages, for the same options and for arguments of configure().
+# The header's names, those of other packages, and the words in full, for the same options and for other arguments.
 ALIASES = {
     "cluster_scheduling_policy_preference": "cluster_scheduling_policy",
     "preferred_cluster_dimension": "preferred_cluster",
     "device_updatable_kernel_node": "device_updatable",
     "preferred_shared_memory_carveout": "preferred_shared_carveout",
+    "memory_sync_domain": "mem_sync_domain",
+    "memory_sync_domain_map": "mem_sync_domain_map",
+    "programmatic_dependent_launch": "programmatic_stream_serialization",
     "cluster_dimension": "cluster",
     "is_cooperative": "cooperative",
     "shmem_size": "shared_bytes",
