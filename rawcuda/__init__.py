@@ -42,6 +42,7 @@ _HOMES = {
     "range": "gpu.devices.ranges",
     "link": "compiler.linking",
     "explain": "tools.explaining",
+    "progress": "tools.progress",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
+    from .tools.progress import progress as progress
     from .tools.traces import trace as trace
 
     cu: Driver

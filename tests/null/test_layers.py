@@ -37,7 +37,7 @@ FLOORS = (
     ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles queue retention graph"),
-    ("gpu.streams", "host_functions values attributes"),
+    ("gpu.streams", "host_functions values attributes waiting"),
     ("gpu", "stream"),
     ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
