@@ -63,7 +63,19 @@ class Emulator:
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, launches, managed, memory, modules, pools, streams, virtual  # noqa: F401
+        from .entries import (  # noqa: F401  # noqa: F401
+            batches,
+            contexts,
+            copies,
+            graphs,
+            launches,
+            managed,
+            memory,
+            modules,
+            pools,
+            streams,
+            virtual,
+        )
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

@@ -42,7 +42,7 @@ FLOORS = (
     ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
     ("gpu.memories", "pool reservation virtual"),
     ("gpu", "device"),
-    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
 )
 ORDER = {

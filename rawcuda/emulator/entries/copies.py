@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..space import Allocation
 
-__all__ = ["Box", "device_box"]
+__all__ = ["Box", "any_box", "device_box", "move", "span_of"]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -156,20 +156,20 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
-def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
         return Box(address, pitch, plane, None)
     return device_box(machine, address, pitch, plane, span)
 
 
-_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: any_box}
 
 
-def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
     """Copy the rows of one box to another."""
-    to, at = target.rows(_span(target, width, height, depth))
-    taken, whence = source.rows(_span(source, width, height, depth))
+    to, at = target.rows(span_of(target, width, height, depth))
+    taken, whence = source.rows(span_of(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
         to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
@@ -195,7 +195,8 @@ def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
         target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
 
-def _span(box: Box, width: int, height: int, depth: int) -> int:
+def span_of(box: Box, width: int, height: int, depth: int) -> int:
+    """Return the number of bytes from the first of a box to its last."""
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
@@ -219,9 +220,9 @@ def _copy(
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        span = _span(source, width, height, depth)
+        span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
-    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could notice that it did not wait
