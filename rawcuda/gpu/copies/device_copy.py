@@ -19,7 +19,8 @@ from ...elements import layout
 from ..context import PrimaryContext
 from ..memory import allocate
 from ..ordering import keep_foreign, make_ready, settle
-from ..queue import calls_on, work_handle
+from ..queue import PER_THREAD, calls_on, home_of, work_handle
+from ..stream import record_and_wait
 from . import transfer
 from .peer_copy import copy_across
 from .strided_kernel import run as run_kernel
@@ -34,22 +35,44 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_on_device", "fill_on_device"]
 
-_PER_THREAD = 2
-
 
 def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any) -> None:
     """Do the copy `walk` between two views or Memories, at least one of which is device-accessible.
 
     to, of   the Sides of target and source
     """
-    device, handle = to.primary or of.primary, work_handle(stream)
-    if handle <= _PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
-        device = of.primary  # what writes the source may still be pending in a default stream of its device
+    handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
         settle(target)
         settle(source)
         host_copy.copy(walk)
         return
+    other = of.primary if device is to.primary else to.primary
+    both = handle <= PER_THREAD and other is not None and other is not device
+    if both:  # the default streams of both devices
+        other.open()
+        record_and_wait(device, handle, handle, other)
+    _do_copy(target, source, to, of, walk, stream, device, handle)
+    if both:
+        record_and_wait(other, handle, handle, device)
+
+
+def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
+    """Return the context of the device that works: that of device memory, otherwise that of the stream."""
+    if to.kind == "device" or of.kind == "device":
+        device: PrimaryContext | None = to.primary if to.kind == "device" else of.primary
+        return device
+    device = to.primary or of.primary
+    if device is None:
+        return None
+    if work_handle(stream) <= PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
+        device = of.primary  # what writes the source may still be pending in a default stream of its device
+    return device if device is None else home_of(stream, device)
+
+
+def _do_copy(
+    target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any, device: PrimaryContext, handle: int
+) -> None:
     kinds = to.kind, of.kind
     device.open()
     make_ready(device, stream, target)

@@ -1,10 +1,9 @@
-"""Copies between the memories of two devices, in the order of a stream of either, or of a default stream.
+"""Copies between the memories of two devices, in the order of a stream of either.
 
 What it is   `copy_across`: one call of the driver for a run of bytes and for a pitched box; for any other layout, a
              kernel of each device that packs or unpacks.
-Order        On a default stream, the copy comes after the earlier work of the default streams of both devices, and
-             before their later work. On another stream, it is ordered by that stream alone.
-What not     peer access is not needed: without it, the driver copies through the host.
+What not     the order of the default streams of both devices, for which device_copy.py cares. Peer access is not
+             needed: without it, the driver copies through the host.
 Source       CUDA Driver API, "Memory Management": cuMemcpyPeerAsync, cuMemcpy3DPeerAsync; CUDA Programming Guide,
              "Peer-to-Peer Memory Copy"
 Read next    device_copy.py
@@ -20,7 +19,7 @@ from ...elements import layout
 from ...headers import cuda_h
 from ..context import PrimaryContext
 from ..memory import allocate
-from ..queue import PER_THREAD, calls_on, work_handle
+from ..queue import calls_on
 from ..stream import Stream, record_and_wait
 from .strided_kernel import run as run_kernel
 from .transfer import box_of
@@ -42,14 +41,9 @@ def copy_across(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any)
     calls   cuMemcpyPeerAsync, cuMemcpy3DPeerAsync
     order   returns at once, except for layouts that need a kernel: then the copy is complete on return
     """
-    handle = work_handle(stream)
     of.open()
-    if handle <= PER_THREAD:
-        record_and_wait(to, handle, handle, of)
     if not _copy_directly(walk, to, of, stream):
         _copy_packed(walk, to, of, stream)
-    if handle <= PER_THREAD:
-        record_and_wait(of, handle, handle, to)
 
 
 def _copy_directly(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any) -> bool:
