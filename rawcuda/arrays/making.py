@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place
-from .copying import copy
+from .copying import copy, readable
 from .strided import StridedView, _MemoryView, view
 
 TYPE_CHECKING = False
@@ -74,8 +74,8 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
-    """Copy an exporter's array into new memory on a device, in C order."""
-    source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    """Copy an exporter's array into new memory on a device, in C order; an object with only `__array__` will do."""
+    source = exporter if isinstance(exporter, StridedView) else view(readable(exporter), stream=stream)
     target = empty(device, source.shape, source.dtype)
     copy(target, source, stream=stream)
     return target

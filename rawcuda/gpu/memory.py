@@ -16,6 +16,7 @@ from operator import index
 
 from .. import names
 from ..arrays import copying, making
+from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
@@ -346,8 +347,23 @@ class Memory(Owned, Bytes):
         interface: dict[str, Any] = self.view().__array_interface__
         return interface
 
+    def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.Any:
+        """Return a NumPy array; raises TypeError if the CPU cannot access the memory."""
+        return self.view().__array__(dtype, copy)
+
     def __len__(self) -> int:
         return self.nbytes
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
+
+    def __deepcopy__(self, memo: object) -> Memory:
+        copied: Memory = self.device.allocate(self.nbytes, kind=self.kind)
+        return copied.copy_from(self)
+
+    def __reduce_ex__(self, protocol: object) -> names.Any:
+        """Describe the memory for pickle: the receiver gets a copy of the bytes, on its current device."""
+        return reduce_memory(self, protocol)
 
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)

@@ -1,6 +1,6 @@
 """Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
-What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
+What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in arrays.py.
 How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
              stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
              written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from ..codes import Refused
+from ..images import Array
 from ..machine import Context, Machine
 from ..queues import Stream
 from ..space import FIRST_ADDRESS, Fault
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..space import Allocation
 
-__all__ = ["Box", "any_box", "device_box", "move", "span_of"]
+__all__ = ["Box", "any_box", "array_box", "copy_boxes", "device_box", "host_box", "move", "span_of"]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -59,7 +60,7 @@ class Box:
     @property
     def is_device(self) -> bool:
         """Tell whether the host cannot access this memory."""
-        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual")
+        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual", "array")
 
     def rows(self, span: int) -> tuple[Any, int]:
         """Return memory that contains this box, and the offset of the box in it."""
@@ -156,6 +157,13 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
+def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
+    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
+    found = machine.get(Array, handle)
+    offset, pitch, plane = found.place(*start, *extents)
+    return Box(offset, pitch, plane, found.allocation)
+
+
 def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
@@ -200,7 +208,7 @@ def span_of(box: Box, width: int, height: int, depth: int) -> int:
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
-def _copy(
+def copy_boxes(
     machine: Machine,
     stream: Stream,
     target: Box,
@@ -239,7 +247,7 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
     stream = machine.stream(handle or 0)
     if not nbytes:
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
@@ -329,15 +337,15 @@ class _Side:
     def __init__(
         self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
     ) -> None:
-        if kind == _ARRAY:
-            raise Refused(801, "arrays (texture memory) are not emulated")
-        if kind not in _BOXES:
+        if kind not in _BOXES and kind != _ARRAY:
             raise Refused(1, f"{kind} is not a CUmemorytype")
         self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
-        self.address = host if kind == _HOST else device
+        self.address = host if kind == _HOST else array if kind == _ARRAY else device
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
         """Describe the memory of this side."""
+        if self.kind == _ARRAY:
+            return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
         if not self.x + width <= pitch <= ATTRIBUTES[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
@@ -354,7 +362,7 @@ def _rectangles(
     stream = machine.stream(handle or 0)
     if not (width and height and depth):
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         target.box(machine, width, height, depth),
@@ -391,7 +399,7 @@ def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
         MEMCPY3D, address
     )
     if sl or tl:
-        raise Refused(1, "levels of detail exist only in mipmapped arrays")
+        raise Refused(1, "srcLOD and dstLOD must be 0: a level of a mipmapped array is an array of its own")
     _rectangles(
         machine,
         _Side(tx, ty, tz, tk, th, td, ta, tp, tr),
