@@ -380,7 +380,7 @@ class VirtualMemory(Memory):
 
         device  a Device or its ordinal
         """
-        ordinal = device if type(device) is int else device.ordinal
+        ordinal = device if type(device) is int else locations.ordinal_from(device)
         return bool(self._reservation.rights.get(ordinal, 0))
 
     def _remedy(self, ordinal: int) -> str:
