@@ -83,6 +83,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "sufficient; handle 2 is the per-thread default stream",
     ),
     # -- entry points that do less than the driver's
+    ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
         "CUctxCreateParams",

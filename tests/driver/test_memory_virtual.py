@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import random
 import threading
 
 import pytest
@@ -131,6 +132,59 @@ def test_mapping_with_gaps(device, grain):
         assert memory.nbytes == 0 and not memory.mappings
         memory.grow(grain).fill(1)
         assert memory.view()[0].tolist() == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_mapping_and_unmapping(device, grain, seed):
+    """Against a model: which granules are mapped, by which mapping, and what their first bytes contain."""
+    chance, most = random.Random(seed), 6
+    with device.virtual_memory(reserve=most * grain) as memory:
+        model = {}  # granule: [the mapping's (first, end), its content]
+        for step in range(40):
+            first = chance.randrange(most)
+            end = chance.randrange(first, most) + 1
+            action = chance.choice(("map", "unmap", "grow", "shrink", "fill"))
+            pieces = {piece for piece, _ in model.values()}
+            if action == "map":
+                if any(granule in model for granule in range(first, end)):
+                    with pytest.raises(ValueError, match="mapped already"):
+                        memory.map(first * grain, (end - first) * grain)
+                else:
+                    memory.map(first * grain, (end - first) * grain)
+                    model.update({granule: [(first, end), None] for granule in range(first, end)})
+            elif action == "unmap":
+                inside = [piece for piece in pieces if first <= piece[0] and piece[1] <= end]
+                if sum(b - a for a, b in inside) == end - first:
+                    memory.unmap(first * grain, (end - first) * grain)
+                    model = {granule: fact for granule, fact in model.items() if not first <= granule < end}
+                else:
+                    with pytest.raises(ValueError, match="not whole mappings"):
+                        memory.unmap(first * grain, (end - first) * grain)
+            elif action == "grow":
+                memory.grow(end * grain)
+                at = 0
+                while at < end:
+                    if at in model:
+                        at = model[at][0][1]
+                        continue
+                    until = min([g for g in model if g > at] + [end])
+                    model.update({granule: [(at, until), None] for granule in range(at, until)})
+                    at = until
+            elif action == "shrink":
+                memory.shrink(first * grain)
+                model = {granule: fact for granule, fact in model.items() if fact[0][0] < first}
+            elif memory.nbytes:
+                granule = chance.randrange(memory.nbytes // grain)
+                memory.view()[granule * grain : granule * grain + 8].fill(step)
+                model[granule][1] = step
+            prefix = next(granule for granule in range(most + 1) if granule not in model)
+            assert memory.nbytes == prefix * grain
+            assert {(a // grain, (a + n) // grain) for a, n, _ in memory.mappings} == {
+                fact[0] for fact in model.values()
+            }
+            for granule, (_, content) in model.items():
+                if content is not None and granule < prefix:
+                    assert memory.view()[granule * grain].tolist() == content
 
 
 def test_what_cannot_be_mapped(device, grain):
