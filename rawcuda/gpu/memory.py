@@ -181,13 +181,17 @@ class Memory(Owned, Bytes):
         device  a Device or its ordinal
         calls   cuPointerGetAttribute
         """
-        ordinal = device if type(device) is int else _ordinal_of(device)
-        if ordinal == self._primary.ordinal:
-            return True
-        release = self._release
-        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
-            return _access_flags(self.ptr, ordinal) != 0
-        return self.kind != "device" or reaches(ordinal, self._primary.ordinal)
+        return self._access_from(device if type(device) is int else _ordinal_of(device)) != 0
+
+    def _access_from(self, ordinal: int) -> int:
+        """Return the access of a device: 0, 1 to read, 3 to read and write."""
+        if ordinal != self._primary.ordinal:
+            release = self._release
+            if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+                return _access_flags(self.ptr, ordinal)
+            if self.kind == "device" and not reaches(ordinal, self._primary.ordinal):
+                return 0
+        return 1 if self.readonly else 3
 
     def _remedy(self, ordinal: int) -> str:
         """Return how a device can be given access to this memory, as text for an error."""

@@ -422,6 +422,43 @@ def test_closed_by_many_threads_at_once(device, grain):
             thread.join()
 
 
+def test_grown_by_many_threads_at_once(device, grain):
+    with device.virtual_memory(reserve=16 * grain) as memory:
+        barrier, failed = threading.Barrier(4), []
+
+        def grow(number):
+            barrier.wait()
+            try:
+                for size in range(number, 17, 4):
+                    memory.grow(size * grain)
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=grow, args=(number,)) for number in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed and memory.nbytes == 16 * grain
+        assert sum(size for _, size, _ in memory.mappings) == 16 * grain
+
+
+def test_less_than_full_access_in_a_launch(device, grain):
+    with device.virtual_memory(grain) as memory, device.load(kernels.ADD) as code, device.allocate(400) as there:
+        memory.fill(0)
+        memory.set_access(device, "read")
+        with pytest.raises(ValueError, match="is read-only here: wrap it in In"):
+            code["add"].launch(memory, memory, there, 100, grid=1, block=128)
+        code["add"].launch(rawcuda.In(memory), rawcuda.In(memory), there, 100, grid=1, block=128)
+        device.synchronize()
+        assert there.view("float32").tolist() == [0.0] * 100
+        memory.set_access(device, "none")
+        with pytest.raises(ValueError, match="was not given access"):
+            code["add"].launch(rawcuda.In(memory), rawcuda.In(memory), there, 100, grid=1, block=128)
+        memory.set_access(0, "readwrite")
+        memory.fill(1)
+
+
 def test_during_a_capture(device, grain):
     """Neither making nor dropping it disturbs a capture."""
     with device.stream() as stream, device.allocate(8) as plain:
