@@ -227,6 +227,7 @@ class Machine:
     def show_only(self, indices: list[int]) -> None:
         """Leave only these devices, numbered in this order; called before the first of them is used."""
         self.handles.clear()  # the contexts and pools of the devices so far
+        self.pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
 
     def reaches(self, device: Device, other: Device) -> bool:

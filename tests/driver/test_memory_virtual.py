@@ -303,6 +303,41 @@ def test_across_devices(device, other, grain):
             memory.peer_accessible_by.add(device)
 
 
+def test_devices_that_cannot_reach_each_other(python):
+    """Neither a pool nor virtual memory gives them access; copies work all the same."""
+    told = python(
+        """
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        device, other = rawcuda.devices()
+        pool, memory = device.memory_pool(), device.virtual_memory(1, reserve=1 << 24)
+        before = memory.mappings
+        for use in (
+            lambda: pool.set_access(other, "read"),
+            lambda: pool.peer_accessible_by.add(other),
+            lambda: memory.set_access(other, "read"),
+            lambda: memory.grow(1 << 23, device=other),
+            lambda: device.virtual_memory(1, peers=[other]),
+        ):
+            try:
+                use()
+            except rawcuda.Unsupported as error:
+                print("cannot reach the memory of device" in str(error))
+        assert memory.mappings == before and pool.access(other) == memory.access(other) == "none"
+        pool.set_access(other, "none")
+        there = other.empty((100,), "uint8")
+        memory.fill(6)
+        there.copy_from(memory.view()[:100])
+        print(there[99].tolist())
+        memory.close(); pool.close()
+        print(sorted(k for k, n in rawcuda.cu.libcuda.live_handles().items() if n))
+        """,
+        env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=2,peers=off"},
+        check=True,
+    ).stdout.splitlines()
+    assert told == ["True"] * 5 + ["6", "['context', 'memory']"]
+
+
 @pytest.mark.emulator_only("a kernel that uses what is not mapped, or not accessible, is stopped with a report")
 @pytest.mark.parametrize(
     "prepare, offset, words",

@@ -182,7 +182,7 @@ def require_peer(ordinal: int, other: int, what: str) -> None:
     calls   cuDeviceCanAccessPeer
     raises  Unsupported  it cannot
     """
-    if ordinal != other and not device_from(ordinal).can_access(device_from(other)):
+    if ordinal != other and not device_from(ordinal).can_reach(device_from(other)):
         raise Unsupported(
             f"device {ordinal} cannot reach the memory of device {other}, so it has no access to {what}: copy the "
             "bytes instead",

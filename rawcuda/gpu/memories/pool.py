@@ -271,7 +271,8 @@ class MemoryPool(Owned):
             if self.kind == "device":
                 if ordinal == own and flags != 3:
                     raise ValueError(f"device {own} always has access to the memory of its own pool")
-                locations.require_peer(ordinal, own, "a pool of it")
+                if flags:
+                    locations.require_peer(ordinal, own, "a pool of it")
         if not ordinals:
             return
         if flags != 3:
