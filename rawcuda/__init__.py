@@ -30,6 +30,7 @@ _HOMES = {
     "In": "gpu.kernels.arguments",
     "view": "arrays.strided",
     "copy": "arrays.making",
+    "copy_batch": "gpu.copies.batch",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
     "OpaqueArray": "gpu.textures.arrays",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from .errors import RawCudaError as RawCudaError
     from .errors import SymbolNotFound as SymbolNotFound
     from .errors import Unsupported as Unsupported
+    from .gpu.copies.batch import copy_batch as copy_batch
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize

@@ -73,6 +73,7 @@ class Emulator:
         # each of these modules adds its entry points to the table
         from .entries import (  # noqa: F401
             arrays,
+            batches,
             contexts,
             copies,
             graphs,

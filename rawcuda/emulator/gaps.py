@@ -53,7 +53,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
         "no program has needed them; device attributes 122 and 123 say that they are not supported",
     ),
-    ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "no program needs them"),
+    ("cache preferences, attributes of peers", "no program needs them"),
     ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
         "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
@@ -83,6 +83,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "sufficient; handle 2 is the per-thread default stream",
     ),
     # -- entry points that do less than the driver's
+    ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
         "CUctxCreateParams",

@@ -48,7 +48,7 @@ FLOORS = (
     ("gpu.devices", "peers limits facts green ranges profiling"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
-    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
 )
 ORDER = {

@@ -152,12 +152,7 @@ class Launch:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
         rights = 3 if self.rights is None else self.rights(found)
         if not rights:
-            why = (
-                "on another device, without peer access to it"
-                if found.kind in ("device", "variable")
-                else "to which this device was given no access"
-            )
-            raise Fault(ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, {why}")
+            raise Fault(ILLEGAL_ADDRESS, self.space.refuse(found, address, total))
         if found.written is not None and found.base not in self._met:
             self._met.add(found.base)
             found.settle()
