@@ -20,6 +20,8 @@ _HOMES = {
     "Event": "gpu.stream",
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
+    "MemoryPool": "gpu.memories.pool",
+    "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
@@ -28,6 +30,12 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
+    "receive_on": "arrays.pickling",
+    "OpaqueArray": "gpu.textures.arrays",
+    "MipmappedArray": "gpu.textures.mipmapped",
+    "TextureObject": "gpu.textures.textures",
+    "SurfaceObject": "gpu.textures.surfaces",
+    "TensorMap": "gpu.textures.tensor_map",
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .arrays.making import copy as copy
+    from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
     from .compiler.program import compile as compile
@@ -88,10 +97,17 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.tensor_map import TensorMap as TensorMap
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace

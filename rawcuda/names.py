@@ -39,10 +39,18 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.launches.attributes import KernelAttributes as KernelAttributes
+    from .gpu.launches.occupancy import Suggestion as Suggestion
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
     from .gpu.streams.attributes import StreamAttributes as StreamAttributes
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as Library
 
 __all__: list[str] = []  # every name is made on access
@@ -50,6 +58,8 @@ __all__: list[str] = []  # every name is made on access
 _ELSEWHERE = {  # names of this package that are not public
     "Library": "loadable",
     "Driver": "driver",
+    "KernelAttributes": "gpu.launches.attributes",
+    "Suggestion": "gpu.launches.occupancy",
     "StreamAttributes": "gpu.streams.attributes",
     "Limits": "gpu.devices.limits",
     "PeerAccess": "gpu.devices.peers",

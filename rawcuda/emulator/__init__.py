@@ -36,7 +36,7 @@ class Emulator:
     mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in random order
     seed      the seed of the random mode
     devices   the number of devices
-    sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
+    sm        their architecture: 120 accepts PTX for sm_120 and older; some of their limits are those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
@@ -68,7 +68,23 @@ class Emulator:
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, green, launches, memory, modules, pools, streams, values  # noqa: F401  # noqa: F401
+        from .entries import (  # noqa: F401
+            arrays,
+            contexts,
+            copies,
+            graphs,
+            green,
+            launches,
+            managed,
+            memory,
+            modules,
+            pools,
+            streams,
+            tensor_maps,
+            textures,
+            values,
+            virtual,
+        )
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

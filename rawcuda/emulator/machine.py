@@ -17,7 +17,9 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
+from .holdings import Holding, Pool
 from .host_thread import HostThread
+from .images import Array
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .space import Space
@@ -49,34 +51,6 @@ class Thread:
         self.capture_mode = 0
 
 
-class Pool:
-    """A memory pool of one device: its attributes, and how much is allocated from it."""
-
-    __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default", "counted")
-
-    def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
-        self.handle = 0
-        self.device, self.maximum, self.default = device, maximum, default
-        self.counted = not default  # among the objects that the user must destroy
-        self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
-        self.used = self.used_high = 0
-        self.access: dict[int, int] = {device.ordinal: 3}
-
-
-class Holding:
-    """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
-
-    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes")
-
-    def __init__(
-        self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
-    ) -> None:
-        self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False  # freed in stream order: the user must no longer use it
-        self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
-        self.attributes: dict[int, int] = {}
-
-
 class Device:
     """An emulated GPU.
 
@@ -89,7 +63,7 @@ class Device:
         self.primary = Context(machine, self, 0, primary=True)
         self.retained = 0
         self.used = 0  # bytes of device memory
-        self.default_pool = machine.add(Pool(self, default=True))
+        self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
 
 
@@ -239,6 +213,11 @@ class Machine:
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.captures: set[Capture] = set()  # those in progress
+        self.pools: list[Pool] = []  # those that are not destroyed
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
+        self.restricted = False  # whether there was memory to which a device may have less than full access
+        # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
+        self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.topology = peers
@@ -248,6 +227,8 @@ class Machine:
     def show_only(self, indices: list[int]) -> None:
         """Leave only these devices, numbered in this order; called before the first of them is used."""
         self.handles.clear()  # the contexts and pools of the devices so far
+        self.pools.clear()
+        self.current_pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
 
     def reaches(self, device: Device, other: Device) -> bool:
@@ -340,12 +321,15 @@ class Machine:
         allocation.context = holding
         allocation.origin = _caller()
         context.holdings[allocation.base] = holding
-        if flavour in ("device", "pool"):
+        if flavour == "device":
             context.device.used += allocation.size
         if pool is not None:
-            pool.used += allocation.size
-            pool.used_high = max(pool.used_high, pool.used)
+            pool.take(allocation.size)
         return holding
+
+    def caller(self) -> str:
+        """Return the file and line of the program's innermost frame."""
+        return _caller()
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
         """Record the context of a module's variable, which its module frees."""
@@ -357,10 +341,10 @@ class Machine:
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)
-        if holding.flavour in ("device", "pool"):
+        if holding.flavour == "device":
             context.device.used -= allocation.size
         if holding.pool is not None:
-            holding.pool.used -= allocation.size
+            holding.pool.put_back(allocation.size)
 
     def repair(self) -> None:
         """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
@@ -372,14 +356,35 @@ class Machine:
             context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
-            flavours = ("device", "pool")
             device.used = sum(
                 holding.allocation.size
                 for holding in holdings
-                if holding.context.device is device and holding.flavour in flavours
+                if holding.context.device is device and holding.flavour == "device"
             )
-        for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
+            device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            device.used += sum(array.size for array in arrays if array.context.device is device)
+        for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
+            reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
+            pool.take(0)
+            pool.trim(0 if pool.closed else reserved)
+
+    def settle_pools(self) -> None:
+        """Release what each pool keeps above its threshold; called at the end of calls that wait."""
+        for pool in self.pools:
+            pool.trim(pool.attributes[4])
+
+    def make_room(self, device: Device) -> None:
+        """Release all memory that the pools of a device keep and that is not used, since there is too little."""
+        for pool in self.pools:
+            if pool.device is device:
+                pool.trim(0)
+
+    def add_pool(self, pool: Pool) -> Pool:
+        """Assign a handle to a pool."""
+        self.pools.append(pool)
+        return self.add(pool)
 
     # -- reports for the user
 
@@ -403,7 +408,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys("memory stream event module graph graphexec pool greencontext context".split(), 0)
+        counts = dict.fromkeys(_KINDS.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -414,12 +419,19 @@ class Machine:
                     counts["context"] += not thing.primary
         for device in self.devices:
             counts["context"] += 0 if device.primary in lost else device.retained
+        counts["physical"] = len(self.physical)
         for thing in self.handles.values():
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
                 counts[kind] += getattr(thing, "counted", True)
         return counts
+
+
+_KINDS = (
+    "memory stream event module graph graphexec pool physical reservation greencontext context array mipmappedarray "
+    "texture surface"
+)
 
 
 def _worded(kind: type) -> str:

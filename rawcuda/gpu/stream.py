@@ -11,13 +11,22 @@ from __future__ import annotations
 import ctypes
 
 from .. import names
-from ..errors import CudaError, a_kind, worded
-from ..headers import cuda_h
+from ..errors import a_kind, worded
 from ..owned import drain, dropped
-from .context import held_contexts
 from .graph import Graph
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
-from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, failed, handle_of, work_handle
+from .queue import (
+    LEGACY,
+    NO_SYNC,
+    PER_THREAD,
+    InContext,
+    StreamHandle,
+    calls_on,
+    failed,
+    handle_of,
+    home_of,
+    work_handle,
+)
 from .retention import give_back, retain, retained, sweep, take_event
 
 TYPE_CHECKING = False
@@ -363,39 +372,18 @@ class Event(InContext):
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any) -> None:
-    """Make a stream wait for the work that another stream has now, by an event in a context.
+def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: PrimaryContext | None = None) -> None:
+    """Make a stream wait for the work that another stream has now, by an event in the context of that stream.
 
-    working, waiting  two different streams, in any form that calls_on takes
+    working, waiting  two different streams, in any form that calls_on takes, also of two devices
+    primary           the context of `waiting` if that is a default stream
+    there             the context of `working` if that is a default stream; the same one by default
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    event = take_event(primary)  # the driver stores the wait during the call, so the event can be reused afterwards
-    calls, queue = calls_on(working, primary)
-    try:
-        calls.cuEventRecord(event.argument, queue)
-    except CudaError as error:
-        give_back(event, primary)
-        event, there = take_event_for(queue, primary, error)
-        there.direct.cuEventRecord(event.argument, queue)
-    else:
-        there = primary
+    home = home_of(working, there or primary)
+    event = take_event(home)  # the driver stores the wait during the call, so the event can be reused afterwards
+    calls, queue = calls_on(working, home)
+    calls.cuEventRecord(event.argument, queue)
     calls, queue = calls_on(waiting, primary)
     calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
-    give_back(event, there)
-
-
-def take_event_for(queue: Any, primary: PrimaryContext, error: CudaError) -> tuple[Any, PrimaryContext]:
-    """Return an event in the context of a foreign stream that turned out to be of another device, and that context.
-
-    calls   cuStreamGetCtx
-    raises  CudaError  the given error, if the stream is not of another device
-    """
-    context = cuda_h.CUcontext()
-    try:
-        primary.direct.cuStreamGetCtx(queue, ctypes.byref(context))
-    except CudaError:
-        raise error from None
-    for other in held_contexts():
-        if other is not primary and other._handle == context.value:
-            return take_event(other), other
-    raise error
+    give_back(event, home)

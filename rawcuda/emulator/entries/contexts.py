@@ -219,6 +219,7 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
         raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
     machine.queues.complete_context(context)
     context.check()
+    machine.settle_pools()
 
 
 # Of each limit: its default, and its largest value. 3, the synchronization depth, exists only before sm_90.

@@ -44,8 +44,17 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "gpu.devices", "gpu.streams", "tools"),
-        ("loadable", "gpu.devices.peers"),
+        (
+            "compiler",
+            "emulator",
+            "gpu.devices",
+            "gpu.launches.options",
+            "gpu.memories",
+            "gpu.streams",
+            "gpu.textures",
+            "tools",
+        ),
+        ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
     "view": Part(
