@@ -24,6 +24,7 @@ _HOMES = {
     "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
+    "Library": "gpu.kernels.library",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -39,6 +40,7 @@ _HOMES = {
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
+    "link": "compiler.linking",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -50,6 +52,9 @@ _HOMES = {
     "Unsupported": "errors",
     "CompileFailed": "errors",
     "CompilerNotFound": "errors",
+    "CacheDamaged": "errors",
+    "LinkFailed": "errors",
+    "LinkerNotFound": "errors",
     "ContextLost": "errors",
     "ForkedAfterInit": "errors",
     "Closed": "errors",
@@ -69,9 +74,11 @@ if TYPE_CHECKING:
     from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
+    from .compiler.linking import link as link
     from .compiler.program import compile as compile
     from .driver import Driver
     from .driver import use as use
+    from .errors import CacheDamaged as CacheDamaged
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
     from .errors import CompilerNotFound as CompilerNotFound
@@ -80,6 +87,8 @@ if TYPE_CHECKING:
     from .errors import DriverNotFound as DriverNotFound
     from .errors import ForkedAfterInit as ForkedAfterInit
     from .errors import InvalidUse as InvalidUse
+    from .errors import LinkerNotFound as LinkerNotFound
+    from .errors import LinkFailed as LinkFailed
     from .errors import NotFound as NotFound
     from .errors import OutOfMemory as OutOfMemory
     from .errors import ProtocolError as ProtocolError
@@ -96,6 +105,7 @@ if TYPE_CHECKING:
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.library import Library as Library
     from .gpu.kernels.module import Module as Module
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
@@ -108,18 +118,18 @@ if TYPE_CHECKING:
     from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
     from .gpu.textures.tensor_map import TensorMap as TensorMap
     from .gpu.textures.textures import TextureObject as TextureObject
-    from .loadable import Library
+    from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 
     cu: Driver
 
 
-def _open_emulator() -> Library:
+def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
     from .emulator import Emulator
 
-    emulator: Library = Emulator.from_environment()
+    emulator: _Loadable = Emulator.from_environment()
     return emulator
 
 

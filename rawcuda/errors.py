@@ -24,6 +24,9 @@ __all__ = [
     "Unsupported",
     "CompileFailed",
     "CompilerNotFound",
+    "CacheDamaged",
+    "LinkFailed",
+    "LinkerNotFound",
     "ContextLost",
     "ForkedAfterInit",
     "Closed",
@@ -116,6 +119,24 @@ class CompilerNotFound(RawCudaError, OSError):
     ) -> None:
         super().__init__(message)
         self.tried = list(tried)
+
+
+class CacheDamaged(RawCudaError, OSError):
+    """A file in a cache of compiled code is not what was written there; `path` names it."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class LinkFailed(CompileFailed):
+    """Images of code could not be linked: `log` is the linker's log, `symbols` the missing or duplicate ones."""
+
+    symbols: tuple[str, ...] = ()
+
+
+class LinkerNotFound(CompilerNotFound):
+    """No linker was found; `tried` is a list of (place, why it was tried, what was wrong)."""
 
 
 class ContextLost(CudaError):

@@ -45,6 +45,9 @@ class Emulator:
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
+    runs_machine_code = False  # these two are for who chooses a compiler, and between PTX and a cubin
+    reads_every_ptx = True
+
     def __init__(
         self,
         mode: str = "eager",
@@ -75,6 +78,8 @@ class Emulator:
             graphs,
             green,
             launches,
+            libraries,
+            linking,
             managed,
             memory,
             modules,

@@ -424,13 +424,13 @@ class Machine:
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += getattr(thing, "counted", True)
+                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "library", None) is None
         return counts
 
 
 _KINDS = (
-    "memory stream event module graph graphexec pool physical reservation greencontext context array mipmappedarray "
-    "texture surface"
+    "memory stream event module link library graph graphexec pool physical reservation greencontext context array "
+    "mipmappedarray texture surface"
 )
 
 

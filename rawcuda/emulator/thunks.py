@@ -99,6 +99,8 @@ CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
 CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUtensorMapDataType CUtensorMapInterleave
 CUtensorMapSwizzle CUtensorMapL2promotion CUtensorMapFloatOOBfill CUtensorMapIm2ColWideMode
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUjitInputType
+CUmoduleLoadingMode CUfunctionLoadingState
 """.split()
 )
 _HANDLES = frozenset(
@@ -106,6 +108,7 @@ _HANDLES = frozenset(
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
 CUgreenCtx CUdevResourceDesc
 CUmipmappedArray
+CUlinkState CUlibrary CUkernel
 """.split()
 )
 

@@ -340,11 +340,34 @@ class Device(Facts):
         from ..compiler.program import compile_for
         from .kernels.module import Module
 
-        built = compile_for(self.compute_capability, source, options, headers, names, cache)
+        loaded = self._primary.driver
+        newest = None
+        if not getattr(loaded.libcuda, "reads_every_ptx", False):
+            newest = loaded.version // 1000, loaded.version % 1000 // 10
+        built = compile_for(self.compute_capability, newest, source, options, headers, names, cache)
         try:
             return Module(self, built.code, names=built.names)
         except CudaError as error:
-            raise built.explain(error, self._primary.driver.version) from None
+            raise built.explain(error, loaded.version) from None
+
+    def link(
+        self,
+        inputs: names.Iterable[names.Any],
+        *,
+        options: names.Sequence[str] = (),
+    ) -> names.Module:
+        """Link images of code for this device, and load the result; see compiler/linking.py.
+
+        inputs  PTX, cubins, fatbins, LTO-IR, host objects and archives: str, bytes or os.PathLike, in a sequence, or in
+                a dict whose keys name them in messages
+        raises  LinkFailed      a symbol that no input defines, or two: .log and .symbols
+                LinkerNotFound  LTO-IR, and there is no nvJitLink
+                Unsupported     a kind of input that this driver or linker cannot take
+        """
+        from .kernels.linking import link_for
+        from .kernels.module import Module
+
+        return Module(self, link_for(self, inputs, options))
 
     def _closing(self) -> None:
         self._held = None

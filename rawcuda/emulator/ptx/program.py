@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["Code", "Entry", "load"]
+__all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
@@ -403,7 +403,7 @@ def load(
     shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
-    text = _text(image)
+    text = text_of(image)
     module = parse(text, architecture)
     try:
         return Code(module, space, dump)
@@ -411,7 +411,7 @@ def load(
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 
 
-def _text(image: bytes) -> str:
+def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
         raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")

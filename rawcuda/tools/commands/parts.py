@@ -48,6 +48,7 @@ PARTS = {
             "compiler",
             "emulator",
             "gpu.devices",
+            "gpu.kernels.linking",
             "gpu.launches.options",
             "gpu.memories",
             "gpu.streams",
