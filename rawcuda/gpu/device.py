@@ -89,6 +89,19 @@ class Device(Facts):
         if failed:
             _raise_failed(self.ordinal)
 
+    def reset(self, *, force: bool = False) -> None:
+        """End the context with everything in it, also after an error that made it unusable, and begin a new one.
+
+        Every object that was made on this device is closed, and says so when it is used; the Device works as before.
+
+        force   necessary on a GPU, where the context also belongs to all other libraries in the process
+        calls   cuDevicePrimaryCtxReset_v2
+        raises  InvalidUse  without force on a GPU, or while a stream is being captured
+        """
+        from .devices.resetting import reset
+
+        reset(self, force)
+
     # -- other devices
 
     def can_reach(self, other: Device | int) -> bool:
@@ -387,6 +400,7 @@ class _Use:
     """The release of a Device, by which it holds its context."""
 
     __slots__ = ("primary",)
+    survives = True  # Device.reset()
 
     def __init__(self, primary: PrimaryContext) -> None:
         self.primary = primary
