@@ -60,6 +60,8 @@ def reset(device: names.Device, force: bool) -> None:
     """
     device.context
     primary: PrimaryContext = device._primary
+    if primary.driver.forked:
+        primary.driver.refuse_forked("cuDevicePrimaryCtxReset_v2")
     if not force and not hasattr(primary.driver.libcuda, "live_handles"):  # only the emulator tells that
         raise InvalidUse(
             f"Device.reset() ends the context of device {device.ordinal} for the whole process: the memory, streams "
