@@ -230,6 +230,7 @@ class Machine:
         """Leave only these devices, numbered in this order; called before the first of them is used."""
         self.handles.clear()  # the contexts and pools of the devices so far
         self.pools.clear()
+        self.current_pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
 
     def reaches(self, device: Device, other: Device) -> bool:

@@ -45,7 +45,7 @@ FLOORS = (
     ("gpu.launches", "options attributes occupancy"),
     ("gpu.kernels", "launch kernel module linking library"),
     ("gpu.memories", "pool reservation virtual"),
-    ("gpu.devices", "peers limits facts green ranges profiling"),
+    ("gpu.devices", "peers limits facts green ranges profiling resetting"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
