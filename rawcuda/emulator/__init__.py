@@ -69,12 +69,14 @@ class Emulator:
             copies,
             graphs,
             launches,
+            managed,
             memory,
             modules,
             pools,
             streams,
             tensor_maps,
             textures,
+            virtual,
         )
         from .machine import Machine
         from .thunks import ENTRIES, serve

@@ -46,8 +46,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "CUDA 12 removed references from kernels; textures and surfaces are objects",
     ),
     (
-        "virtual memory management (cuMemCreate, cuMemMap, cuMemAddressReserve, ...)",
-        "allocations need no mapping; device attribute 102 says that it is not supported",
+        "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
+        "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
     (
         "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
@@ -99,17 +99,17 @@ GAPS: tuple[tuple[str, str], ...] = (
         "the first two are refused when the module is loaded; with anisotropy, a fetch is as without it",
     ),
     ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
-    ("limits, priorities, advice and prefetches", "stored and returned, but without an effect"),
+    ("limits, priorities", "stored and returned, but without an effect"),
     (
         "programmatic dependent launch, memory synchronization domains",
         "accepted without an effect: each kernel runs to its end",
     ),
     (
         "memory pools",
-        "nothing is kept for reuse; the use of stream-ordered memory before its stream reaches the allocation is "
-        "not detected",
+        "what a pool keeps is only counted, since an address is never used again; the use of stream-ordered memory "
+        "before its stream reaches the allocation is not detected",
     ),
-    ("managed memory", "never moves; the host may access it at any time"),
+    ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
         "the memory checker",
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "

@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "gpu.textures", "tools"),
+        ("compiler", "emulator", "gpu.memories", "gpu.textures", "tools"),
         ("loadable",),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),

@@ -503,6 +503,9 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Texture":
         raise Fault(_FAILED, _unknown(handle, found, "a texture"))
+    if found.memory is not None and launch.rights is not None and found.memory.alive:
+        if not launch.rights(found.memory):
+            raise Fault(_ILLEGAL_ADDRESS, f"memory of another device, without access to it: {found.describe()}")
     made = launch.opened[handle] = Sampler(launch, found)
     return made
 
