@@ -89,7 +89,6 @@ GAPS: tuple[tuple[str, str], ...] = (
         "refused with 801",
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
-    ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
     (
         "arrays of compressed, planar and normalized formats, depth and sparse arrays, seamless cubemaps",
         "refused with 801",
@@ -99,10 +98,16 @@ GAPS: tuple[tuple[str, str], ...] = (
         "the first two are refused when the module is loaded; with anisotropy, a fetch is as without it",
     ),
     ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
+    (
+        "clusters",
+        "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
+        "stores and barriers in shared memory are refused; races between blocks are not found",
+    ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (
-        "programmatic dependent launch, memory synchronization domains",
-        "accepted without an effect: each kernel runs to its end",
+        "programmatic dependent launch, memory synchronization domains, cache policies of a launch",
+        "checked, but without an effect: each kernel begins after the end of the one before, and the events of a "
+        "launch are reached at its end",
     ),
     (
         "memory pools",

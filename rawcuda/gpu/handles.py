@@ -35,6 +35,8 @@ __all__ = [
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
+    "GREEN",
+    "GREEN_STREAM",
     "Kind",
     "Lifetime",
     "MANAGED",
@@ -67,8 +69,8 @@ class Kind:
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
     waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
-               although this is not documented; cuMemFree_v2 does not wait for it if the memory is of a pool, and the
-               functions that destroy arrays and textures may not
+               although this is not documented; the functions that destroy arrays and textures may not, nor does
+               cuMemFree_v2 if the memory is of a pool
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -108,6 +110,8 @@ TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, wa
 SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", unnoticed=True, waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}

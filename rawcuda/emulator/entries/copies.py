@@ -142,13 +142,6 @@ def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int
     return Box(address, pitch, plane, allocation)
 
 
-def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
-    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
-    found = machine.get(Array, handle)
-    offset, pitch, plane = found.place(*start, *extents)
-    return Box(offset, pitch, plane, found.allocation)
-
-
 def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe virtual memory, which must be accessible to the current device, or to that of the memory."""
     try:
@@ -162,6 +155,13 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
         if not (mapping.access.get(here) or mapping.access.get(owner)):
             raise Refused(1, f"{machine.space.explain(address, span)}, to which no device was given access")
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
+
+
+def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
+    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
+    found = machine.get(Array, handle)
+    offset, pitch, plane = found.place(*start, *extents)
+    return Box(offset, pitch, plane, found.allocation)
 
 
 def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:

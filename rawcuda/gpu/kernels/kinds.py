@@ -90,7 +90,7 @@ def is_plain(kind: type, form: str, size: int) -> bool:
     return dtype.type is kind and dtype.itemsize <= (8 if form == "real" else size) and dtype.kind in _PLAIN[form]
 
 
-_PLAIN = {"address": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
+_PLAIN = {"address": "iu", "typed": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
 
 
 def is_exporter(value: Any) -> bool:

@@ -97,7 +97,9 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_kind
             if getattr(kind, "__ctype_be__", None) in kind.__mro__:  # (CUDA's byte order is little)
                 return _pack_swapped
-        if form == "address":
+        if form == "typed" and sort in _TYPED:
+            return _TYPED[sort]
+        if form in ("address", "typed"):
             return _ADDRESS.get(sort, _refuse_address)
         return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
 
@@ -242,6 +244,30 @@ def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     return int(value).to_bytes(8, "little")
 
 
+def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
+    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+    _check_element(slot, argument, getattr(argument, "dtype", None))
+    return _pack_memory(slot, argument, kept)
+
+
+def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
+    _check_element(slot, argument, argument.dtype)
+    return _pack_view(slot, argument, kept)
+
+
+def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+    address = _pack_foreign(slot, argument, kept)
+    _check_element(slot, argument, kept[-1].dtype)
+    return address
+
+
+def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
+    """Check that an array has the declared element type; dtype is None for bytes, which have none."""
+    if dtype is not None and dtype is not slot.element and dtype != slot.element:
+        why = f"has elements of {dtype}: convert it, or declare '{dtype}*' if the kernel takes that"
+        slot.refuse(TypeError, argument, why)
+
+
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
     inner, reader = argument.exporter, slot._reader or slot.reader()
     packer = reader.table[type(inner)]
@@ -263,7 +289,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     try:
-        return _pack_foreign(slot, argument, kept)
+        return (_pack_foreign if slot.element is None else _pack_typed_foreign)(slot, argument, kept)
     except TypeError:  # from the exporter, or because this is not an exporter
         if is_exporter(argument):
             raise
@@ -457,6 +483,13 @@ _ADDRESS: dict[str, Packer] = {
     "passed": _pack_passed,
     "ctypes pointer": _refuse_pointer,
     "other": _pack_other_address,
+}
+_TYPED: dict[str, Packer] = {
+    "memory": _pack_typed_memory,
+    "own view": _pack_typed_view,
+    "view": _pack_typed_view,
+    "exporter": _pack_typed_foreign,
+    "ctypes array": _pack_typed_foreign,
 }
 _REAL: dict[str, Packer] = {
     "int": _pack_real,

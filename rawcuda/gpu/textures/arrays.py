@@ -28,8 +28,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .mipmapped import MipmappedArray
-
 __all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "shape_or_view"]
 
 
@@ -95,7 +93,7 @@ class OpaqueArray(_Copies, InContext):
     __slots__ = ("form", "parent", "level")
 
     form: names.Any
-    parent: MipmappedArray | None
+    parent: names.MipmappedArray | None
     level: int
 
     def __init__(self) -> None:

@@ -21,7 +21,6 @@ from .formats import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["MipmappedArray"]
@@ -100,7 +99,7 @@ class MipmappedArray(InContext):
     def __len__(self) -> int:
         return self.num_levels
 
-    def __iter__(self) -> Iterator[OpaqueArray]:
+    def __iter__(self) -> names.Iterator[OpaqueArray]:
         return (self.level(number) for number in range(self.num_levels))
 
     def __repr__(self) -> str:

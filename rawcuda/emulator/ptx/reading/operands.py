@@ -179,7 +179,7 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     row("smid", "u32", "B.number % 132")
     row("nsmid", "u32", "132")
     row("gridid", "u64", "L.number")
-    row("is_explicit_cluster", "pred", "L.cluster_size > 1")
+    row("is_explicit_cluster", "pred", "L.explicit_cluster")
     row("lanemask_eq", "u32", "1 << (t & 31)", False)
     row("lanemask_lt", "u32", "(1 << (t & 31)) - 1", False)
     row("lanemask_le", "u32", "(2 << (t & 31)) - 1", False)

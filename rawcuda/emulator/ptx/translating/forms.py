@@ -384,7 +384,8 @@ def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: b
     elif isinstance(operand, Name):
         raise Rejected.at(instruction.line, f"Unknown symbol '{operand.text[:80]}'")
     elif isinstance(operand, Special):
-        if instruction.opcode != "cvt":
+        is_predicate = type == "pred" and instruction.opcode == "mov" and operand.name == "is_explicit_cluster"
+        if instruction.opcode != "cvt" and not is_predicate:
             raise Rejected.at(
                 instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
             )
