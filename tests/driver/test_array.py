@@ -249,6 +249,36 @@ def test_a_source_is_broadcast(device):
         assert made.tolist() == [[1] * 4, [2] * 4, [3] * 4]
 
 
+def test_copies_that_begin_on_the_other_side(device):
+    data = numbers((4, 7))
+    with device.array((4, 7), "float32") as made, device.allocate(112) as memory:
+        rawcuda.copy(made, data)
+        rawcuda.copy(made[0], device.upload(data[1]))
+        expected = np.concatenate((data[1:2], data[1:]))
+        there, here = device.empty((4, 7), "float32"), np.zeros((4, 7), np.float32)
+        there.copy_from(made)
+        rawcuda.copy(here, made)
+        memory.copy_from(made)
+        assert there.tolist() == here.tolist() == expected.tolist()
+        assert np.asarray(memory.view().download()).tobytes() == expected.tobytes()
+        there[1:3] = made[2:]
+        assert there.tolist()[1:3] == expected.tolist()[2:]
+        with pytest.raises(ValueError, match="shape"):
+            there[:2].copy_from(made)
+        with pytest.raises(TypeError, match="not an exporter"):
+            rawcuda.copy(there, object())
+
+
+def test_an_object_with_only_an_array_is_read(device):
+    class Series:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            return numbers((4, 7))
+
+    with device.array(Series()) as made:
+        assert made.tolist() == numbers((4, 7)).tolist()
+        assert made.copy_from(np.zeros((4, 7), np.float32)).copy_from(Series()).tolist() == numbers((4, 7)).tolist()
+
+
 def test_copies_between_arrays(device):
     data = numbers((4, 7, 2), "uint8")
     with device.array(data, channels=2) as one, device.array((4, 7), "uint8", channels=2) as other:

@@ -242,6 +242,13 @@ def test_parameters_that_take_no_texture(device, image):
                 module["many"].launch(*given, grid=1, block=1)
 
 
+def test_an_array_itself_is_no_argument(device, kernels, image):
+    with device.mipmapped_array((4, 8), "float32") as mipmapped:
+        for given in (image, image[1:], mipmapped):
+            with pytest.raises(TypeError, match=r"fetch_2d.*device.texture\(it\)"):
+                kernels["fetch_2d"].launch(given, None, None, 0, grid=1, block=1)
+
+
 def test_closed_textures_and_resources(device, kernels):
     array = device.array((4, 8), "float32")
     texture = device.texture(array)

@@ -386,6 +386,17 @@ def test_memory_that_was_freed():
     assert run(client, body, texture)[0] == 700 and "the memory was freed" in client.emulator.reports[-1]
 
 
+def test_memory_of_another_device():
+    client = Client(devices=2)
+    there = client.get("cuDevicePrimaryCtxRetain", 1)
+    client.do("cuCtxSetCurrent", there)
+    memory = client.upload(bytes(64))
+    client.do("cuCtxSetCurrent", client.context)
+    texture = client.get("cuTexObjectCreate", resource(2, memory, FLOAT, 1, 64, layout="Q iI Q"), sampling(), None)
+    body = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5}];\nmov.u32 %r1, 0;"
+    assert run(client, body, texture)[0] == 700 and "another device" in client.emulator.reports[-1]
+
+
 def test_elements_that_were_never_written():
     client = Client()
     texture = texture_of(client, array_of(client))

@@ -13,25 +13,30 @@ import ctypes
 from operator import index
 
 from ... import names
+from ...arrays.copying import readable
 from ...arrays.strided import StridedView, view
 from ...elements import layout
 from ...elements.dtypes import of
 from ...errors import Closed, a_kind
 from ...headers import cuda_h
+from ...protocols.description import Unaddressed
 from ..context import PrimaryContext, primary_of
 from ..handles import ARRAY
+from ..kernels.arguments import Passed
 from ..queue import InContext
 from .formats import DTYPES, Form, vector_of
 from .transfers import Box, load, move, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
-__all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "shape_or_view"]
+    from ..kernels.arguments import Slot
+
+__all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "refuse_passing", "shape_or_view"]
 
 
-class _Copies:
+class _Copies(Unaddressed):
     """The copies from and to an array or a part of it."""
 
     __slots__ = ()
@@ -83,7 +88,7 @@ class _Copies:
         return self.download().tolist()
 
 
-class OpaqueArray(_Copies, InContext):
+class OpaqueArray(_Copies, InContext, Passed):
     """A CUDA array: `shape`, `dtype`, `channels`, `device`; made by Device.array(), or a level of a MipmappedArray.
 
     shape   (width,), (height, width) or (depth, height, width); the first of (layers, width), (layers, height, width)
@@ -161,6 +166,9 @@ class OpaqueArray(_Copies, InContext):
         assert primary is not None
         return primary
 
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
     # -- facts
 
     @property
@@ -230,7 +238,7 @@ class OpaqueArray(_Copies, InContext):
         return f"<OpaqueArray {where} {self.form.describe()}, {self.form.kind}{level}, device {self.device.ordinal}>"
 
 
-class ArrayRegion(_Copies):
+class ArrayRegion(_Copies, Passed):
     """A part of an OpaqueArray, which copies read and write: `array`, `shape`."""
 
     __slots__ = ("array", "_start", "_counts", "_kept")
@@ -243,6 +251,9 @@ class ArrayRegion(_Copies):
     def _box(self) -> Box:
         return Box(self.array, self._start, self._counts, self._kept)
 
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the extents in elements."""
@@ -253,6 +264,13 @@ class ArrayRegion(_Copies):
         for start, count, kept in zip(self._start, self._counts, self._kept):
             parts.append(f"{start}:{start + count}" if kept else str(start))
         return f"<ArrayRegion [{', '.join(parts)}] of {self.array!r}>"
+
+
+def refuse_passing(array: Any, slot: Slot) -> NoReturn:
+    """Refuse an array as an argument of a kernel."""
+    slot.refuse(
+        TypeError, array, "has no address: give a texture, device.texture(it), or a surface, device.surface(it)"
+    )
 
 
 def _part(shape: tuple[int, ...], key: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
@@ -314,7 +332,7 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
             raise TypeError('an array with a shape also needs a dtype, such as "float32"')
         component, lanes = vector_of(of(dtype))
         return given, component, lanes if channels is None else channels, None
-    data = given if isinstance(given, StridedView) else view(given, stream=stream)
+    data = given if isinstance(given, StridedView) else view(readable(given), stream=stream)
     component, lanes = vector_of(data.dtype)
     if dtype is not None and vector_of(of(dtype))[0] is not component:
         raise TypeError(f"the data has dtype {data.dtype}, and dtype={of(dtype)} was given: nothing is converted")

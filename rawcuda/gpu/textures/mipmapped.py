@@ -15,8 +15,9 @@ from ... import names
 from ...errors import Closed, a_kind
 from ...headers import cuda_h
 from ..handles import MIPMAPPED
+from ..kernels.arguments import Passed
 from ..queue import InContext
-from .arrays import OpaqueArray, _check_device, descriptor_of
+from .arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
 from .formats import Form
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MipmappedArray"]
 
 
-class MipmappedArray(InContext):
+class MipmappedArray(InContext, Passed):
     """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
@@ -95,6 +96,9 @@ class MipmappedArray(InContext):
         return OpaqueArray._over(self.device, found.value or 0, _smaller(self.form, wanted), self, wanted)
 
     get_level = __getitem__ = level
+
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
 
     def __len__(self) -> int:
         return self.num_levels

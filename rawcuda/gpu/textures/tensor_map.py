@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorMap"]
 
-_SIZE, _ALIGNMENT = 128, 128
+_SIZE = 128
 _SUPPORTED = 127  # CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED
 # name -> (CUtensorMapDataType, bytes of an element, whether it is a float)
 _TYPES = {
@@ -61,14 +61,13 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 class TensorMap(Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`, and bytes(map), what the kernel gets."""
 
-    __slots__ = ("view", "kind", "box", "_memory", "_address", "_interleave", "_ordinal", "_primary", "__weakref__")
+    __slots__ = ("view", "kind", "box", "_map", "_interleave", "_ordinal", "_primary", "__weakref__")
 
     view: StridedView
     kind: str
     box: tuple[int, ...]
     if TYPE_CHECKING:
-        _memory: Any
-        _address: int
+        _map: Any
         _interleave: int
         _ordinal: int
         _primary: PrimaryContext
@@ -220,14 +219,12 @@ class TensorMap(Passed):
         self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[Any, ...], steps: Ints,
         modes: tuple[Any, Any, Any],
     ) -> None:  # fmt: skip
-        memory = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
-        start = ctypes.addressof(memory)
-        self._memory, self._address = memory, start + -start % _ALIGNMENT
+        self._map = cuda_h.CUtensorMap()
         swizzle, promotion, fill = modes
         rank = len(seen.shape)
         with self._primary.current():
             getattr(self._primary.driver, call)(
-                ctypes.cast(self._address, ctypes.POINTER(cuda_h.CUtensorMap)),
+                ctypes.byref(self._map),
                 kind[0],
                 rank,
                 seen.ptr,
@@ -262,14 +259,12 @@ class TensorMap(Passed):
             raise ValueError(f"the view is on device {ordinal}, the tensor map was made for device {self._ordinal}")
         _check_address(seen.ptr, 32 if self._interleave == 2 else 16)
         with primary.current():
-            primary.driver.cuTensorMapReplaceAddress(
-                ctypes.cast(self._address, ctypes.POINTER(cuda_h.CUtensorMap)), seen.ptr
-            )
+            primary.driver.cuTensorMapReplaceAddress(ctypes.byref(self._map), seen.ptr)
         self.view = seen
         return self
 
     def __bytes__(self) -> bytes:
-        return ctypes.string_at(self._address, _SIZE)
+        return bytes(self._map)
 
     def _pass(self, slot: Any) -> bytes:
         if slot.size != _SIZE:
@@ -304,6 +299,7 @@ _view = view
 def _place_of(seen: StridedView) -> tuple[PrimaryContext, int]:
     """Return the device of a view's memory; raises Unsupported if it has no tensor maps."""
     side = copying.examine(seen)
+    copying._check_usable(side, seen)
     if side.kind == "host" or side.primary is None:
         raise ValueError("a tensor map describes memory of a device, and this is host memory: device.upload(it)")
     primary = side.primary

@@ -320,6 +320,7 @@ class _Source:
 def _check_memory(data: StridedView, device: Any) -> None:
     """Refuse memory that the device cannot reach."""
     side = copying.examine(data)
+    copying._check_usable(side, data)
     if side.kind == "host":
         raise ValueError(
             "a texture reads memory of the device, and this is host memory: copy it, with device.array(it) or "

@@ -133,7 +133,7 @@ def store(box: Box, source: Any, stream: Any) -> None:
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
-    thing, data = _seen(source, box, stream)
+    thing, data = _seen(copying.readable(source), box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
         try:
@@ -142,6 +142,7 @@ def store(box: Box, source: Any, stream: Any) -> None:
             raise ValueError(f"could not broadcast source of shape {data.shape} into shape {wanted}") from None
     handle, primary = work_handle(stream), box.array._open()
     side = copying.examine(data)
+    copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
     rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
@@ -175,6 +176,7 @@ def load(box: Box, target: Any, stream: Any) -> None:
         raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
     handle, primary = work_handle(stream), box.array._open()
     side = copying.examine(data)
+    copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
     rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
