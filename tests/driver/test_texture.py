@@ -246,6 +246,16 @@ def test_coordinates_that_are_no_numbers_read_something(device, kernels):
         assert np.isfinite(fetch(kernels, "fetch_2d", texture, np.full((1, 2), np.nan, np.float32))[0, 0])
 
 
+@pytest.mark.gpu_only("the emulator computes with the formulas of the model")
+def test_the_hardware_rounds_as_the_model(device, kernels):
+    data = numbers((4, 8, 1), "float32")
+    at = np.random.default_rng(2).uniform(-1, 9, (4096, 2)).astype(np.float32)
+    with device.array(data[..., 0]) as array, device.texture(array, filter_mode="linear") as texture:
+        got = fetch(kernels, "fetch_2d", texture, at)[:, :1]
+        expected = model(data, at, ("clamp",) * 2, True, False)
+        assert np.abs(got - expected).max() <= 2 * 32 / 256 and np.abs(got - expected).mean() < 0.05
+
+
 # -- textures over memory
 
 

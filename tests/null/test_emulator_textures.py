@@ -178,6 +178,19 @@ def test_mipmapped_arrays(client):
     assert client.code("cuMipmappedArrayDestroy", made) == 400 and not client.live()
 
 
+def test_what_only_special_arrays_have(client):
+    array = array_of(client)
+    mipmapped = client.get("cuMipmappedArrayCreate", struct.pack("<QQQ iII4x", 8, 4, 0, FLOAT, 1, 0), 2)
+    out = ctypes.create_string_buffer(64)
+    assert client.code("cuArrayGetPlane", OUT, array, 0) == 1
+    for name, handle in (("cuArray", array), ("cuMipmappedArray", mipmapped)):
+        assert client.code(f"{name}GetSparseProperties", out, handle) == 1
+        assert client.code(f"{name}GetMemoryRequirements", out, handle, 0) == 1
+        assert client.code(f"{name}GetMemoryRequirements", out, handle, 9) == 101
+        assert client.code(f"{name}GetSparseProperties", out, 5) == 400
+    assert client.code("cuTensorMapEncodeIm2colWide", out, *[0] * 15) == 801
+
+
 def test_boxes_that_do_not_fit(client):
     array, device = array_of(client), client.upload(bytes(128))
     for x, y, width, height, code in (

@@ -145,6 +145,34 @@ def array_destroy(machine: Machine, handle: int) -> None:
     found.close()
 
 
+@entry("cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)", since=11020)
+def array_plane(machine: Machine, address: int, handle: int, plane: int) -> None:
+    """Refuse the plane of an array, since no emulated format has planes."""
+    out(address)
+    raise Refused(1, f"an {_array(machine, handle).describe()} has no planes")
+
+
+@entry(
+    "cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)",
+    since=11010,
+)
+def array_sparse(machine: Machine, address: int, handle: int) -> None:
+    """Refuse the properties of a sparse array, since none is sparse."""
+    out(address)
+    raise Refused(1, f"an {_array(machine, handle).describe()} is not sparse (CUDA_ARRAY3D_SPARSE)")
+
+
+@entry(
+    "cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)",
+    since=11060,
+)
+def array_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
+    """Refuse the requirements of an array, since each has its memory."""
+    out(address)
+    machine.device(device)
+    raise Refused(1, f"an {_array(machine, handle).describe()} has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
+
+
 @entry(
     "cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, "
     "unsigned int numMipmapLevels)",
@@ -200,6 +228,30 @@ def mipmapped_destroy(machine: Machine, handle: int) -> None:
     machine.refuse_unsafe()
     del machine.handles[handle], found.context.owned[handle]
     found.close()
+
+
+@entry(
+    "cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)",
+    since=11010,
+)
+def mipmapped_sparse(machine: Machine, address: int, handle: int) -> None:
+    """Refuse the properties of a sparse array, since none is sparse."""
+    out(address)
+    _mipmapped(machine, handle)
+    raise Refused(1, "the mipmapped array is not sparse (CUDA_ARRAY3D_SPARSE)")
+
+
+@entry(
+    "cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray "
+    "mipmap, CUdevice device)",
+    since=11060,
+)
+def mipmapped_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
+    """Refuse the requirements of a mipmapped array, since each has its memory."""
+    out(address)
+    machine.device(device)
+    _mipmapped(machine, handle)
+    raise Refused(1, "the mipmapped array has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
 
 
 # -- copies of one row
