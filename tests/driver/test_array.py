@@ -218,6 +218,30 @@ def test_parts(device, kind):
         assert made[0:0].shape == (0, *shape[1:]) and made[0:0].tolist() == []
 
 
+def test_parts_of_parts_and_assignments(device):
+    data = numbers((3, 4, 7))
+    with device.array(data) as made:
+        for one, other in (
+            (1, 2),
+            (slice(1, 3), (0, 2)),
+            ((slice(None), 1), slice(1, 2)),
+            ((..., 3), (2, slice(1, 3))),
+        ):
+            assert (np.asarray(made[one][other].download()) == data[one][other]).all()
+        made[1:, 2] = data[:2, 0]
+        made[0][1][2:4] = np.array([100, 200], np.float32)
+        data[1:, 2] = data[:2, 0].copy()
+        data[0][1][2:4] = 100, 200
+        assert made.tolist() == data.tolist() and len(made[1:]) == 2 and made[0, 0, 0:0]
+        for wrong in ((0, 0, 0), (4, 0), (0, 7)):
+            with pytest.raises(IndexError):
+                made[0][wrong]
+        with pytest.raises(TypeError, match="len"):
+            len(made[0, 0, 0])
+        with pytest.raises(TypeError):
+            iter(made[0])
+
+
 def test_parts_have_the_errors_of_indexing(device):
     with device.array((4, 7), "float32") as made:
         for key, words in (
@@ -322,6 +346,9 @@ def test_copies_across_devices(device):
         here.copy_to(far)
         assert far.tolist() == data.tolist()
         here.copy_from(np.zeros((4, 7), np.float32)).copy_from(far)
+        for copy_it in (here.copy_to, here.copy_from):
+            with pytest.raises(ValueError, match="not on device 0"):
+                copy_it(data.copy(), stream=there.stream())
         assert here.tolist() == data.tolist()
 
 
@@ -538,6 +565,24 @@ def test_calls_are_traced(device):
             made.tolist()
     text = " ".join(map(str, seen))
     assert all(name in text for name in ("cuArray3DCreate_v2", "cuMemcpy3DAsync_v2", "cuArrayDestroy"))
+
+
+def test_a_closed_device(device):
+    other = rawcuda.Device(0)
+    other.close()
+    source = np.zeros((4, 7), np.float32)
+    for use in (
+        lambda: other.array(source),
+        lambda: other.mipmapped_array(source),
+        lambda: other.empty_pitched((4, 7), "float32"),
+        lambda: rawcuda.OpaqueArray.borrow(other, 64),
+    ):
+        with pytest.raises(rawcuda.Closed, match="Device"):
+            use()
+    with device.array((4, 7), "float32", surface=True) as made:
+        for make in (other.texture, other.surface):
+            with pytest.raises(rawcuda.Closed, match="Device"):
+                make(made)
 
 
 # -- pitched memory

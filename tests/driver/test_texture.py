@@ -276,6 +276,27 @@ def test_linear_memory(device, kernels, dtype, channels):
             assert not fetch(kernels, name, texture, outside, kind=kind)[:, :channels].any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES[:4])
+def test_linear_memory_as_fractions(device, kernels, near, dtype):
+    data = numbers((37, 1), dtype)
+    with device.texture(device.upload(data[:, 0]), read_mode="normalized_float") as texture:
+        near(fetch(kernels, "fetch_linear", texture, np.arange(37)[:, None])[:, :1], fractions(data))
+
+
+def test_coordinates_anywhere(device, kernels, library):
+    """Between the multiples of 1/256 of an element, the emulator rounds as the model does."""
+    data = numbers((4, 7, 1), "float32")
+    random = np.random.default_rng(3)
+    with device.array(data[..., 0]) as array:
+        for normalized in (False, True):
+            at = random.uniform(-0.5, 1.5, (256, 2)).astype(np.float32) * ((1, 1) if normalized else (7, 4))
+            at = at.astype(np.float32)
+            with device.texture(array, filter_mode="linear", normalized_coords=normalized) as texture:
+                got = fetch(kernels, "fetch_2d", texture, at)[:, :1]
+                expected = model(data, at, ("clamp",) * 2, True, normalized)
+                assert np.abs(got - expected).max() <= (0.5 if library is None else 1e-5)
+
+
 @pytest.mark.parametrize("channels", (1, 4))
 @pytest.mark.parametrize("dtype", ("uint8", "float16", "float32"))
 def test_pitched_memory(device, kernels, near, dtype, channels):

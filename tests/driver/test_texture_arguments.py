@@ -109,7 +109,7 @@ def test_the_driver_gets_the_options(device, image, driver):
         with device.current():
             driver.cuTexObjectGetTextureDesc(found, cuda_h.CUtexObject(texture.handle))
             driver.cuTexObjectGetResourceDesc(what, cuda_h.CUtexObject(texture.handle))
-        assert list(found.addressMode)[:2] == [3, 2] and found.filterMode == 1 and found.flags == 3
+        assert list(found.addressMode)[:2] == [3, 2] and found.filterMode == 1 and found.flags == 2
         assert list(found.borderColor) == [1, 2, 0, 0] and found.maxAnisotropy == 4
         assert what.resType == 0 and what.res.array.hArray.value == image.handle
         options = texture.options

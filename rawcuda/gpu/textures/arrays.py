@@ -87,6 +87,34 @@ class _Copies(Unaddressed):
         """Return nested lists of Python values."""
         return self.download().tolist()
 
+    def __getitem__(self, key: object) -> ArrayRegion:
+        """Return a part, for ints and slices without a step."""
+        box = self._box()
+        start, counts, kept = _part(box.shape, key)
+        parts = iter(zip(start, counts, kept))
+        whole = [
+            (first + begin, count, remains)
+            for first, (begin, count, remains) in zip(
+                box.start, [next(parts) if remained else (0, 1, False) for remained in box.kept]
+            )
+        ]
+        return ArrayRegion(box.array, *[tuple(column) for column in zip(*whole)])
+
+    def __setitem__(self, key: object, value: names.Any) -> None:
+        self[key].copy_from(value)
+
+    def __len__(self) -> int:
+        shape = self._box().shape
+        if not shape:
+            raise TypeError("len() of one element")
+        return shape[0]
+
+    def __bool__(self) -> bool:
+        return True
+
+    __iter__ = None  # a loop over an array would copy row by row
+    __contains__ = None
+
 
 class OpaqueArray(_Copies, InContext, Passed):
     """A CUDA array: `shape`, `dtype`, `channels`, `device`; made by Device.array(), or a level of a MipmappedArray.
@@ -221,16 +249,6 @@ class OpaqueArray(_Copies, InContext, Passed):
     def _box(self) -> Box:
         shape = self.form.shape
         return Box(self, (0,) * len(shape), shape, (True,) * len(shape))
-
-    def __getitem__(self, key: object) -> ArrayRegion:
-        """Return a part of the array, for ints and slices without a step."""
-        return ArrayRegion(self, *_part(self.form.shape, key))
-
-    def __len__(self) -> int:
-        return int(self.form.shape[0])
-
-    __iter__ = None  # a loop over an array would copy row by row
-    __contains__ = None
 
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)

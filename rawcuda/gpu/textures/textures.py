@@ -186,7 +186,7 @@ class TextureOptions:
             made.addressMode[axis] = _ADDRESS[modes[min(axis, len(modes) - 1)]]
         made.filterMode, made.mipmapFilterMode = _FILTER[self.filter_mode], _FILTER[self.mipmap_filter_mode]
         made.flags = (
-            (_INTEGERS if self.read_mode == "element_type" else 0)
+            (_INTEGERS if self.read_mode == "element_type" and what.dtype.kind != "float" else 0)
             | (_NORMALIZED if self.normalized_coords else 0)
             | (_SRGB if self.srgb else 0)
             | (_NO_TRILINEAR if self.disable_trilinear_optimization else 0)
