@@ -128,6 +128,13 @@ def test_what_no_array_can_be(device, arguments, options, error, words):
         device.array(*arguments, **options)
 
 
+def test_a_device_that_cannot_gather(device, monkeypatch):
+    device.attribute("CAN_TEX2D_GATHER")
+    monkeypatch.setitem(device._primary.attributes, "CAN_TEX2D_GATHER", 0)
+    with pytest.raises(rawcuda.Unsupported, match="CAN_TEX2D_GATHER"):
+        device.array((4, 7), "float32", gather=True)
+
+
 def test_data_and_another_dtype(device):
     with pytest.raises(TypeError, match="nothing is converted"):
         device.array(np.zeros(4, np.float32), "uint8")

@@ -120,6 +120,14 @@ def test_pitched_memory_and_parts(device):
         assert TensorMap.tiled(view, box=(5, 8)).view is view
 
 
+def test_the_stride_of_one_element_does_not_matter(device):
+    view = device.empty((1, 1, 15), "float32")
+    made = TensorMap.tiled(view, box=(1, 1, 8))
+    assert TensorMap.tiled(device.empty((4, 4, 16), "float32")[::4, ::-4], box=(1, 1, 8)).box == made.box
+    with pytest.raises(ValueError, match="positive multiple"):
+        TensorMap.tiled(device.empty((4, 4, 15), "float32"), box=(1, 1, 8))
+
+
 def test_exporters(device):
     class Foreign:
         def __init__(self) -> None:

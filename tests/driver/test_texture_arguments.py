@@ -154,6 +154,17 @@ def test_memory_that_is_refused(device):
             device.texture(other)
 
 
+def test_memory_that_is_too_large(device):
+    with device.allocate(2**28 + 512) as memory, pytest.raises(ValueError, match="MAXIMUM_TEXTURE1D_LINEAR_WIDTH"):
+        device.texture(memory)
+    for shape, name in (((2, 140000), "2D_LINEAR_WIDTH"), ((66000, 1), "2D_LINEAR_HEIGHT")):
+        view = device.empty_pitched(shape, "uint8")
+        with view.owner, pytest.raises(ValueError, match=name):
+            device.texture(view)
+    with device.allocate(1 << 23) as memory, pytest.raises(ValueError, match="2D_LINEAR_PITCH"):
+        device.texture(memory.view().reshape(2, 1 << 22)[:, :64])
+
+
 @pytest.mark.parametrize(
     "options", [{"filter_mode": "linear"}, {"normalized_coords": True}, {"address_mode": "border"}]
 )

@@ -61,13 +61,14 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 class TensorMap(Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`, and bytes(map), what the kernel gets."""
 
-    __slots__ = ("view", "kind", "box", "_map", "_interleave", "_ordinal", "_primary", "__weakref__")
+    __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
 
     view: StridedView
     kind: str
     box: tuple[int, ...]
     if TYPE_CHECKING:
         _map: Any
+        _strides: Ints
         _interleave: int
         _ordinal: int
         _primary: PrimaryContext
@@ -176,10 +177,11 @@ class TensorMap(Passed):
             raise ValueError(f'fill="nan" needs floats, not {seen.dtype}')
         if interleave == "32B" and swizzle != "32B":
             raise ValueError('interleave="32B" needs swizzle="32B"')
-        made._check_layout(seen, kind[1])
+        made._strides = made._check_layout(seen, kind[1])
         return made, seen, kind
 
-    def _check_layout(self, seen: StridedView, itemsize: int) -> None:
+    def _check_layout(self, seen: StridedView, itemsize: int) -> Ints:
+        """Check extents, address and strides, and return the strides to encode."""
         unit = 32 if self._interleave == 2 else 16
         for extent in seen.shape:
             if not 0 < extent <= 1 << 32:
@@ -190,15 +192,20 @@ class TensorMap(Passed):
                 f"strides {seen.strides}: the last dimension must have no gaps, {itemsize} bytes from one element to "
                 "the next"
             )
-        for axis, stride in enumerate(seen.strides[:-1]):
+        row = seen.shape[-1] * itemsize
+        strides = list(seen.strides[:-1])
+        for axis, extent in enumerate(seen.shape[:-1]):
+            if extent == 1:  # no second element has this distance, but the driver checks it
+                strides[axis] = -(-row // unit) * unit
+        for axis, stride in enumerate(strides):
             if stride <= 0 or stride % unit or stride >= 1 << 40:
                 raise ValueError(
                     f"strides {seen.strides}: the stride of dimension {axis} must be a positive multiple of {unit} "
                     "below 2**40; device.empty_pitched(shape, dtype) makes rows of such a distance"
                 )
-        row = seen.shape[-1] * itemsize
-        if len(seen.strides) > 1 and not self._interleave and seen.strides[-2] < row:
+        if strides and not self._interleave and strides[-1] < row:
             raise ValueError(f"strides {seen.strides}: the rows of {row} bytes overlap")
+        return tuple(strides)
 
     def _check_inner(self, name: str, count: int, itemsize: int, swizzle: str | None) -> None:
         if self._interleave:
@@ -229,7 +236,7 @@ class TensorMap(Passed):
                 rank,
                 seen.ptr,
                 _array(ctypes.c_uint64, seen.shape),
-                _array(ctypes.c_uint64, seen.strides[:-1] or (0,)),
+                _array(ctypes.c_uint64, self._strides or (0,)),
                 *box,
                 _array(ctypes.c_uint32, steps),
                 self._interleave,
