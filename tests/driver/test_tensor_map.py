@@ -50,6 +50,22 @@ def test_a_kernel_gets_its_bytes(device):
 
 
 @needs_compiler
+def test_declared_tensor_maps(device):
+    view, out = device.empty((64, 64), "float16"), device.empty(32, "uint32")
+    made = TensorMap.tiled(view, box=(8, 64))
+    with load(device, SOURCE) as code:
+        for declaration in ("tensor map", "CUtensorMap", TensorMap):
+            kernel = code.kernel("keep", parameters=[declaration, "uint32*"])
+            for given in (made, bytes(made)):
+                out.fill(0)
+                kernel.launch(given, out, grid=1, block=32)
+                assert np.asarray(out.download()).tobytes() == bytes(made)
+            for wrong in (view, None, 7, bytes(64), 1.5):
+                with pytest.raises((TypeError, ValueError), match="keep.* is a tensor map"):
+                    kernel.launch(wrong, out, grid=1, block=32)
+
+
+@needs_compiler
 def test_a_launch_keeps_its_tensor_map(device):
     out, stream = device.empty(32, "uint32"), device.stream()
     with load(device, SOURCE) as code:

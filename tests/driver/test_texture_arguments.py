@@ -253,6 +253,29 @@ def test_parameters_that_take_no_texture(device, image):
                 module["many"].launch(*given, grid=1, block=1)
 
 
+def test_declared_textures_and_surfaces(device, kernels):
+    rest = ["float32*", "float32*", "int32"]
+    out, at = device.empty((2, 4), "float32"), device.upload(np.pad(AT, ((0, 0), (0, 2))))
+    data = np.arange(32, dtype=np.float32).reshape(4, 8)
+    with device.array(data, surface=True) as array, device.texture(array) as texture, device.surface(array) as surface:
+        for declaration in ("texture", "cudaTextureObject_t", rawcuda.TextureObject):
+            kernel = kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+            for given in (texture, texture.handle, np.uint64(texture.handle), rawcuda.In(texture)):
+                out.fill(0)
+                kernel.launch(given, at, out, 2, grid=1, block=2)
+                assert [row[0] for row in out.tolist()] == [0, 10]
+            for wrong in (surface, array, out, None, 1.5, "text", bytes(4), 2**64):
+                with pytest.raises((TypeError, ValueError), match="fetch_2d.* is a texture"):
+                    kernel.launch(wrong, at, out, 2, grid=1, block=2)
+        for declaration in ("surface", "cudaSurfaceObject_t", rawcuda.SurfaceObject):
+            kernel = kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+            with pytest.raises(TypeError, match=r"is a surface.*device.surface\(array\)"):
+                kernel.launch(texture, at, out, 2, grid=1, block=2)
+        for declaration in ("tensor map", rawcuda.TensorMap, "float16"):
+            with pytest.raises((TypeError, ValueError), match="fetch_2d"):
+                kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+
+
 def test_an_array_itself_is_no_argument(device, kernels, image):
     with device.mipmapped_array((4, 8), "float32") as mipmapped:
         for given in (image, image[1:], mipmapped):

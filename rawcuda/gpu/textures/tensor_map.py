@@ -62,6 +62,7 @@ class TensorMap(Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`, and bytes(map), what the kernel gets."""
 
     __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
+    declares = "tensor map"
 
     view: StridedView
     kind: str

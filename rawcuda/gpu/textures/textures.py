@@ -334,6 +334,7 @@ class TextureObject(InContext, Passed):
     """A texture: its `resource` (an array or a view) and its `options`; made by Device.texture()."""
 
     __slots__ = ("resource", "options", "kind")
+    declares = "texture"
 
     resource: names.Any
     options: TextureOptions
