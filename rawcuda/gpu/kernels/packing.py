@@ -239,11 +239,7 @@ def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
 
 def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     value = _pack_passed(slot, argument, kept)
-    if type(value) is bytes:
-        return value
-    if slot.size != 8:
-        slot.refuse(ValueError, argument, f"has 8 bytes, not {slot.size}")
-    return int(value).to_bytes(8, "little")
+    return value if type(value) is bytes else int(value).to_bytes(8, "little")
 
 
 def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:

@@ -391,6 +391,8 @@ def check_passing(thing: Any, slot: Any, resource: Any) -> None:
             ValueError  the object is on another device
     """
     thing.handle
+    if slot.size != 8:
+        slot.refuse(ValueError, thing, f"has 8 bytes, not {slot.size}")
     if slot.type == "pointer" or slot.parameter.pointer:
         slot.refuse(TypeError, thing, "is not a pointer: declare the parameter as u64")
     if thing.device.ordinal != slot.ordinal:
