@@ -66,7 +66,18 @@ class Emulator:
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, launches, libraries, linking, memory, modules, pools, streams  # noqa: F401  # noqa: F401
+        from .entries import (  # noqa: F401
+            contexts,
+            copies,
+            graphs,
+            launches,
+            libraries,
+            linking,
+            memory,
+            modules,
+            pools,
+            streams,
+        )
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

@@ -638,21 +638,31 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "kept").iterdir())
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "a folder"])
-def test_a_damaged_file_is_named_and_replaced(compilations: list[Any], tmp_path: Path, damage: str) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="a user without rights makes no links on Windows")
+@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "a link", "a folder", "a pipe"])
+def test_a_damaged_file_is_named_and_left_alone(compilations: list[Any], tmp_path: Path, damage: str) -> None:
     given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
     made = rawcuda.compile(FILL, **given)
     [file] = (tmp_path / "kept").iterdir()
     data = file.read_bytes()
     broken = {"cut": data[:-1], "changed": data.replace(b"ret;", b"trap"), "emptied": b""}
-    if damage == "a folder":
-        file.unlink()
-        file.symlink_to(tmp_path)
-    else:
+    file.unlink()
+    if damage in broken:
         file.write_bytes(broken[damage])
-    with pytest.warns(UserWarning, match=f"a damaged file in the cache is replaced: {re.escape(str(file))}"):
-        assert rawcuda.compile(FILL, **given) == made
-    assert rawcuda.compile(FILL, **given) == made and len(compilations) == 2
+    elif damage == "a link":
+        file.symlink_to(tmp_path)
+    elif damage == "a folder":
+        file.mkdir()
+    else:
+        os.mkfifo(file)
+    for _ in range(2):
+        with pytest.raises(
+            rawcuda.CacheDamaged, match=f"a damaged file in the cache: {re.escape(str(file))}: .*delete"
+        ) as raised:
+            rawcuda.compile(FILL, **given)
+        assert raised.value.path == str(file) and list((tmp_path / "kept").iterdir()) == [file]
+    file.rmdir() if damage == "a folder" else file.unlink()
+    assert rawcuda.compile(FILL, **given) == made == rawcuda.compile(FILL, **given) and len(compilations) == 2
     assert file.read_bytes() == data and list((tmp_path / "kept").iterdir()) == [file]
 
 

@@ -43,8 +43,8 @@ class Library:
     def module(self) -> Module:
         """Return the module in the current context, which is made on first use."""
         context = self.machine.context()
-        known: Module | None = self.modules.get(context)
-        if known is not None and self.machine.handles.get(known.handle) is known:
+        known = self.modules.get(context)
+        if known is not None and known.handle in self.machine.handles:
             return known
         made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
         made.library = self

@@ -99,7 +99,7 @@ def signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
             }
         found = {}
         for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):  # PTX last: it tells more
-            if member.code is not None and member.kind in ("ptx", "cubin"):
+            if member.kind in ("ptx", "cubin"):
                 found.update(signatures(member.kind, member.code))
         return found
     except (PtxError, ValueError):  # the driver has accepted the code: only our reader fails
@@ -115,8 +115,6 @@ def kernels(kind: str, data: bytes) -> list[str] | None:
     found: list[str] = []
     try:
         for member in fatbin(data):
-            if member.code is None:
-                return None
             if member.kind in ("ptx", "cubin"):
                 found += kernels(member.kind, member.code) or []
     except ValueError:
@@ -140,7 +138,7 @@ def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
                     found[symbol.name] = symbol.size
         else:
             for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):
-                if member.code is not None and member.kind in ("ptx", "cubin"):
+                if member.kind in ("ptx", "cubin"):
                     found.update(variables(member.kind, member.code))
     except ValueError:
         return {}
