@@ -237,6 +237,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     906: (InvalidUse, "The legacy default stream cannot be captured, and cannot be waited for during a capture."),
     907: (InvalidUse, "An event that was recorded in a capture cannot be used outside of it: record it again."),
     908: (InvalidUse, "End the capture in the thread that began it."),
+    912: (InvalidUse, "Use smaller clusters: see Kernel.max_potential_cluster_size()."),
 }
 
 

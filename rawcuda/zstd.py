@@ -77,6 +77,8 @@ def _frame(data: bytes, at: int, made: bytearray) -> int:
         header = int.from_bytes(data[at : at + 3], "little")
         kind, size = header >> 1 & 3, header >> 3
         at += 3
+        if at > len(data):
+            raise IndexError
         if kind == 1:  # one byte, repeated
             made += data[at : at + 1] * size
             at += 1
@@ -92,7 +94,10 @@ def _frame(data: bytes, at: int, made: bytearray) -> int:
         if len(made) > _MOST:
             raise ValueError("Zstandard data of more than 2 GB")
         if header & 1:
-            return at + (4 if descriptor & 4 else 0)
+            at += 4 if descriptor & 4 else 0
+            if at > len(data):
+                raise IndexError
+            return at
 
 
 class _Backwards:

@@ -86,6 +86,12 @@ class Prototype:
         self._parameters: tuple[tuple[str, Any], ...] | None = None
 
     @property
+    def returns(self) -> Any:
+        """Return the ctypes type of the result."""
+        text = self.line[: self.line.index("(") - len(self.name)].rstrip()
+        return ctypes.c_char_p if text.endswith("*") else ctypes.c_int
+
+    @property
     def old(self) -> bool:
         """Tell whether this is an ABI that no header since CUDA 11.7 offers; libcuda exports it for old programs."""
         return "old" in self.marks
@@ -171,17 +177,18 @@ class Prototypes:
         plain, _, form = name.rpartition("_")
         for wanted in (name, plain if form in ("ptsz", "ptds") else ""):
             for text in self._texts() if wanted else ():
-                at = text.find(f" {wanted}(")
+                at = text.find(f"{wanted}(")
                 while at >= 0:
                     start = text.rfind("\n", 0, at) + 1
-                    if text[start] not in "/ \n" and "//" not in text[start:at]:  # not in a comment, not a parameter
+                    # not in a comment, not a parameter, not the end of another name
+                    if text[start] not in "/ \n" and "//" not in text[start:at] and text[at - 1] in " *":
                         found = self._declared(text, start)
                         if wanted == name:
                             return self._found.setdefault(name, found)
                         if form in found.marks:
                             return self._found.setdefault(name, self._per_thread(found))
                         return None
-                    at = text.find(f" {wanted}(", at + 1)
+                    at = text.find(f"{wanted}(", at + 1)
         return None
 
     def _declared(self, text: str, start: int) -> Prototype:
@@ -314,9 +321,23 @@ class Header:
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
         return found if found is not None else self.constant(name)
 
+    def attribute(self, name: str, module: dict[str, Any]) -> Any:
+        """Return what a name stands for, and keep it in the module's namespace; for the module's __getattr__."""
+        found = None if name.startswith("_") else self.look_up(name)
+        if found is None:
+            raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
+        return module.setdefault(name, found)
+
+    def all_names(self, module: dict[str, Any]) -> list[str]:
+        """Return every name of the header and of the module's namespace; for the module's __dir__."""
+        constants = [name for each in [*self.enums(), "#define"] for name in self.enum(each)]
+        return sorted({*module, *self.names(), *self.enums(), *constants})
+
     def type_of(self, text: str) -> Any:
         """Return the ctypes type of a parameter, such as `const CUlaunchConfig *`; it refuses what does not fit."""
         kind = self._parameters.get(text)
+        if kind is None and text.endswith(" const"):  # the parameter itself is not changed inside the function
+            kind = self.type_of(text[: -len(" const")])
         if kind is None:
             if text.endswith("*"):
                 kind = ctypes.POINTER(self._member(_pointed(text)))
@@ -469,6 +490,8 @@ class Header:
 def _pointed(text: str) -> str:
     """Return the type that a pointer type points to."""
     inner = text[:-1].rstrip()
+    if inner.endswith(" const"):
+        inner = inner[: -len(" const")]
     if inner.startswith("const ") and inner not in _MEMBERS:
         inner = inner[len("const ") :]
     return inner

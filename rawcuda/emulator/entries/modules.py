@@ -27,6 +27,7 @@ from ..thunks import (
     put_uint,
     text,
 )
+from .capabilities import capability_of
 from .devices import ATTRIBUTES, FUNCTION
 from .images import image_at, read_file
 
@@ -49,13 +50,15 @@ __all__ = [
 ]
 
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE, _WALL_TIME, _THREADS = 3, 4, 5, 6, 2, 1
+_SETTABLE = {9: (-1, 100), **dict.fromkeys((11, 12, 13), (0, 2**31 - 1)), 14: (0, 1), 15: (0, 2)}  # least, most
+_REQUIRED_CLUSTER = 11, 12, 13  # CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT, _DEPTH
 _MAX_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 class Function:
     """A kernel of a module: its handle is a CUfunction."""
 
-    __slots__ = ("handle", "module", "entry", "name", "settings", "loaded")
+    __slots__ = ("handle", "module", "entry", "name", "settings", "cache", "loaded")
 
     def __init__(self, module: Module, code: Entry) -> None:
         self.handle = 0
@@ -63,6 +66,7 @@ class Function:
         self.module, self.entry = module, code
         self.name = code.name.encode()  # cuFuncGetName returns its address
         self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
+        self.cache = 0  # a CUfunc_cache
 
     @property
     def max_threads(self) -> int:
@@ -72,14 +76,29 @@ class Function:
             return x * y * z
         return min(self.entry.max_threads or ATTRIBUTES[1], ATTRIBUTES[1])
 
+    @property
+    def most_shared(self) -> int:
+        """Return the most dynamic shared memory that a block of this kernel can be allowed."""
+        return capability_of(self.module.machine.architecture).optin - self.entry.static_shared
+
+    @property
+    def required_cluster(self) -> tuple[int, int, int] | None:
+        """Return the cluster that the code or the attributes require."""
+        if self.entry.required_cluster is not None:
+            return self.entry.required_cluster
+        x, y, z = [self.settings.get(number, 0) for number in _REQUIRED_CLUSTER]
+        return (x, y, z) if x and y and z else None
+
     def attributes(self) -> dict[int, int]:
         """Return every CUfunction_attribute.
 
         PTX_VERSION is the architecture of the PTX, as drivers answer, which differs from the header.
         """
-        code = self.entry
+        code, cluster = self.entry, self.required_cluster or (0, 0, 0)
         return {
             **dict.fromkeys(FUNCTION, 0),
+            10: int(code.explicit_cluster and code.required_cluster is None),
+            **dict(zip(_REQUIRED_CLUSTER, cluster)),
             0: self.max_threads,
             1: code.static_shared,
             2: code.constant_bytes,
@@ -385,15 +404,27 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
     function = function_at(machine, handle)
     if number not in (8, 9, 11, 12, 13, 14, 15):
         raise Refused(1)
-    if number == _MAX_DYNAMIC and not 0 <= value <= ATTRIBUTES[97] - function.entry.static_shared:
+    if number == _MAX_DYNAMIC and not 0 <= value <= function.most_shared:
         raise Refused(
             1,
-            f"{value} bytes of dynamic shared memory: a block has at most {ATTRIBUTES[97]}, of which the kernel's own "
-            f"variables take {function.entry.static_shared}",
+            f"{value} bytes of dynamic shared memory: a block of this kernel has at most {function.most_shared}, "
+            f"besides {function.entry.static_shared} for its own variables",
         )
-    if number == 9 and not -1 <= value <= 100:
-        raise Refused(1)
+    if number in _REQUIRED_CLUSTER and function.entry.required_cluster is not None:
+        raise Refused(800, f"kernel {function.entry.name!r} was compiled with a cluster size")
+    least, most = _SETTABLE.get(number, (value, value))
+    if not least <= value <= most:
+        raise Refused(1, f"function attribute {number} is {value}: it is {least} .. {most}")
     function.settings[number] = value
+
+
+@entry("cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)", since=3000)
+def set_cache_config(machine: Machine, handle: int, config: int) -> None:
+    """Accept a preference of shared memory or L1 cache."""
+    function = function_at(machine, handle)
+    if not 0 <= config <= 3:
+        raise Refused(1)
+    function.cache = config
 
 
 @entry("cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)", since=11000)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..device import Device
     from .signature import Parameter
 
-__all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
+__all__ = ["Declared", "In", "Passed", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
@@ -59,6 +59,16 @@ class In:
 
     def __repr__(self) -> str:
         return "In(In(...))" if isinstance(self.exporter, In) else f"In({self.exporter!r})"
+
+
+class Passed:
+    """An object that a launch passes by value: a texture or a surface (8 bytes), or a tensor map (128 bytes)."""
+
+    __slots__ = ()
+
+    def _pass(self, slot: Slot) -> int | bytes:
+        """Return what the kernel gets, after checking that the object is open and that the parameter takes it."""
+        raise NotImplementedError
 
 
 class Declared:
@@ -272,8 +282,11 @@ class Slot:
             shown = self.type or f"{self.size} bytes without a type"
         raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
-    def refuse_place(self, argument: Any, where: tuple[str, int | None]) -> None:
-        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace)."""
+    def refuse_place(self, argument: Any, where: tuple[str, int | None], owner: Any = None) -> None:
+        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
+
+        owner  the Memory, if it is ours
+        """
         kind, ordinal = where
         if kind == "cpu":
             if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
@@ -284,11 +297,12 @@ class Slot:
                 f"is in host memory, which device {self.ordinal} cannot access: "
                 'device.upload(it), or allocate it as "pinned" or "managed"',
             )
+        remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
         self.refuse(
             ValueError,
             argument,
             f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
-            f"Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
+            f"{remedy if owner is None else owner._remedy(self.ordinal)}, or copy it",
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
