@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 
-from .. import containers, locate, names
+from .. import locate, names
 from ..errors import (
     CudaError,
     InvalidUse,
@@ -26,7 +26,8 @@ from ..errors import (
     a_kind,
     worded,
 )
-from ..outline import declarations
+from ..images import containers
+from ..images.outline import declarations
 from .messages import pin
 from .nvjitlink import Input, Linked, NvJitLink
 from .request import OUTPUTS, Target, encoded, given_target, read_target, strings

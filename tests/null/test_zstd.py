@@ -11,7 +11,7 @@ import pytest
 
 from tests.subject import module
 
-zstd = module("zstd")
+zstd = module("images.zstd")
 ZSTD = shutil.which("zstd")
 
 TEXT = """.version 9.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from ...zstd import decompress
+from ...images.zstd import decompress
 from ..codes import Refused
 from ..thunks import text
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import struct
 
-from ...containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
 from ...errors import PtxError
+from ...images.containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
 from . import signature
 from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...outline import Declaration
+    from ...images.outline import Declaration
 
 __all__ = ["cubin_kernels", "kernels", "prepare", "signatures", "variables"]
 
@@ -124,7 +124,7 @@ def kernels(kind: str, data: bytes) -> list[str] | None:
 
 def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
     """Return the variables of an image that the driver can find, by name: as PTX declares them, or their size."""
-    from ...outline import declarations
+    from ...images.outline import declarations
 
     found: dict[str, Declaration | int] = {}
     try:

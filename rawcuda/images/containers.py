@@ -6,7 +6,7 @@ What it is   readers that check that a file is complete before a driver or a lin
 What not     it interprets no machine code, and loads nothing.
 Source       ELF-64 Object File Format; ar(5); fatbinary_section.h of the CUDA toolkit (magic numbers and header). The
              headers of a fatbin's members and the section .nv.info are not documented: nvcc 11 to 13 write them so.
-Read next    gpu/kernels/image.py, compiler/linking.py
+Read next    ../gpu/kernels/image.py, ../compiler/linking.py
 """
 
 from __future__ import annotations
