@@ -256,6 +256,52 @@ def test_an_old_nvrtc_makes_no_lto_ir(monkeypatch: pytest.MonkeyPatch) -> None:
         rawcuda.compile(SOURCE, output="ltoir")
 
 
+def test_of_several_compilers_the_newest_that_the_driver_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [Known((13, 5), 75, 90, 121), Known((13, 0), 75, 90), Known((12, 4), 50, 90), Known((11, 8), 35, 89)]
+    monkeypatch.setattr(program, "_loaded", known)
+    for number, newest, wanted in (
+        (90, None, 0),  # the driver takes everything
+        (90, (13, 5), 0),
+        (90, (13, 4), 1),
+        (90, (12, 9), 2),
+        (70, (13, 5), 2),  # newer ones do not compile for it
+        (37, None, 3),
+        (121, (12, 4), 2),
+        (30, (12, 4), 2),  # none does: an error will say so
+        (90, (11, 4), 3),  # all are too new: an error will name the version
+    ):
+        assert program._fitting(number, newest) is known[wanted], (number, newest)
+
+
+def test_the_newest_of_several_places_is_found(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"/one": (12, 4), "/two": (13, 1), "/three": (12, 9)}
+
+    def load(path: str) -> Known:
+        if path == "/broken":
+            raise OSError("not a library")
+        return Known(versions[path], 90)
+
+    monkeypatch.setattr(program, "Nvrtc", load)
+    monkeypatch.setattr(locate, "nvrtc", lambda: [(path, "a test") for path in ("/one", "/broken", "/two", "/three")])
+    assert [each.version for each in program._compilers()] == [(13, 1), (12, 9), (12, 4)]
+    assert program.compiler().version == (13, 1)
+
+
+def test_compilers_are_traced() -> None:
+    seen: list[Any] = []
+    with rawcuda.trace(seen.append):
+        rawcuda.compile(FILL, options=["-DVALUE=1"])
+    calls = {event.name: event for event in seen}
+    assert list(calls)[0] == "nvrtcCreateProgram" and list(calls)[-1] == "nvrtcDestroyProgram"
+    assert "b'-DVALUE=1'" in calls["nvrtcCompileProgram"].arguments["options"]
+    assert calls["nvrtcCompileProgram"].result == "NVRTC_SUCCESS" and calls["nvrtcCompileProgram"].elapsed_ns > 1000
+    assert calls["nvrtcCreateProgram"].arguments["src"] == f"<bytes of {len(FILL)}>"
+    seen.clear()
+    with rawcuda.trace(seen.append), pytest.raises(rawcuda.CompileFailed):
+        rawcuda.compile("nonsense")
+    assert [event.result for event in seen if event.name == "nvrtcCompileProgram"] == ["NVRTC_ERROR_COMPILATION"]
+
+
 def test_a_driver_that_is_older_than_the_compiler(python: Python) -> None:
     result = python(
         """

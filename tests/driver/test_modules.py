@@ -248,7 +248,8 @@ def test_a_damaged_cubin_has_no_parameters() -> None:
 @no_compiler
 @pytest.mark.gpu_only("the emulator runs no machine code")
 def test_a_launch_of_a_cubin_checks_its_arguments(device: Any) -> None:
-    target = "sm_%d%d" % device.compute_capability
+    major, minor = device.compute_capability
+    target = f"sm_{major}{minor}"
     made = device.load(rawcuda.compile('extern "C" __global__ void k(float *o, int n) { *o = n; }', target, "cubin"))
     with pytest.raises(TypeError):
         made["k"].launch(1, grid=1, block=1)
@@ -270,10 +271,14 @@ def test_lazy_loading(python: Python) -> None:
         kernel = made["count"]
         print(made.loading_mode, kernel.is_loaded, end=" ")
         kernel.load()
-        print(kernel.is_loaded)
+        print(kernel.is_loaded, end=" ")
+        other = device.load(COUNTER)["count"]
+        before = other.is_loaded
+        other.launch(device.empty(1, "uint32"), grid=1, block=1)
+        print(before, other.is_loaded)
     """
-    assert python(code, env={"CUDA_MODULE_LOADING": "LAZY"}, check=True).stdout == "lazy False True\n"
-    assert python(code, env={"CUDA_MODULE_LOADING": "EAGER"}, check=True).stdout == "eager True True\n"
+    assert python(code, env={"CUDA_MODULE_LOADING": "LAZY"}, check=True).stdout == "lazy False True False True\n"
+    assert python(code, env={"CUDA_MODULE_LOADING": "EAGER"}, check=True).stdout == "eager True True True True\n"
 
 
 # -- libraries
