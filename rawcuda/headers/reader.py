@@ -92,6 +92,13 @@ class Prototype:
         return ctypes.c_char_p if text.endswith("*") else ctypes.c_int
 
     @property
+    def abi(self) -> tuple[int, int]:
+        """Return the CUDA version by which cuGetProcAddress knows this ABI; for a few, earlier than `since`."""
+        version = next((mark[4:] for mark in self.marks if mark.startswith("abi=")), "")
+        major, _, minor = version.partition(".")
+        return (int(major), int(minor)) if version else self.since
+
+    @property
     def old(self) -> bool:
         """Tell whether this is an ABI that no header since CUDA 11.7 offers; libcuda exports it for old programs."""
         return "old" in self.marks
@@ -202,7 +209,7 @@ class Prototypes:
         form = "ptsz" if "ptsz" in plain.marks else "ptds"
         line = plain.line.replace(f"{plain.name}(", f"{plain.name}_{form}(", 1)
         since = max(plain.since, (7, 0))
-        marks = " old" if plain.old else ""
+        marks = "".join(f" {mark}" for mark in plain.marks if mark != form)
         comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the thread's own"
         return Prototype(line, comment, self._header)
 
