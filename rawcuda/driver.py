@@ -28,9 +28,20 @@ if TYPE_CHECKING:
 
     from .loadable import Library
 
-__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
+__all__ = [
+    "Driver",
+    "InUse",
+    "SharedLibrary",
+    "use",
+    "current",
+    "library",
+    "is_loaded",
+    "show",
+    "as_argument",
+    "WRONG_CONTEXT",
+]
 
-_NOT_INITIALIZED, _NOT_READY = 3, 600
+_NOT_INITIALIZED, _NO_DEVICE, _NOT_READY = 3, 100, 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
 WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
@@ -106,9 +117,11 @@ class Driver:
             return address
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
+        newer = since[0] * 1000 + since[1] * 10 > loaded
         raise SymbolNotFound(
             f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and lacks it; it was added "
-            f"in CUDA {since[0]}.{since[1]}: update the driver, or do without it",
+            f"in CUDA {since[0]}.{since[1]}: "
+            + ("update the driver, or do without it" if newer else f"{self!r} does not have it: do without it"),
             symbol=symbol,
             since=since,
             driver_version=loaded,
@@ -378,17 +391,41 @@ class InUse:
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
-    driver = Driver(
-        _chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside())
-    )
+    driver = Driver(library())
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
-    driver.cuInit(0)
+    try:
+        driver.cuInit(0)
+    except CudaError as error:
+        if error.code != _NO_DEVICE:
+            raise
+        raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
     doors.in_use[:] = (_current,)
     return _current
+
+
+def library() -> Library:
+    """Load the library of the driver that is chosen, without initializing it.
+
+    raises  DriverNotFound  no driver could be loaded
+    """
+    if _chosen is not None and not isinstance(_chosen, str):
+        return _chosen
+    return _load(_chosen or _named_outside())
+
+
+def _why_no_gpu(driver: Driver) -> str:
+    """Return lines that say which driver is there, and what may hide the GPU from it."""
+    version, path = driver.version, getattr(driver.libcuda, "path", "")
+    where = f" ({path})" if path else ""
+    lines = [f"The driver is here, for CUDA {version // 1000}.{version % 1000 // 10}, and sees no GPU{where}."]
+    lines += [f"{fact[0].upper()}{fact[1:]}." for fact in locate.hidden_gpus(real=bool(path))]
+    if path:
+        lines.append("To run without a GPU: use('emulator') before the first call, or RAWCUDA_DRIVER=emulator.")
+    return "\n".join(lines)
 
 
 def _forked(driver: Driver) -> None:

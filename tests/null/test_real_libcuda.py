@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 from tests.null import real_drivers
 from tests.null.emulator_client import Client
 from tests.null.test_cuda_h import number
-from tests.subject import CHECKOUT, module
+from tests.subject import CHECKOUT, NAME, module
 
 cuda_h, codes, abis = module("headers.cuda_h"), module("emulator.codes"), module("emulator.abis")
 CACHE = CHECKOUT / ".venv" / "libcuda"
@@ -148,3 +149,86 @@ def test_the_emulator_answers_questions_for_addresses_as_the_driver_does(real: d
 def test_the_version(real: dict[str, Any], driver: Path) -> None:
     code, version = real["driver version"]
     assert code == 0 and version in (12020, 12040, 12050) or str(driver) in os.environ.get("CUDA_DRIVERS", "")
+
+
+# -- what a user is told who has a driver and no GPU
+
+
+@pytest.fixture
+def without_gpu(driver: Path) -> Any:
+    """A function that runs Python with a real driver on a machine without a GPU; returns the finished process."""
+    if Path("/dev/nvidia0").exists() or Path("/dev/dxg").exists():
+        pytest.skip("this machine has a GPU")
+
+    def run(*words: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("RAWCUDA", "CUDA_VISIBLE"))},
+            "LD_LIBRARY_PATH": str(driver.parent),
+            **{key: value for key, value in variables.items() if value is not None},
+        }
+        with real_drivers.Nodes():
+            return subprocess.run(
+                [sys.executable, *words], capture_output=True, text=True, timeout=120, env=environment, cwd=CHECKOUT
+            )
+
+    return run
+
+
+TELLING = (
+    "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected",
+    "The driver is here, for CUDA 12.",
+    "and sees no GPU",
+    "use('emulator')",
+    "RAWCUDA_DRIVER=emulator",
+    "kernel module",
+    "docker run --gpus all",
+)
+
+
+def test_the_error_says_that_the_driver_is_there_and_what_to_do(without_gpu: Any) -> None:
+    code = """
+        from tests.subject import rawcuda
+        for ask in (lambda: rawcuda.Device(0), rawcuda.devices, lambda: rawcuda.cu.cuCtxSynchronize()):
+            try:
+                ask()
+            except rawcuda.Unsupported as error:
+                print(error, error.code, error.name)
+        rawcuda.use("emulator")
+        print(rawcuda.Device(0).name)
+    """
+    done = without_gpu("-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
+    for words in (*TELLING, "100 CUDA_ERROR_NO_DEVICE"):
+        assert done.stdout.count(words) == 3, words
+    assert done.stdout.rstrip().endswith(" emulator"), "after the refusal, the emulator can still be chosen"
+    hidden = without_gpu("-c", textwrap.dedent(code), CUDA_VISIBLE_DEVICES="-1")
+    assert "CUDA_VISIBLE_DEVICES is '-1', which hides every GPU" in hidden.stdout
+
+
+def test_doctor_says_that_the_driver_is_there_and_sees_no_gpu(without_gpu: Any, driver: Path) -> None:
+    done = without_gpu("-m", NAME, "doctor")
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    out = " ".join(done.stdout.split())
+    for words in (*TELLING, "libcuda.so.1 (the system loader's search", "loads", "CUDA version 12.", "entry points"):
+        assert words in out, words
+    version = re.search(r"CUDA version +(\d+)\.(\d+)", done.stdout)
+    assert version and f"came after CUDA {version[1]}.{version[2]}" in out and "it lacks" not in out
+    assert "No kernel ran: the driver is here" in out and "demo --driver emulator" in out and done.stdout.isascii()
+
+
+def test_demo_runs_on_the_emulator_or_says_why_it_does_not(without_gpu: Any, driver: Path) -> None:
+    if "trixie" in driver.parts:  # the kernels take some seconds
+        done = without_gpu("-m", NAME, "demo")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("On the emulator (no GPU can be used: the driver is here, for CUDA 12.4, and sees")
+    for words in (("--driver", "nvidia"), ("--driver", str(driver))):
+        told = without_gpu("-m", NAME, "demo", *words)
+        assert (told.returncode, told.stdout, told.stderr.count("\n")) == (1, "", 1)
+        assert told.stderr.startswith("error: the driver is here, for CUDA 12.") and "sees no GPU" in told.stderr
+        assert "doctor shows more, and --driver emulator needs no GPU" in told.stderr
+
+
+def test_the_driver_leaves_no_device_node_behind(without_gpu: Any) -> None:
+    before = sorted(Path("/dev").glob("nvidia*"))
+    without_gpu("-c", "from tests.subject import rawcuda\ntry: rawcuda.Device(0)\nexcept rawcuda.Unsupported: pass")
+    assert sorted(Path("/dev").glob("nvidia*")) == before
