@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from functools import partial
+from types import FunctionType
 
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 _NOT_INITIALIZED, _NO_DEVICE, _NOT_READY = 3, 100, 600
-_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
+_QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
 WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
 
@@ -91,9 +92,10 @@ def show(value: Any) -> str:
 class Driver:
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
-    A bound function takes the C arguments of its line in cuda_h.prototypes(). It raises CudaError or, before calling
-    the driver, a TypeError or ValueError with the parameter's name. It returns None, but cuStreamQuery and
-    cuEventQuery return whether all work is done. driver["cuMemAlloc"] is the old ABI of that exported name.
+    A bound function takes the C arguments of its line in cuda_h.prototypes(), also by their names. It raises CudaError
+    or, before calling the driver, a TypeError or ValueError with the parameter's name. It returns None, but
+    cuStreamQuery and cuEventQuery return whether all work is done. driver["cuMemAlloc"] is the old ABI of that name.
+    The other names of cuda.h are attributes, too: constants, enumerations (IntEnum), handles and structures (ctypes).
     """
 
     def __init__(self, library: Library) -> None:
@@ -117,11 +119,15 @@ class Driver:
             return address
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
-        newer = since[0] * 1000 + since[1] * 10 > loaded
+        words, added = f"CUDA {loaded // 1000}.{loaded % 1000 // 10}", f"CUDA {since[0]}.{since[1]}"
+        if since[0] * 1000 + since[1] * 10 > loaded:
+            text = f"the loaded driver is of {words} and lacks it; it was added in {added}: update the driver, or do "
+            text += "without it"
+        else:
+            text = f"{self!r} lacks it, although it is of {words}, and {added} added it: the command doctor shows what "
+            text += "a driver lacks"
         raise SymbolNotFound(
-            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and lacks it; it was added "
-            f"in CUDA {since[0]}.{since[1]}: "
-            + ("update the driver, or do without it" if newer else f"{self!r} does not have it: do without it"),
+            f"{symbol}: {text}",
             symbol=symbol,
             since=since,
             driver_version=loaded,
@@ -169,11 +175,13 @@ class Driver:
 
         return current_context
 
-    def __getattr__(self, name: str) -> Callable[..., bool | None]:
-        _require(name)
-        function = self[name]
-        self.__dict__[name] = function
-        return function
+    def __getattr__(self, name: str) -> Any:
+        found = _of_header(name)
+        if found is None:
+            _require(name)
+            found = self[name]
+        self.__dict__[name] = found
+        return found
 
     def __getitem__(self, symbol: str) -> Callable[..., bool | None]:
         """Return a function by its exported name, an old ABI too, such as the cuMemAlloc of 32-bit addresses.
@@ -186,7 +194,7 @@ class Driver:
         return function
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *_callable()})
+        return sorted({*object.__dir__(self), *_callable(), *_header_names()})
 
     def _bind(self, name: str) -> Callable[..., bool | None]:
         prototype = cuda_h.prototypes()[name]
@@ -194,7 +202,9 @@ class Driver:
         function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
         count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
 
-        def call(*arguments: Any) -> bool | None:
+        def call(*arguments: Any, **named: Any) -> bool | None:
+            if named:
+                arguments = _in_order(name, names, arguments, named)
             if len(arguments) != count:  # C would accept any number, and read missing arguments from the stack
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if forks:
@@ -270,11 +280,47 @@ class Driver:
 
 
 def _described(call: Any, name: str) -> Any:
-    """Give a Python function the name and the documentation of a driver function, and return it."""
+    """Give a Python function the name, the documentation and the signature of a driver function, and return it."""
     prototype = cuda_h.prototypes()[name]
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"{prototype.line}\n\n{prototype.doc}"
+    version = f"{prototype.since[0]}.{prototype.since[1]}"
+    call.__doc__ = f"{prototype.line}\n\n{prototype.doc[0].upper()}{prototype.doc[1:]}.\n\nsince  CUDA {version}"
+    types = prototype.parameter_texts
+    # inspect.signature() follows __wrapped__. This function is never called; its code only has the parameters' names.
+    code = _form.__code__.replace(co_argcount=len(types), co_nlocals=len(types), co_varnames=tuple(types))
+    call.__wrapped__ = FunctionType(code, {}, name)
+    call.__wrapped__.__annotations__ = types
     return call
+
+
+def _form() -> None:
+    """Stand for a driver function, see _described."""
+
+
+def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call in their order, those that were given by name behind the others."""
+    rest = names[len(arguments) :]
+    for each in named:
+        if each in names and each not in rest:
+            raise TypeError(f"{name}() got two values for {each}")
+        if each not in rest:
+            raise TypeError(f"{name}() has no parameter {each}: its parameters are {', '.join(names) or 'none'}")
+    lacking = [each for each in rest if each not in named]
+    if lacking:
+        raise TypeError(f"{name}() takes {len(names)} arguments ({', '.join(names)}): {', '.join(lacking)} is missing")
+    return (*arguments, *(named[each] for each in rest))
+
+
+def _of_header(name: str) -> Any:
+    """Return what a name of cuda.h that is no function stands for: an int, an IntEnum, a ctypes type; or None."""
+    if name.startswith("_") or name in cuda_h.prototypes():
+        return None
+    return cuda_h.HEADER.look_up(name)
+
+
+def _header_names() -> list[str]:
+    """Return the names of cuda.h that are no functions."""
+    return cuda_h.HEADER.all_names({})
 
 
 def _callable() -> list[str]:
@@ -286,7 +332,7 @@ def _require(name: str) -> None:
     """Raise AttributeError for what is no function, or an old ABI, which nobody should call by mistake."""
     prototype = cuda_h.prototypes().get(name) if name.startswith("cu") else None
     if prototype is None:
-        raise AttributeError(f"{name}: {_near(name)}" if name.startswith("cu") else name)
+        raise AttributeError(f"{name}: {_near(name)}" if name.startswith(("cu", "CU")) else name)
     if prototype.old:
         raise AttributeError(
             f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. In C a #define adds "
@@ -295,15 +341,17 @@ def _require(name: str) -> None:
 
 
 def _near(name: str) -> str:
-    """Suggest functions for a misspelled name, first those whose suffix a #define in the header hides."""
-    known = _callable()
+    """Suggest names for a misspelled one, first those of functions whose suffix a #define in the header hides."""
+    known = _callable() if name.startswith("cu") else _header_names()
     suffixed = [each for each in known if each.rpartition("_v")[0] == name]
     if suffixed:
         return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.75)
-    return "not in the table of driver functions" + (f": did you mean {' or '.join(near)}?" if near else "")
+    return f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}" + (
+        f": did you mean {' or '.join(near)}?" if near else ""
+    )
 
 
 def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
@@ -376,13 +424,21 @@ class InUse:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
-        if _current is None and name.startswith("cu"):  # nor must the completion of names, which reads attributes
+        if _current is not None:
+            return getattr(_current, name)
+        found = _of_header(name)
+        if found is not None:
+            return found
+        if name.startswith("cu"):  # nor must the completion of names, which reads attributes
             _require(name)
-            return _described(lambda *arguments: getattr(current(), name)(*arguments), name)
+            return _described(lambda *arguments, **named: getattr(current(), name)(*arguments, **named), name)
         return getattr(current(), name)
 
+    def __getitem__(self, symbol: str) -> Any:
+        return current()[symbol]
+
     def __dir__(self) -> list[str]:
-        return sorted({*dir(Driver), *_callable()})
+        return sorted({*dir(Driver), *_callable(), *_header_names()})
 
     def __repr__(self) -> str:
         return "<driver, not loaded yet>" if _current is None else repr(_current)

@@ -301,5 +301,5 @@ CUresult cuStreamBeginCapture(CUstream hStream);
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
         // 4.1 old  now cuIpcOpenMemHandle_v2
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-        size_t bufferSize);   // 10.0 old  now cuGraphInstantiate_v2
+        size_t bufferSize);   // 10.0 old  now cuGraphInstantiateWithFlags, whose parameters differ
 """

@@ -111,6 +111,15 @@ class Prototype:
             self._parameters = () if inside == "void" else tuple(map(self._parameter, inside.split(", ")))
         return self._parameters
 
+    @property
+    def parameter_texts(self) -> dict[str, str]:
+        """Return the C type of each parameter by its name."""
+        inside = self.line[self.line.index("(") + 1 : -2]
+        split = [max(text.rfind(" "), text.rfind("*")) + 1 for text in inside.split(", ")]
+        return {
+            text[start:]: text[:start].rstrip() for text, start in zip(inside.split(", "), split) if inside != "void"
+        }
+
     def _parameter(self, text: str) -> tuple[str, Any]:
         """Split `unsigned int *count` into the name and the type."""
         start = max(text.rfind(" "), text.rfind("*")) + 1
