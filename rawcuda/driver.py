@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from functools import partial
+from keyword import iskeyword
 from types import FunctionType
 
 from . import doors, locate, names, tracing
@@ -285,12 +286,17 @@ def _described(call: Any, name: str) -> Any:
     call.__name__ = call.__qualname__ = name
     version = f"{prototype.since[0]}.{prototype.since[1]}"
     call.__doc__ = f"{prototype.line}\n\n{prototype.doc[0].upper()}{prototype.doc[1:]}.\n\nsince  CUDA {version}"
-    types = prototype.parameter_texts
+    types = {_python_name(parameter): text for parameter, text in prototype.parameter_texts.items()}
     # inspect.signature() follows __wrapped__. This function is never called; its code only has the parameters' names.
     code = _form.__code__.replace(co_argcount=len(types), co_nlocals=len(types), co_varnames=tuple(types))
     call.__wrapped__ = FunctionType(code, {}, name)
     call.__wrapped__.__annotations__ = types
     return call
+
+
+def _python_name(parameter: str) -> str:
+    """Return the name of a parameter in Python: `from`, which is a word of the language, is from_."""
+    return f"{parameter}_" if iskeyword(parameter) else parameter
 
 
 def _form() -> None:
@@ -300,6 +306,8 @@ def _form() -> None:
 def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """Return the arguments of a call in their order, those that were given by name behind the others."""
     rest = names[len(arguments) :]
+    keywords = {_python_name(each): each for each in names}
+    named = {keywords.get(each, each): value for each, value in named.items()}
     for each in named:
         if each in names and each not in rest:
             raise TypeError(f"{name}() got two values for {each}")

@@ -389,7 +389,9 @@ def test_signatures_and_documentation(loaded):
     for name, prototype in cuda_h.prototypes().items():
         if name.startswith("cuGetError"):  # the fake lacks them
             continue
-        assert list(inspect.signature(loaded[name]).parameters) == [each for each, _ in prototype.parameters], name
+        names = [each.replace("from", "from_") if each == "from" else each for each, _ in prototype.parameters]
+        assert list(inspect.signature(loaded[name]).parameters) == names, name
+    assert loaded.cuGraphAddDependencies(None, from_=None, to=None, numDependencies=0) is None
 
 
 def test_the_other_names_of_the_header_are_attributes(loaded):
