@@ -60,6 +60,7 @@ _PARAMETERS: dict[str, Any] = {  # C type -> ctypes type of a parameter; the sam
 _MEMBERS: dict[str, Any] = {  # C type -> ctypes type of a structure's member, or of what a pointer points to
     "char": ctypes.c_char,
     "float": ctypes.c_float,
+    "double": ctypes.c_double,
     "void": None,
     "void *": ctypes.c_void_p,
     "const void *": ctypes.c_void_p,
