@@ -249,7 +249,8 @@ class Driver:
         explain = getattr(self.libcuda, "explain", None)
         report = explain(code) if explain is not None else None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
-        return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
+        more, private = "\n".join(filter(None, (report, detail))), hasattr(self.libcuda, "live_handles")
+        return from_code(code, *self.describe(code), name, shown, more, private=private)
 
     def tell(
         self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int

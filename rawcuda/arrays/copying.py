@@ -36,7 +36,19 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["Form", "Side", "copy", "download", "duplicate", "empty_host", "examine", "fill", "readable", "tolist"]
+__all__ = [
+    "Form",
+    "Prepared",
+    "Side",
+    "copy",
+    "download",
+    "duplicate",
+    "empty_host",
+    "examine",
+    "fill",
+    "readable",
+    "tolist",
+]
 
 _argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
@@ -293,21 +305,47 @@ def _check_target(to: Side, dst: Any) -> None:
 
 def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     """Copy between any two sides, element by element where needed."""
-    _check_target(to, dst)
-    _check_usable(of, src)
+    walk = _checked_walk(dst, src, to, of)
     if stream is not None:
         (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    walk = (
-        _walk_of_bytes(dst, src, to, of)
-        if to.form.dtype is None or of.form.dtype is None
-        else _walk_of_elements(dst, src)
-    )
+    _follow(walk, dst, src, to, of, stream)
+
+
+def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     if walk.is_empty():
         return
     if to.kind == of.kind == "host":
         host_copy.copy(walk)
     else:
         (_copies or _enter_copies()).copy_on_device(dst, src, to, of, walk, stream)
+
+
+def _checked_walk(dst: Any, src: Any, to: Side, of: Side) -> Walk:
+    """Return the walk of a copy, after all checks that its sides need."""
+    _check_target(to, dst)
+    _check_usable(of, src)
+    if to.form.dtype is None or of.form.dtype is None:
+        return _walk_of_bytes(dst, src, to, of)
+    return _walk_of_elements(dst, src)
+
+
+class Prepared:
+    """A copy that was checked, for copies in batches: `dst`, `src`, their Sides `to` and `of`, and the walk."""
+
+    __slots__ = ("dst", "src", "to", "of", "walk")
+
+    def __init__(self, dst: Any, src: Any, stream: Any) -> None:
+        (self.dst, self.to), (self.src, self.of) = _side_of(dst, stream), _side_of(src, stream)
+        self.walk = _checked_walk(self.dst, self.src, self.to, self.of)
+
+    def perform(self, stream: Any) -> None:
+        """Do the copy alone; see copy()."""
+        to, of = self.to, self.of
+        runs = to.target is of.run or _are_bytes(to, of)
+        if runs and not to.primary is of.primary is None:
+            if (_copy_run or _enter_gpu().copy_run)(self.dst, self.src, to, of, stream):
+                return
+        _follow(self.walk, self.dst, self.src, to, of, stream)
 
 
 def _walk_of_elements(dst: Any, src: Any) -> Walk:

@@ -182,11 +182,16 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
+_ALL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal and not argument.is_accessible_from(slot.ordinal):
-        slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
-    if argument.readonly and not slot.reads:
-        slot.refuse(ValueError, argument, "is read-only: wrap it in In(...) if the kernel only reads it")
+    if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
+        access = argument._access_from(slot.ordinal) if argument._handle is not None else _ALL
+        if not access:
+            slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+        if access != _ALL and not slot.reads:
+            slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
