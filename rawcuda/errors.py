@@ -179,10 +179,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     4: (CudaError, "The driver is shutting down: close your objects before the interpreter exits."),
     34: (Unsupported, "This libcuda is the toolkit's stub: remove its folder from the library path."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
-    100: (
-        Unsupported,
-        "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the emulator: use('emulator').",
-    ),
+    100: (Unsupported, "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES."),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),

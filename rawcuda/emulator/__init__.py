@@ -169,7 +169,9 @@ class Emulator:
         """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
-            served = self._entries.get(symbol)
+            from .abis import of_thread
+
+            served = self._entries.get(symbol) or of_thread(symbol, self._entries)
             if served is None:
                 return None
             address = self._addresses.setdefault(symbol, self._serve(self._machine, served))

@@ -63,8 +63,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "emulated memory consists of Python objects of this process",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, attributes "
-        "of graphs' memory",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
+        "attributes of graphs' memory",
         "they concern code of the host, and hardware",
     ),
     ("attributes of streams and of graphs' memory", "they would have no effect"),
@@ -78,9 +78,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
-        "old ABIs, deprecated calls, and the forms for the per-thread default stream (_ptsz, _ptds)",
-        "cuGetProcAddress returns the newest ABI of the requested version, or reports that the version is not "
-        "sufficient; handle 2 is the per-thread default stream",
+        "old ABIs and deprecated calls",
+        "they take addresses of 32 bits, or newer calls replace them; cuGetProcAddress does not find them, and never "
+        "returns another ABI in their place",
     ),
     # -- entry points that do less than the driver's
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),

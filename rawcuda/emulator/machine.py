@@ -43,13 +43,14 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, and its capture mode."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 is."""
 
-    __slots__ = ("stack", "capture_mode")
+    __slots__ = ("stack", "capture_mode", "null")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
+        self.null = 0  # what stream 0 stands for: 2, the thread's own, in a call of a form _ptsz or _ptds
 
 
 class Device:
@@ -291,14 +292,18 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's."""
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's.
+
+        In a call of a form _ptsz or _ptds, 0 is this thread's, too.
+        """
         context = self.context()
         if handle > 2:
             stream = self.get(Stream, handle)
             if stream.context.state:
                 raise Refused(stream.context.state)
             return stream
-        return context.thread_stream(self.thread()) if handle == 2 else context.legacy
+        thread = self.thread()
+        return context.thread_stream(thread) if (handle or thread.null) == 2 else context.legacy
 
     def event(self, handle: int) -> Event:
         """Return the event of a handle."""
