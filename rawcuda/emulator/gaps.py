@@ -56,16 +56,16 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "no program needs them"),
     ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
-        "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
-        "...)",
-        "graphs can only be captured from streams",
+        "nodes of graphs for external semaphores and for batches of memory operations "
+        "(cuGraph*ExternalSemaphores*, cuGraph*BatchMemOp*)",
+        "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
         "memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
         "emulated memory consists of Python objects of this process",
     ),
     (
-        "libraries (cuLibrary*, cuKernel*), attributes of streams and of graphs' memory",
+        "libraries (cuLibrary*, cuKernel*), attributes of streams",
         "modules can do what libraries do, and the attributes would have no effect",
     ),
     (
@@ -84,9 +84,15 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     # -- entry points that do less than the driver's
     (
-        "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
-        "CUctxCreateParams",
+        "launches of graphs by kernels, memory of a graph on the host, input/output memory (cuMemHostRegister), "
+        "contexts with CUctxCreateParams",
         "refused with 801",
+    ),
+    (
+        "graphs",
+        "the nodes of a launch run one after another in one stream: in the order in which they were added (eager), the "
+        "latest first (lazy), or in any order that the edges permit (random). The data of edges is stored, without an "
+        "effect",
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
     ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),

@@ -25,7 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
-    from .entries.graphs import Capture
+    from .entries.graphs.capture import Capture
+    from .entries.graphs.reservations import Reservation
     from .space import Allocation
 
     T = TypeVar("T")
@@ -65,7 +66,7 @@ class Pool:
 class Holding:
     """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
 
-    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes")
+    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes", "reservation")
 
     def __init__(
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
@@ -74,6 +75,28 @@ class Holding:
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
+        self.reservation: Reservation | None = None  # of memory that a graph allocated
+
+
+class GraphMemory:
+    """The memory that allocation nodes of graphs have reserved, and that exists only in some of the time."""
+
+    __slots__ = ("_reserved",)
+
+    def __init__(self) -> None:
+        self._reserved: dict[int, Reservation] = {}  # by address
+
+    def add(self, reservation: Reservation) -> None:
+        """Note a reservation."""
+        self._reserved[reservation.base] = reservation
+
+    def find(self, address: int) -> Reservation | None:
+        """Return the reservation that begins at an address."""
+        return self._reserved.get(address)
+
+    def covers(self, address: int) -> bool:
+        """Tell whether an address is reserved."""
+        return any(base <= address < base + made.size for base, made in self._reserved.items())
 
 
 class Device:
@@ -86,6 +109,7 @@ class Device:
         self.used = 0  # bytes of device memory
         self.default_pool = machine.add(Pool(self, default=True))
         self.pool = self.default_pool
+        self.graph_pool = machine.add(Pool(self, default=True))  # what graphs allocate
 
 
 class Context:
@@ -232,6 +256,7 @@ class Machine:
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.captures: set[Capture] = set()  # those in progress
+        self.graph_memory = GraphMemory()
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
@@ -335,6 +360,8 @@ class Machine:
     def give_back(self, holding: Holding) -> None:
         """Free an allocation."""
         allocation, context = holding.allocation, holding.context
+        if holding.reservation is not None and holding.reservation.stays():
+            return
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)

@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-    from .entries.graphs import Capture
+    from .entries.graphs.capture import Capture
+    from .entries.graphs.definitions import Node
     from .machine import Context, Machine
 
-__all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
+__all__ = ["INSTANT", "KERNEL", "HOST", "CONTROL", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
 
-INSTANT, KERNEL, HOST = range(3)
+INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that puts other work behind itself
 _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 
 
@@ -105,7 +106,7 @@ class Event:
         self.handle = 0
         self.context, self.flags = context, flags
         self.work: Work | None = None
-        self.captured: tuple[Capture, tuple[int, ...]] | None = None  # recorded during a capture: after these nodes
+        self.captured: tuple[Capture, tuple[Node, ...]] | None = None  # recorded during a capture: after these nodes
 
     @property
     def reached(self) -> bool:
@@ -134,12 +135,12 @@ class Queues:
 
     def submit(
         self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, after: Iterable[Work] = ()
-    ) -> Work | None:
-        """Queue work and return it, or add it to the graph that the stream captures and return None."""
+    ) -> Work:
+        """Queue work and return it; work that graphs cannot contain is refused in a stream that is captured."""
         context = stream.context
         if stream.capture is not None:
-            stream.capture.add(stream, run, name, kind)
-            return None
+            stream.capture.invalidate()
+            raise Refused(801, f"{name} cannot be captured")
         if context.captures and stream is context.legacy:
             context.refuse_implicit()
         work = Work(run, name, kind, stream)
@@ -162,6 +163,11 @@ class Queues:
         if not work.done:
             self._submit_more(work)
         return work
+
+    def follow(self, stream: Stream, pieces: Iterable[tuple[Callable[[], None], str, int]]) -> None:
+        """Put work directly behind the piece of work that a stream runs now, which is the first in its queue."""
+        for place, (run, name, kind) in enumerate(pieces, 1):
+            stream.queue.insert(place, Work(run, name, kind, stream))
 
     def _join(self, stream: Stream, context: Context, work: Work) -> None:
         """Make the legacy default stream and the blocking streams wait for each other."""

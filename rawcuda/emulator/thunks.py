@@ -92,12 +92,13 @@ _SCALARS: dict[str, Any] = {
 _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUgraphMem_attribute CUkernelNodeAttrID
 """.split()
 )
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
+CUgraphNode CUuserObject CUgraphConditionalHandle
 """.split()
 )
 

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
 
-__all__ = ["cluster_of", "attributes_at"]
+__all__ = ["attributes_at", "attributes_at_node", "cluster_of", "kernel_work", "read_arguments"]
 
 _BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
 _COOPERATIVE, _CLUSTER = 2, 4
+_TRUE = b"\1".ljust(64, b"\0")
 _KNOWN = frozenset((0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 16))
 _PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
 
@@ -59,7 +60,7 @@ def _from_buffer(extra: int, need: int) -> bytes:
     return ctypes.string_at(buffer, need)
 
 
-def _arguments(function: Function, parameters: int, extra: int) -> bytes:
+def read_arguments(function: Function, parameters: int, extra: int) -> bytes:
     """Copy a launch's arguments into one block with the layout of the kernel's parameters."""
     code = function.entry
     need = code.parameter_bytes
@@ -138,25 +139,19 @@ def _reachable(context: Context) -> Callable[[Allocation], bool]:
     return allowed
 
 
-def _launch(
+def kernel_work(
     machine: Machine,
-    handle: int,
+    function: Function,
     grid: Size,
     block: Size,
     shared: int,
-    stream_handle: int,
-    parameters: int,
-    extra: int,
-    *,
-    cooperative: bool = False,
-    cluster: Size = (1, 1, 1),
-) -> None:
-    stream = machine.stream(stream_handle)
-    function = machine.get(Function, handle)
-    context = function.module.context
-    if context is not stream.context:
-        raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
+    arguments: bytes,
+    attributes: dict[int, bytes],
+) -> Callable[[], None]:
+    """Check a launch, and return the function that runs its kernel."""
     _check(function, grid, block, shared)
+    cluster = cluster_of(attributes)
+    cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
     if cluster != (1, 1, 1):
         _check_cluster(function, grid, cluster)
     if cooperative:
@@ -166,15 +161,38 @@ def _launch(
                 720,
                 f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
             )
-    arguments = _arguments(function, parameters, extra)
-    run = function.entry.run
-    progress = machine.progress
-
-    allowed = _reachable(context) if len(machine.devices) > 1 else None
+    run, progress = function.entry.run, machine.progress
+    allowed = _reachable(function.module.context) if len(machine.devices) > 1 else None
 
     def work() -> None:
         run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
 
+    return work
+
+
+def _launch(
+    machine: Machine,
+    handle: int,
+    grid: Size,
+    block: Size,
+    shared: int,
+    stream_handle: int,
+    parameters: int,
+    extra: int,
+    attributes: dict[int, bytes] | None = None,
+) -> None:
+    stream = machine.stream(stream_handle)
+    function = machine.get(Function, handle)
+    context = function.module.context
+    if context is not stream.context:
+        raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
+    arguments, chosen = read_arguments(function, parameters, extra), attributes or {}
+    if stream.capture is not None:
+        from .graphs.operations import Launch
+
+        stream.capture.add(stream, Launch(function, grid, block, shared, arguments, chosen))
+        return
+    work = kernel_work(machine, function, grid, block, shared, arguments, chosen)
     machine.queues.submit(stream, work, function.entry.name, KERNEL)
 
 
@@ -225,7 +243,7 @@ def launch_cooperative(
     parameters: int,
 ) -> None:
     """Launch a kernel whose blocks may wait for each other."""
-    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
+    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, {_COOPERATIVE: _TRUE})
 
 
 def attributes_at(address: int, count: int) -> dict[int, bytes]:
@@ -243,6 +261,13 @@ def attributes_at(address: int, count: int) -> dict[int, bytes]:
     return found
 
 
+def attributes_at_node(number: int, value: bytes) -> dict[int, bytes]:
+    """Return an attribute of a node as a dictionary; refuse one that is not emulated."""
+    if number not in _KNOWN:
+        raise Refused(801, f"launch attribute {number} is not emulated")
+    return {number: value}
+
+
 def cluster_of(attributes: dict[int, bytes]) -> Size:
     """Return the cluster size in the attributes of a launch."""
     value = attributes.get(_CLUSTER)
@@ -256,8 +281,6 @@ def cluster_of(attributes: dict[int, bytes]) -> Size:
 def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
     """Launch a kernel with attributes: cluster and cooperation have an effect; priority and hints do not."""
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
-    attributes = attributes_at(address, count)
-    cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
     _launch(
         machine,
         handle,
@@ -267,8 +290,7 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
         stream,
         parameters,
         extra,
-        cooperative=cooperative,
-        cluster=cluster_of(attributes),
+        attributes_at(address, count),
     )
 
 

@@ -119,7 +119,11 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
     stream, event = machine.stream(handle), machine.event(event_handle)
     if flags & ~1:
         raise Refused(1)
-    if event.captured is not None:
+    if flags and stream.capture is not None:  # CU_EVENT_WAIT_EXTERNAL
+        from .graphs.operations import Wait
+
+        stream.capture.add(stream, Wait(event))
+    elif event.captured is not None:
         capture, nodes = event.captured
         capture.wait(stream, nodes)
     elif stream.capture is not None:
@@ -141,6 +145,11 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
     stream = machine.stream(handle)
     if not function:
         raise Refused(1)
+    if stream.capture is not None:
+        from .graphs.operations import Host
+
+        stream.capture.add(stream, Host(function, data))
+        return
     machine.queues.submit(stream, host_function(function, data), "a host function", HOST)
 
 

@@ -31,7 +31,7 @@ LOCAL_WINDOW = (1 << 48) + (1 << 40)
 PARAMETER_WINDOW = (1 << 48) + (2 << 40)
 CODE_BASE = (1 << 48) + (3 << 40)
 CODE_STEP = 16
-BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
+BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
 _BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
 
