@@ -7,7 +7,7 @@ How          the call checks everything and copies the arguments; the kernel run
              units of 128 bytes; each block needs 1 KiB of shared memory in addition.
 Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h),
              for compute capability 9.0
-Read next    graphs.py
+Read next    graphs/
 """
 
 from __future__ import annotations

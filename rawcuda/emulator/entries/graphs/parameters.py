@@ -37,6 +37,9 @@ from .reservations import reserve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=Operation)
 
 __all__ = ["add", "changed", "operation_at", "read_kernel"]
 
@@ -327,16 +330,16 @@ def add_free(machine: Machine, address: int, handle: int, others: int, count: in
 # -- asking
 
 
-def _is(node: Node, kind: type[Operation]) -> None:
+def _does(node: Node, kind: type[T]) -> T:
+    """Return what a node does, which must be of a kind."""
     if not isinstance(node.does, kind):
         raise Refused(1, f"this node is {node.does.name}")
+    return node.does
 
 
 def _put_kernel(machine: Machine, handle: int, address: int, size: int) -> None:
     out(address)
-    node = node_at(machine, handle)
-    _is(node, Launch)
-    does: Launch = node.does  # type: ignore[assignment]
+    does = _does(node_at(machine, handle), Launch)
     places = does.function.entry.parameters
     block = ctypes.create_string_buffer(does.arguments, max(len(does.arguments), 1))
     pointers = (ctypes.c_uint64 * max(len(places), 1))(*[ctypes.addressof(block) + offset for offset, _ in places])
@@ -369,50 +372,43 @@ def get_old_kernel(machine: Machine, handle: int, address: int) -> None:
 @entry("cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)", since=10000)
 def get_copy(machine: Machine, handle: int, address: int) -> None:
     """Write the parameters of a copy."""
-    node = node_at(machine, handle)
-    _is(node, Copy)
-    put_bytes(address, MEMCPY3D.pack(*node.does.words))  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Copy)
+    put_bytes(address, MEMCPY3D.pack(*does.words))
 
 
 @entry("cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)", since=10000)
 def get_fill(machine: Machine, handle: int, address: int) -> None:
     """Write the parameters of a fill."""
-    node = node_at(machine, handle)
-    _is(node, Fill)
-    does: Fill = node.does  # type: ignore[assignment]
+    does = _does(node_at(machine, handle), Fill)
     put_bytes(address, FILL.pack(does.address, does.pitch, does.value, does.width, does.count, does.height))
 
 
 @entry("cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)", since=10000)
 def get_host(machine: Machine, handle: int, address: int) -> None:
     """Write the parameters of a call."""
-    node = node_at(machine, handle)
-    _is(node, Host)
-    put_bytes(address, HOST.pack(node.does.function, node.does.data))  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Host)
+    put_bytes(address, HOST.pack(does.function, does.data))
 
 
 @entry("cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)", since=11010)
 def get_record(machine: Machine, handle: int, address: int) -> None:
     """Write the event of a mark."""
-    node = node_at(machine, handle)
-    _is(node, Record)
-    put_u64(address, node.does.event.handle)  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Record)
+    put_u64(address, does.event.handle)
 
 
 @entry("cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)", since=11010)
 def get_wait(machine: Machine, handle: int, address: int) -> None:
     """Write the event of a wait."""
-    node = node_at(machine, handle)
-    _is(node, Wait)
-    put_u64(address, node.does.event.handle)  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Wait)
+    put_u64(address, does.event.handle)
 
 
 @entry("cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)", since=11040)
 def get_allocate(machine: Machine, handle: int, address: int) -> None:
     """Write the parameters of an allocation, without its access descriptions."""
-    node = node_at(machine, handle)
-    _is(node, Allocate)
-    memory = node.does.memory  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Allocate)
+    memory = does.memory
     properties = POOL_PROPS.pack(1, 0, 1, memory.device.ordinal, 0, 0, 0)
     put_bytes(address, properties + ALLOCATE.pack(0, 0, memory.size, memory.base))
 
@@ -420,9 +416,8 @@ def get_allocate(machine: Machine, handle: int, address: int) -> None:
 @entry("cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)", since=11040)
 def get_free(machine: Machine, handle: int, address: int) -> None:
     """Write the address of a free."""
-    node = node_at(machine, handle)
-    _is(node, Free)
-    put_u64(address, node.does.memory.base)  # type: ignore[attr-defined]
+    does = _does(node_at(machine, handle), Free)
+    put_u64(address, does.memory.base)
 
 
 # -- changing
@@ -431,7 +426,7 @@ def get_free(machine: Machine, handle: int, address: int) -> None:
 def changed(machine: Machine, handle: int, kind: type[Operation], make: Callable[[Node], Operation]) -> None:
     """Give a node of a graph another operation."""
     node = node_at(machine, handle)
-    _is(node, kind)
+    _does(node, kind)
     node.graph.change()
     does = make(node)
     does.check(machine)
@@ -452,16 +447,20 @@ def set_old_kernel(machine: Machine, handle: int, address: int) -> None:
     changed(machine, handle, Launch, lambda node: read_kernel(machine, address, is_old=True))
 
 
+def _context_of(node: Node) -> int:
+    return node.does.context.handle if isinstance(node.does, (Copy, Fill)) else 0
+
+
 @entry("cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)", since=10000)
 def set_copy(machine: Machine, handle: int, address: int) -> None:
     """Set the parameters of a copy."""
-    changed(machine, handle, Copy, lambda node: _read_copy(machine, address, node.does.context.handle))  # type: ignore[attr-defined]
+    changed(machine, handle, Copy, lambda node: _read_copy(machine, address, _context_of(node)))
 
 
 @entry("cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)", since=10000)
 def set_fill(machine: Machine, handle: int, address: int) -> None:
     """Set the parameters of a fill."""
-    changed(machine, handle, Fill, lambda node: _read_fill(machine, address, node.does.context.handle))  # type: ignore[attr-defined]
+    changed(machine, handle, Fill, lambda node: _read_fill(machine, address, _context_of(node)))
 
 
 @entry("cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)", since=10000)
@@ -496,9 +495,7 @@ def set_node(machine: Machine, handle: int, address: int) -> None:
 
 
 def _launch_at(machine: Machine, handle: int) -> Launch:
-    node = node_at(machine, handle)
-    _is(node, Launch)
-    return node.does  # type: ignore[return-value]
+    return _does(node_at(machine, handle), Launch)
 
 
 @entry(
