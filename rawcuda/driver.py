@@ -80,15 +80,16 @@ def show(value: Any) -> str:
 class Driver:
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
-    A bound function takes the C arguments of its line in cuda_h.PROTOTYPES. It raises CudaError or, before calling the
-    driver, a TypeError or ValueError with the parameter's name. It returns None, but cuStreamQuery and cuEventQuery
-    return whether all work is done.
+    A bound function takes the C arguments of its line in cuda_h.prototypes(). It raises CudaError or, before calling
+    the driver, a TypeError or ValueError with the parameter's name. It returns None, but cuStreamQuery and
+    cuEventQuery return whether all work is done. driver["cuMemAlloc"] is the old ABI of that exported name.
     """
 
     def __init__(self, library: Library) -> None:
         self.libcuda = library
         self.forks: list[int] = []  # not empty in a child of fork(); a list, because it is cheapest to test
         self._names: dict[int, tuple[str, str]] = {}
+        self._exact: dict[str, Callable[..., bool | None]] = {}
         self.current_context = self._prepare_current_context()
 
     @property
@@ -151,19 +152,28 @@ class Driver:
                     return found
             now = cuda_h.CUcontext()
             self.cuCtxGetCurrent(ctypes.byref(now))
-            return now.value
+            return now.value  # type: ignore[no-any-return]
 
         return current_context
 
     def __getattr__(self, name: str) -> Callable[..., bool | None]:
-        if name not in cuda_h.prototypes():
-            raise AttributeError(f"{name}: {_near(name)}" if name.startswith("cu") else name)
-        function = self._bind(name)
+        _require(name)
+        function = self[name]
         self.__dict__[name] = function
         return function
 
+    def __getitem__(self, symbol: str) -> Callable[..., bool | None]:
+        """Return a function by its exported name, an old ABI too, such as the cuMemAlloc of 32-bit addresses.
+
+        raises  KeyError  a name that is not in the table
+        """
+        function = self._exact.get(symbol)
+        if function is None:
+            function = self._exact.setdefault(symbol, self._bind(symbol))
+        return function
+
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *cuda_h.prototypes()})
+        return sorted({*object.__dir__(self), *_callable()})
 
     def _bind(self, name: str) -> Callable[..., bool | None]:
         prototype = cuda_h.prototypes()[name]
@@ -254,14 +264,32 @@ def _described(call: Any, name: str) -> Any:
     return call
 
 
+def _callable() -> list[str]:
+    """Return the functions that are attributes: all but the old ABIs."""
+    return [name for name, prototype in cuda_h.prototypes().items() if not prototype.old]
+
+
+def _require(name: str) -> None:
+    """Raise AttributeError for what is no function, or an old ABI, which nobody should call by mistake."""
+    prototype = cuda_h.prototypes().get(name) if name.startswith("cu") else None
+    if prototype is None:
+        raise AttributeError(f"{name}: {_near(name)}" if name.startswith("cu") else name)
+    if prototype.old:
+        raise AttributeError(
+            f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. In C a #define adds "
+            f"the suffix, here you write it; cu[{name!r}] is the old one"
+        )
+
+
 def _near(name: str) -> str:
     """Suggest functions for a misspelled name, first those whose suffix a #define in the header hides."""
-    suffixed = [known for known in cuda_h.prototypes() if known.rpartition("_v")[0] == name or known == name + "_ptsz"]
+    known = _callable()
+    suffixed = [each for each in known if each.rpartition("_v")[0] == name]
     if suffixed:
         return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
     from difflib import get_close_matches
 
-    near = get_close_matches(name, cuda_h.prototypes(), 3, 0.75)
+    near = get_close_matches(name, known, 3, 0.75)
     return "not in the table of driver functions" + (f": did you mean {' or '.join(near)}?" if near else "")
 
 
@@ -336,13 +364,12 @@ class InUse:
         if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
         if _current is None and name.startswith("cu"):  # nor must the completion of names, which reads attributes
-            if name not in cuda_h.prototypes():
-                raise AttributeError(f"{name}: {_near(name)}")
+            _require(name)
             return _described(lambda *arguments: getattr(current(), name)(*arguments), name)
         return getattr(current(), name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(Driver), *cuda_h.prototypes()})
+        return sorted({*dir(Driver), *_callable()})
 
     def __repr__(self) -> str:
         return "<driver, not loaded yet>" if _current is None else repr(_current)

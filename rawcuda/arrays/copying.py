@@ -111,6 +111,15 @@ class _AlwaysOpen:
     _handle = 1
 
 
+class _Foreign:
+    """A stand-in for the owner of another library's memory, whose label is checked in each copy and fill.
+
+    It looks closed, so that the test which finds a closed Memory leads to `_check_usable`.
+    """
+
+    _handle = None
+
+
 class Side:
     """The facts about a view or a Memory that a copy or a fill needs; they are determined once.
 
@@ -145,10 +154,9 @@ _KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device"
 def examine(thing: Any) -> Side:
     """Make the Side of a view or a Memory, which keeps it if it cannot change.
 
-    It can change if another owner may free the bytes of a borrowed Memory, or if no driver is in use that could check
-    the label of foreign memory.
-    raises  Closed         the memory is closed
-            ProtocolError  the driver in use says that the memory is on another device
+    It can change if another owner may free the bytes of a borrowed Memory, or if no driver is in use that could find
+    the context of foreign memory.
+    raises  Closed  the memory is closed
     """
     made, is_final = Side(), True
     if isinstance(thing, Description):
@@ -163,9 +171,8 @@ def examine(thing: Any) -> Side:
                 owner.ptr  # raises Closed
         else:
             address = thing.ptr
-            made.owner, made.primary, is_final = _AlwaysOpen, None, bool(in_use)
-            if is_final and where.protocol != "memory":
-                (_gpu or _enter_gpu()).check_label(thing)
+            made.owner = _AlwaysOpen if where.protocol == "memory" else _Foreign
+            made.primary, is_final = None, bool(in_use)
             if made.kind in ("device", "managed"):
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
     else:
@@ -218,7 +225,8 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
         _copy_walk(dst, src, to, of, stream)
         return
     if to.owner._handle is None or of.owner._handle is None:
-        _check_target(to, dst, of)
+        _check_target(to, dst)
+        _check_usable(of, src)
     if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
         _copy_walk(dst, src, to, of, stream)
 
@@ -231,11 +239,22 @@ def _are_bytes(to: Side, of: Side) -> bool:
     return some.in_c_order and other.in_c_order and some.nbytes == other.nbytes
 
 
-def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
-    """Check that both sides are open, and that the target may be written to."""
-    for side in (to, of):
-        if side is not None and side.owner._handle is None:
-            side.owner.handle  # raises Closed
+def _check_usable(side: Side, thing: Any) -> None:
+    """Check that our memory is open, and that other memory is where its exporter says.
+
+    raises  Closed         the memory is closed
+            ProtocolError  the driver in use says that the memory is on another device
+    """
+    if side.owner is _Foreign:
+        if in_use:
+            (_gpu or _enter_gpu()).check_label(thing)
+    elif side.owner._handle is None:
+        side.owner.handle  # raises Closed
+
+
+def _check_target(to: Side, dst: Any) -> None:
+    """Check that a side is usable, and that it may be written to."""
+    _check_usable(to, dst)
     if to.readonly:
         raise refusal(
             dst._place.protocol,
@@ -256,7 +275,8 @@ def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
 
 def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     """Copy between any two sides, element by element where needed."""
-    _check_target(to, dst, of)
+    _check_target(to, dst)
+    _check_usable(of, src)
     if stream is not None:
         (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
     walk = (
@@ -408,7 +428,7 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
-    examine(source)
+    _check_usable(examine(source), source)
     plain = source if source.device == HOST and source.is_c_contiguous else download(source)
     data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
     values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size

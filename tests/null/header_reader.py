@@ -52,12 +52,12 @@ class Header:
         self.path = Path(path)
         source = _without_comments(self.path.read_text(encoding="utf-8", errors="replace"))
         public, code, macros = _declarations(source, COMPILER)
-        internal, _, _ = _declarations(source, COMPILER | {INTERNAL})
+        internal, all_code, _ = _declarations(source, COMPILER | {INTERNAL})
         self.prototypes = {**internal, **public}  # by exported symbol; the public declaration has precedence
         self.version = int(macros["CUDA_VERSION"])  # 13000 is CUDA 13.0
         self.enums, values = _enums(code, macros)
         self.defines = _values_of(macros, values)
-        self.types = _types(code)  # name -> text of its members
+        self.types = _types(all_code)  # name -> text of its members
         self.since = _since(self.path.with_name("cudaTypedefs.h"))
 
     def members(self, struct):
@@ -146,6 +146,8 @@ def parameters_of(text):
 
 def _number(expression, known, macros):
     """Evaluate a constant expression: numbers, names of other constants and macros, casts, shifts."""
+    if expression == "(~0u)":
+        return 2**32 - 1
     text = re.sub(r"\(\s*(?:CU\w+|void\s*\*)\s*\)(?=\s*[\w(-])", "", expression)
     text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
     text = re.sub(
@@ -162,6 +164,7 @@ def _enums(code, macros):
         for part in filter(None, (part.strip() for part in body.split(","))):
             word, _, expression = part.partition("=")
             value = _number(expression, known, macros) if expression.strip() else value + 1
+            value -= 2**32 * (2**31 <= value and "<<" in expression)  # 1 << 31 is an int, and negative
             members[word.strip()] = known[word.strip()] = value
         enums[name] = members
     return enums, known
@@ -180,16 +183,18 @@ def _values_of(macros, known):
 
 
 def _types(code):
-    """Return the members' text of each struct and union by its typedef names."""
+    """Return the members' text of each struct and union by its tag and its typedef names."""
     bodies = {}
-    for start in re.finditer(r"\btypedef\s+(?:struct|union)\s*(\w*)\s*\{", code):
+    code = re.sub(r"_CONCAT_OUTER\((\w+), RESOURCE_ABI_VERSION\)", r"\g<1>1", code)
+    for start in re.finditer(r"^ *(?:typedef\s+)?(?:struct|union)\s*(\w*)\s*\{", code, re.M):
         depth, position = 1, start.end()
         while depth:
             depth += {"{": 1, "}": -1}.get(code[position], 0)
             position += 1
         name = re.match(r"\s*(\w+)\s*;", code[position:])
-        if name:
-            bodies[name[1]] = code[start.end() : position - 1]
+        for each in (name[1] if name else "", start[1]):
+            if each:
+                bodies.setdefault(each, code[start.end() : position - 1])
     for original, alias in re.findall(r"\btypedef\s+(?:struct\s+|union\s+)?(\w+)\s+(\w+)\s*;", code):
         if original in bodies:
             bodies[alias] = bodies[original]

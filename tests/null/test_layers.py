@@ -21,7 +21,10 @@ from tests.subject import FOLDER, NAME, rawcuda
 FLOORS = (
     ("", "loadable errors doors names tracing owned locate"),
     ("interpreter", "cpython callback"),
-    ("headers", "cuda_h"),
+    (
+        "headers",
+        "c_types functions functions_graphs functions_arrays functions_system enumerations structures reader cuda_h",
+    ),
     ("", "dlpack driver"),
     ("elements", "dtypes layout scalars npy"),
     (
@@ -53,6 +56,7 @@ UPWARDS = {
 }
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
 MOST_LINES = 550
+DATA = ("headers.enumerations", "headers.structures")  # C text, a line for each name
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 
 
@@ -285,7 +289,7 @@ def test_a_module_does_nothing_when_it_is_imported(name: str) -> None:
 
 @every_module
 def test_a_room_can_be_held_in_the_head(name: str) -> None:
-    if name != "headers.cuda_h":
+    if name not in DATA:
         lines = len(PATHS[name].read_text("utf-8").splitlines())
         assert lines < MOST_LINES, f"{PATHS[name]} has {lines} lines: divide it"
 

@@ -248,8 +248,9 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
     assert result.returncode == 0, result.stderr
 
 
-# the largest size of each part as a zip, in bytes, so that a large increase is noticed
-MOST_ZIPPED = {"gpu": 223_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
+# the largest size of each part as a zip, in bytes, so that a large increase is noticed; 40,000 bytes of "driver" and
+# "gpu" are the text of the whole of cuda.h
+MOST_ZIPPED = {"gpu": 263_000, "view": 120_000, "driver": 92_000, "compiler": 45_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)
