@@ -200,6 +200,12 @@ class Device(Owned):
         """Make an event; with timing, its elapsed_ms() can be used."""
         return Event(self, timing=timing) if timing else Event(self)
 
+    def graph(self) -> names.Graph:
+        """Return a new graph without nodes; see Graph."""
+        from .graph import Graph
+
+        return Graph(self)
+
     def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
         """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
         return allocate(self, nbytes, kind=kind, stream=stream)

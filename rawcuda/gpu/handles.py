@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = [
+    "CLONE",
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
+    "GRAPH",
     "Kind",
     "Lifetime",
     "MANAGED",
@@ -43,6 +45,7 @@ __all__ = [
     "STREAM",
     "TIMED_EVENT",
     "capturing",
+    "expect",
     "make",
     "unnoticed",
 ]
@@ -88,6 +91,8 @@ PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 )
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
+GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
+CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
@@ -109,13 +114,7 @@ def make(
     stream     for ORDERED, an object with queue(), which is kept as long as the memory
     raises     CudaError  from the driver
     """
-    if dropped:
-        drain()
-    lifetime = Lifetime()
-    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
-    lifetime.once = iter((lifetime,))
-    owner._own(None, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
-    primary.hold(lifetime)
+    lifetime = expect(owner, kind, primary, stream)
     try:
         getattr(by or primary.inside, kind.create)(byref(lifetime), *arguments)
     except CudaError:
@@ -123,6 +122,18 @@ def make(
         lifetime.release(late=True)
         raise
     owner._handle = lifetime.value
+
+
+def expect(owner: Owned, kind: Kind, primary: PrimaryContext, stream: Any = None) -> Lifetime:
+    """Return the C memory that a handle will be written to, which its owner releases from now on."""
+    if dropped:
+        drain()
+    lifetime = Lifetime()
+    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
+    lifetime.once = iter((lifetime,))
+    owner._own(None, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
+    primary.hold(lifetime)
+    return lifetime
 
 
 class Lifetime(ctypes.c_void_p):

@@ -14,6 +14,7 @@ from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
+from .graphs.recording import Recording
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
 from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
 from .retention import give_back, retain, retained, sweep, take_event
@@ -140,12 +141,23 @@ class Stream(StreamHandle):
             raise ValueError("both streams are borrowed, so their device is not known: record an event and wait for it")
         record_and_wait(primary, other if is_ours else source, self)
 
-    def capture(self, mode: str = "thread_local") -> Graph:
+    def capture(
+        self, mode: str = "thread_local", *, into: Graph | None = None, after: names.Any = None
+    ) -> Graph | Recording:
         """Return a graph that records, in a with block, the work queued on this stream.
 
-        mode  "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        mode    "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        into    a graph to add the work to; then a Recording is returned, whose with block gives this graph
+        after   the node, or nodes, of that graph for which the work waits
+        raises  SymbolNotFound  with `into`, and a driver that is older than CUDA 12.3
         """
-        return Graph(self, mode)
+        if into is None:
+            if after is not None:
+                raise ValueError("after names nodes of a graph to capture into: give the graph as into=")
+            return Graph(self, mode)
+        if not isinstance(into, Graph):
+            raise TypeError(f"into must be a Graph, not {a_kind(into)}")
+        return Recording(self, mode, into, after)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""

@@ -23,6 +23,7 @@ from ..ordering import keep_foreign, make_ready, settle
 from ..queue import calls_on, work_handle
 from ..stream import Stream
 from . import transfer
+from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_on_device", "fill_on_device"]
+__all__ = ["constant_walk", "copy_on_device", "fill_on_device", "strided_launch"]
 
 _PER_THREAD = 2
 _LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
@@ -277,3 +278,20 @@ def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: in
         walk.source = one.ptr
         run_kernel(walk, device, handle)
         _wait(device, handle)
+
+
+def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContext) -> tuple[Walk, Any]:
+    """Return the copy that sets every element of a layout to these bytes, and the memory that contains them."""
+    source = ctypes.create_string_buffer(pattern, len(pattern))
+    one = allocate(device, len(pattern))
+    transfer.copy_bytes(
+        one.ptr,
+        ctypes.addressof(source),
+        len(pattern),
+        target_kind="device",
+        source_kind="host",
+        device=device,
+        stream=1,  # CU_STREAM_LEGACY
+    )
+    shape, strides = form.shape or (1,), form.strides or (0,)
+    return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one

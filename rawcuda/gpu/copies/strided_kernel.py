@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["ptx", "run", "units"]
+__all__ = ["launch_of", "ptx", "run", "units"]
 
 _BLOCK = 256
 _NARROW = 2**32 - 1  # the largest number of elements for 32-bit indices
@@ -129,6 +129,12 @@ def run(walk: Walk, device: Any, handle: int) -> None:
     device  a Device or its context
     order   returns immediately; the copy is done when the stream reaches it
     """
+    kernel, blocks, arguments = _prepare(walk, device)
+    kernel.launch(*arguments, grid=blocks, block=_BLOCK, stream=handle)
+
+
+def _prepare(walk: Walk, device: Any) -> tuple[Any, int, tuple[int, ...]]:
+    """Return the kernel that does a copy, its number of blocks, and its arguments."""
     size, shape, to, of = units(walk)
     if not shape:
         shape, to, of = (1,), (size,), (size,)
@@ -136,4 +142,10 @@ def run(walk: Walk, device: Any, handle: int) -> None:
     wide = count > _NARROW
     kernel = _module(getattr(device, "_primary", device), len(shape), size, wide)["strided_copy"]
     blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
-    kernel.launch(walk.target, walk.source, count, *shape[1:], *to, *of, grid=blocks, block=_BLOCK, stream=handle)
+    return kernel, blocks, (walk.target, walk.source, count, *shape[1:], *to, *of)
+
+
+def launch_of(walk: Walk, device: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the Launch that does a copy, and its arguments, for a node of a graph."""
+    kernel, blocks, arguments = _prepare(walk, device)
+    return kernel.configure(grid=blocks, block=_BLOCK), arguments

@@ -44,9 +44,19 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "tools"),
+        (
+            "compiler",
+            "emulator",
+            "gpu.graphs.conditions",
+            "gpu.graphs.edges",
+            "gpu.graphs.nodes",
+            "gpu.graphs.parameters",
+            "gpu.graphs.updates",
+            "tools",
+        ),
         ("loadable",),
-        "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
+        "devices, streams, memory, kernels, captured graphs and views: all but the compiler, graphs built by hand, the "
+        "emulator and the tools",
     ),
     "view": Part(
         ("compiler", "driver", "emulator", "gpu", "tools"),
