@@ -20,6 +20,8 @@ _HOMES = {
     "Event": "gpu.stream",
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
+    "MemoryPool": "gpu.memories.pool",
+    "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
     "Kernel": "gpu.kernels.kernel",
@@ -28,6 +30,7 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
+    "receive_on": "arrays.pickling",
     "compile": "compiler.program",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .arrays.making import copy as copy
+    from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
     from .compiler.program import compile as compile
@@ -84,6 +88,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream

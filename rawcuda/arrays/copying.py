@@ -22,7 +22,7 @@ from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.choosing import reader_of
+from ..protocols.choosing import PROTOCOLS, reader_of
 from ..protocols.description import HOST, Bytes, Description
 from . import host_copy
 from .host_copy import Walk, walk_of
@@ -47,6 +47,7 @@ __all__ = [
     "fill",
     "plan",
     "plan_fill",
+    "readable",
     "tolist",
 ]
 
@@ -190,7 +191,7 @@ def examine(thing: Any) -> Side:
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
         made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
-        made.readonly, made.kind, address = False, thing.kind, thing.ptr
+        made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
@@ -199,6 +200,24 @@ def examine(thing: Any) -> Side:
     if is_final:
         thing._side = made
     return made
+
+
+def readable(exporter: Any) -> Any:
+    """Return what a copy reads: the exporter itself, or the array of one that has only `__array__`.
+
+    Such an object (a pandas Series, an xarray DataArray, an h5py Dataset) may make the array anew each time, so it can
+    be copied from, but neither viewed nor copied to.
+    """
+    kind = type(exporter)
+    if not hasattr(kind, "__array__") or isinstance(exporter, (Description, Bytes)):
+        return exporter
+    if any([name and hasattr(exporter, name) for protocol, name in PROTOCOLS.items() if protocol != "arrow"]):
+        return exporter
+    try:
+        memoryview(exporter)
+    except TypeError:
+        return exporter.__array__()
+    return exporter
 
 
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
@@ -232,7 +251,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     if isinstance(dst, Description) and isinstance(src, Description):
         to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
     else:
-        (dst, to), (src, of) = _side_of(dst, stream), _side_of(src, stream)
+        (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src), stream)
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
         return
@@ -281,7 +300,7 @@ def _check_usable(side: Side, thing: Any) -> None:
             ProtocolError  the driver in use says that the memory is on another device
     """
     if side.owner is _Foreign:
-        if in_use:
+        if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
             (_gpu or _enter_gpu()).check_label(thing)
     elif side.owner._handle is None:
         side.owner.handle  # raises Closed
@@ -292,7 +311,7 @@ def _check_target(to: Side, dst: Any) -> None:
     _check_usable(to, dst)
     if to.readonly:
         raise refusal(
-            dst._place.protocol,
+            dst._place.protocol if isinstance(dst, Description) else "memory",
             "readonly",
             True,
             "the memory must not be written to; copy into another array, or "

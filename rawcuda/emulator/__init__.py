@@ -63,7 +63,7 @@ class Emulator:
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, launches, memory, modules, pools, streams  # noqa: F401
+        from .entries import contexts, copies, launches, managed, memory, modules, pools, streams, virtual  # noqa: F401
         from .entries.graphs import (  # noqa: F401
             capture,
             conditions,

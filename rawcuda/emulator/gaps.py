@@ -46,8 +46,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "they use memory without addresses; the device attributes that describe it are 0",
     ),
     (
-        "virtual memory management (cuMemCreate, cuMemMap, cuMemAddressReserve, ...)",
-        "allocations need no mapping; device attribute 102 says that it is not supported",
+        "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
+        "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
     (
         "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
@@ -96,17 +96,17 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
     ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
-    ("limits, priorities, advice and prefetches", "stored and returned, but without an effect"),
+    ("limits, priorities", "stored and returned, but without an effect"),
     (
         "programmatic dependent launch, memory synchronization domains",
         "accepted without an effect: each kernel runs to its end",
     ),
     (
         "memory pools",
-        "nothing is kept for reuse; the use of stream-ordered memory before its stream reaches the allocation is "
-        "not detected",
+        "what a pool keeps is only counted, since an address is never used again; the use of stream-ordered memory "
+        "before its stream reaches the allocation is not detected",
     ),
-    ("managed memory", "never moves; the host may access it at any time"),
+    ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
         "the memory checker",
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "

@@ -36,6 +36,7 @@ __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
 TOTAL_MEMORY = 4 << 30
+_RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
 _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
@@ -50,53 +51,111 @@ class Thread:
 
 
 class Pool:
-    """A memory pool of one device: its attributes, and how much is allocated from it."""
+    """A memory pool: where its memory lies, how much of it is used, and how much it keeps for later allocations.
 
-    __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default", "counted")
+    place  the CUmemLocation of the memory, (type, id); device: the Device of it, None for memory of the host
+    kind   "device", "pinned" or "managed"
+    """
 
-    def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
+    __slots__ = (
+        "handle",
+        "device",
+        "place",
+        "kind",
+        "maximum",
+        "attributes",
+        "used",
+        "used_high",
+        "reserved",
+        "reserved_high",
+        "access",
+        "default",
+        "counted",
+        "closed",
+    )
+
+    def __init__(
+        self,
+        device: Device | None,
+        *,
+        place: tuple[int, int] = (1, 0),
+        kind: str = "device",
+        maximum: int = 0,
+        default: bool = False,
+    ) -> None:
         self.handle = 0
-        self.device, self.maximum, self.default = device, maximum, default
+        self.device, self.place, self.kind = device, place, kind
+        self.maximum, self.default = maximum, default
         self.counted = not default  # among the objects that the user must destroy
         self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
-        self.used = self.used_high = 0
-        self.access: dict[int, int] = {device.ordinal: 3}
+        self.used = self.used_high = self.reserved = self.reserved_high = 0
+        self.closed = False  # destroyed, while memory from it was still in use
+        self.access: dict[int, int] = {} if device is None else {device.ordinal: 3}
+
+    def growth(self, nbytes: int) -> int:
+        """Return how many bytes the pool must reserve before it can give some."""
+        return max(0, -(-(self.used + nbytes) // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE - self.reserved)
+
+    def take(self, nbytes: int) -> None:
+        """Count an allocation."""
+        self._reserve(self.growth(nbytes))
+        self.used += nbytes
+        self.used_high = max(self.used_high, self.used)
+
+    def put_back(self, nbytes: int) -> None:
+        """Count a freed allocation, whose memory is kept; a destroyed pool keeps none."""
+        self.used -= nbytes
+        if self.closed:
+            self.trim(0)
+
+    def trim(self, keep: int) -> None:
+        """Release unused memory until at most `keep` bytes are reserved, or as many as are used."""
+        used = -(-self.used // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE
+        kept = max(used, keep // _RESERVED_AT_ONCE * _RESERVED_AT_ONCE)
+        if kept < self.reserved:
+            self._reserve(kept - self.reserved)
+
+    def _reserve(self, nbytes: int) -> None:
+        self.reserved += nbytes
+        self.reserved_high = max(self.reserved_high, self.reserved)
+        if self.device is not None and self.kind == "device":
+            self.device.used += nbytes
 
 
 class Holding:
     """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
 
-    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes", "reservation")
+    __slots__ = (
+        "allocation",
+        "context",
+        "flavour",
+        "flags",
+        "pool",
+        "mapping",
+        "pages",
+        "released",
+        "ident",
+        "attributes",
+        "reservation",
+    )
 
     def __init__(
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
+        self.mapping: Any = None  # of virtual memory: a Mapping of entries/virtual.py
+        self.pages: Any = None  # of managed memory: Pages of entries/managed.py, once there was advice
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
         self.reservation: Reservation | None = None  # of memory that a graph allocated
 
-
-class GraphMemory:
-    """The memory that allocation nodes of graphs have reserved, and that exists only in some of the time."""
-
-    __slots__ = ("_reserved",)
-
-    def __init__(self) -> None:
-        self._reserved: dict[int, Reservation] = {}  # by address
-
-    def add(self, reservation: Reservation) -> None:
-        """Note a reservation."""
-        self._reserved[reservation.base] = reservation
-
-    def find(self, address: int) -> Reservation | None:
-        """Return the reservation that begins at an address."""
-        return self._reserved.get(address)
-
-    def covers(self, address: int) -> bool:
-        """Tell whether an address is reserved."""
-        return any(base <= address < base + made.size for base, made in self._reserved.items())
+    @property
+    def ordinal(self) -> int:
+        """Return the device on which the memory was allocated, or in whose context it was registered."""
+        if self.pool is not None and self.pool.device is not None:
+            return self.pool.device.ordinal
+        return self.context.device.ordinal
 
 
 class Device:
@@ -107,9 +166,9 @@ class Device:
         self.primary = Context(machine, self, 0, primary=True)
         self.retained = 0
         self.used = 0  # bytes of device memory
-        self.default_pool = machine.add(Pool(self, default=True))
+        self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
-        self.graph_pool = machine.add(Pool(self, default=True))  # what graphs allocate
+        self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # what graphs allocate
 
 
 class Context:
@@ -256,7 +315,12 @@ class Machine:
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.captures: set[Capture] = set()  # those in progress
-        self.graph_memory = GraphMemory()
+        self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
+        self.pools: list[Pool] = []  # those that are not destroyed
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
+        self.restricted = False  # whether there was memory to which a device may have less than full access
+        # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
+        self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.devices = [Device(self, ordinal) for ordinal in range(devices)]
@@ -346,12 +410,15 @@ class Machine:
         allocation.context = holding
         allocation.origin = _caller()
         context.holdings[allocation.base] = holding
-        if flavour in ("device", "pool"):
+        if flavour == "device":
             context.device.used += allocation.size
         if pool is not None:
-            pool.used += allocation.size
-            pool.used_high = max(pool.used_high, pool.used)
+            pool.take(allocation.size)
         return holding
+
+    def caller(self) -> str:
+        """Return the file and line of the program's innermost frame."""
+        return _caller()
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
         """Record the context of a module's variable, which its module frees."""
@@ -365,10 +432,10 @@ class Machine:
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)
-        if holding.flavour in ("device", "pool"):
+        if holding.flavour == "device":
             context.device.used -= allocation.size
         if holding.pool is not None:
-            holding.pool.used -= allocation.size
+            holding.pool.put_back(allocation.size)
 
     def repair(self) -> None:
         """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
@@ -380,14 +447,33 @@ class Machine:
             context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
-            flavours = ("device", "pool")
             device.used = sum(
                 holding.allocation.size
                 for holding in holdings
-                if holding.context.device is device and holding.flavour in flavours
+                if holding.context.device is device and holding.flavour == "device"
             )
-        for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
+            device.used += sum(thing.size for thing in self.physical if thing.device is device)
+        for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
+            reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
+            pool.take(0)
+            pool.trim(0 if pool.closed else reserved)
+
+    def settle_pools(self) -> None:
+        """Release what each pool keeps above its threshold; called at the end of calls that wait."""
+        for pool in self.pools:
+            pool.trim(pool.attributes[4])
+
+    def make_room(self, device: Device) -> None:
+        """Release all memory that the pools of a device keep and that is not used, since there is too little."""
+        for pool in self.pools:
+            if pool.device is device:
+                pool.trim(0)
+
+    def add_pool(self, pool: Pool) -> Pool:
+        """Assign a handle to a pool."""
+        self.pools.append(pool)
+        return self.add(pool)
 
     # -- reports for the user
 
@@ -411,7 +497,8 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
+        kinds = "memory stream event module graph graphexec pool physical reservation context"
+        counts = dict.fromkeys(kinds.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -422,6 +509,7 @@ class Machine:
                     counts["context"] += not thing.primary
         for device in self.devices:
             counts["context"] += 0 if device.primary in lost else device.retained
+        counts["physical"] = len(self.physical)
         for thing in self.handles.values():
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)

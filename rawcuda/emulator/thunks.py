@@ -24,6 +24,7 @@ import sys
 import threading
 from functools import partial
 
+from ..headers import cuda_h
 from .codes import NAMES, Refused
 from .recovery import answer, covered
 
@@ -109,7 +110,10 @@ def _ctype(c_type: str) -> Any:
         return ctypes.c_size_t
     if c_type in _ENUMS:
         return ctypes.c_int
-    return _SCALARS[c_type]
+    kind = _SCALARS.get(c_type) or cuda_h.HEADER.type_of(c_type)
+    if issubclass(kind, cuda_h.Integer):  # an enum, or an integer with a name of its own
+        return kind.machine
+    return kind if issubclass(kind, (ctypes.Structure, ctypes.c_float)) or c_type in _SCALARS else ctypes.c_size_t
 
 
 def parse(line: str) -> tuple[str, list[tuple[str, str]]]:

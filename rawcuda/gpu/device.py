@@ -206,9 +206,60 @@ class Device(Owned):
 
         return Graph(self)
 
-    def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
-        """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
+    def allocate(
+        self, nbytes: int, *, kind: str = "device", stream: names.Any = None, pool: names.MemoryPool | None = None
+    ) -> Memory:
+        """Allocate "device", "pinned" or "managed" memory; if a stream or a pool is given, in the stream's order."""
+        if pool is not None:
+            from .memories.pool import allocate_from
+
+            memory: Memory = allocate_from(self, pool, nbytes, kind, stream)
+            return memory
         return allocate(self, nbytes, kind=kind, stream=stream)
+
+    def register(self, exporter: names.Any, *, read_only: bool = False) -> Memory:
+        """Page-lock an array in host memory where it is; see Memory.register."""
+        return Memory.register(exporter, device=self, read_only=read_only)
+
+    @property
+    def pool(self) -> names.MemoryPool:
+        """Return the pool of stream-ordered memory; another MemoryPool of this device can be assigned.
+
+        calls   cuDeviceGetMemPool, cuDeviceSetMemPool
+        """
+        from .memories.pool import MemoryPool
+
+        return MemoryPool.current(self)
+
+    @pool.setter
+    def pool(self, pool: names.MemoryPool) -> None:
+        from .memories.pool import set_pool
+
+        set_pool(self, pool)
+
+    @property
+    def default_pool(self) -> names.MemoryPool:
+        """Return the pool that this device has from the start.
+
+        calls   cuDeviceGetDefaultMemPool
+        """
+        from .memories.pool import MemoryPool
+
+        return MemoryPool.default(self)
+
+    def memory_pool(self, *, kind: str = "device", max_size: int = 0, location: names.Any = None) -> names.MemoryPool:
+        """Make a pool of this device's memory, or of "pinned" or "managed" memory that it has access to."""
+        from .memories.pool import MemoryPool
+
+        return MemoryPool(self, kind=kind, max_size=max_size, location=location)
+
+    def virtual_memory(
+        self, nbytes: int = 0, *, reserve: int | None = None, peers: names.Sequence[Device] = ()
+    ) -> names.VirtualMemory:
+        """Make memory that can grow to `reserve` bytes without moving; see VirtualMemory."""
+        from .memories.virtual import VirtualMemory
+
+        return VirtualMemory(self, nbytes, reserve=reserve, peers=peers)
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""

@@ -16,7 +16,7 @@ from ..owned import drain, dropped
 from .graph import Graph
 from .graphs.recording import Recording
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
-from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
+from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, home_of, work_handle
 from .retention import give_back, retain, retained, sweep, take_event
 
 TYPE_CHECKING = False
@@ -265,15 +265,18 @@ class Event(InContext):
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any) -> None:
-    """Make a stream wait for the work that another stream has now, by an event in a context.
+def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: PrimaryContext | None = None) -> None:
+    """Make a stream wait for the work that another stream has now, by an event in the context of that stream.
 
-    working, waiting  two different streams, in any form that calls_on takes
+    working, waiting  two different streams, in any form that calls_on takes, also of two devices
+    primary           the context of `waiting` if that is a default stream
+    there             the context of `working` if that is a default stream; the same one by default
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    event = take_event(primary)  # the driver stores the wait during the call, so the event can be reused afterwards
-    calls, queue = calls_on(working, primary)
+    home = home_of(working, there or primary)
+    event = take_event(home)  # the driver stores the wait during the call, so the event can be reused afterwards
+    calls, queue = calls_on(working, home)
     calls.cuEventRecord(event.argument, queue)
     calls, queue = calls_on(waiting, primary)
     calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
-    give_back(event, primary)
+    give_back(event, home)

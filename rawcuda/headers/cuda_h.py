@@ -93,12 +93,8 @@ def results() -> dict[int, str]:
 
 def __getattr__(name: str) -> Any:
     """Return what a name of the header stands for: an int, an IntEnum, a ctypes type."""
-    found = None if name.startswith("_") else HEADER.look_up(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, found)
+    return HEADER.attribute(name, globals())
 
 
 def __dir__() -> list[str]:
-    constants = [name for each in [*HEADER.enums(), "#define"] for name in HEADER.enum(each)]
-    return sorted({*globals(), *HEADER.names(), *HEADER.enums(), *constants})
+    return HEADER.all_names(globals())

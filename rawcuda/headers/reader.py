@@ -86,6 +86,12 @@ class Prototype:
         self._parameters: tuple[tuple[str, Any], ...] | None = None
 
     @property
+    def returns(self) -> Any:
+        """Return the ctypes type of the result."""
+        text = self.line[: self.line.index("(") - len(self.name)].rstrip()
+        return ctypes.c_char_p if text.endswith("*") else ctypes.c_int
+
+    @property
     def old(self) -> bool:
         """Tell whether this is an ABI that no header since CUDA 11.7 offers; libcuda exports it for old programs."""
         return "old" in self.marks
@@ -171,17 +177,18 @@ class Prototypes:
         plain, _, form = name.rpartition("_")
         for wanted in (name, plain if form in ("ptsz", "ptds") else ""):
             for text in self._texts() if wanted else ():
-                at = text.find(f" {wanted}(")
+                at = text.find(f"{wanted}(")
                 while at >= 0:
                     start = text.rfind("\n", 0, at) + 1
-                    if text[start] not in "/ \n" and "//" not in text[start:at]:  # not in a comment, not a parameter
+                    # not in a comment, not a parameter, not the end of another name
+                    if text[start] not in "/ \n" and "//" not in text[start:at] and text[at - 1] in " *":
                         found = self._declared(text, start)
                         if wanted == name:
                             return self._found.setdefault(name, found)
                         if form in found.marks:
                             return self._found.setdefault(name, self._per_thread(found))
                         return None
-                    at = text.find(f" {wanted}(", at + 1)
+                    at = text.find(f"{wanted}(", at + 1)
         return None
 
     def _declared(self, text: str, start: int) -> Prototype:
@@ -252,15 +259,20 @@ class Header:
         return found
 
     def _enumerators(self, name: str) -> dict[str, int]:
-        text = self._enum_text()
-        start = text.find(f"\nenum {name} {{")
-        if start < 0:
+        lines = self._enum_lines(name)
+        if not lines:
             raise KeyError(name)
         found = {}
-        for line in text[text.index("\n", start + 1) + 1 : text.index("\n};", start) + 1].splitlines():
+        for line in lines.splitlines():
             word, _, value = line.partition("//")[0].strip().rstrip(",").partition(" = ")
             found[word] = int(value)
         return found
+
+    def _enum_lines(self, name: str) -> str:
+        """Return the lines of the enumerators of one enum, "" if there is no such enum."""
+        text = self._enum_text()
+        start = text.find(f"\nenum {name} {{")
+        return "" if start < 0 else text[text.index("\n", start + 1) + 1 : text.index("\n};", start) + 1]
 
     def _defines(self) -> dict[str, int]:
         found = {}
@@ -302,77 +314,96 @@ class Header:
     def look_up(self, name: str) -> Any:
         """Return what a name of the header stands for: an int, an IntEnum class or a type; None if it has none."""
         found = self._made.get(name)
-        if found is None:
+        if found is None and name.isupper():  # most likely a constant
             found = self.constant(name)
         if found is None:
             with self._lock:
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
-        return found
+        return found if found is not None else self.constant(name)
+
+    def attribute(self, name: str, module: dict[str, Any]) -> Any:
+        """Return what a name stands for, and keep it in the module's namespace; for the module's __getattr__."""
+        found = None if name.startswith("_") else self.look_up(name)
+        if found is None:
+            raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
+        return module.setdefault(name, found)
+
+    def all_names(self, module: dict[str, Any]) -> list[str]:
+        """Return every name of the header and of the module's namespace; for the module's __dir__."""
+        constants = [name for each in [*self.enums(), "#define"] for name in self.enum(each)]
+        return sorted({*module, *self.names(), *self.enums(), *constants})
 
     def type_of(self, text: str) -> Any:
         """Return the ctypes type of a parameter, such as `const CUlaunchConfig *`; it refuses what does not fit."""
         kind = self._parameters.get(text)
+        if kind is None and text.endswith(" const"):  # the parameter itself is not changed inside the function
+            kind = self.type_of(text[: -len(" const")])
         if kind is None:
             if text.endswith("*"):
                 kind = ctypes.POINTER(self._member(_pointed(text)))
-            elif f"\nenum {text} {{" in self._enum_text():
-                kind = Enumerator
             else:
                 kind = self._required(text)
-                if isinstance(kind, type) and issubclass(kind, ctypes.Structure):
+                if issubclass(kind, ctypes.Structure):
                     kind = by_value(kind)
-                elif isinstance(kind, type) and issubclass(kind, _FUNCTION):
+                elif issubclass(kind, _FUNCTION):
                     kind = type(text, (Callback,), {"c_name": text, "function": kind, "__module__": self.module})
                 elif not issubclass(kind, (Integer, Handle)):
-                    kind = Enumerator  # another name of an enum
+                    kind = Enumerator
             kind = self._parameters.setdefault(text, kind)
         return kind
 
     def _required(self, name: str) -> Any:
-        found = self.look_up(name)
+        """Return a type; for an enum, that of its integers: its IntEnum is made only for who asks for it by name."""
+        with self._lock:
+            found = self._made.get(name) or self._begun.get(name) or self._make_type(name)
         if found is None:
-            raise KeyError(f"{name} is not a type of {self.module}")
-        return found
+            lines = self._enum_lines(name)
+            if not lines:
+                raise KeyError(f"{name} is not a type of {self.module}")
+            found = Int if " = -" in lines else Enumerator
+        return Enumerator if issubclass(found, int) else found
 
     def _member(self, text: str) -> Any:
         """Return the ctypes type of a structure's member, or of what a pointer points to."""
-        if text in _MEMBERS:
-            return _MEMBERS[text]
-        if text.endswith("*"):
-            return ctypes.POINTER(self._member(_pointed(text)))
-        kind = _PARAMETERS.get(text)
-        if kind is None and f"\nenum {text} {{" in self._enum_text():
-            return ctypes.c_int if min(self.enum(text).values(), default=0) < 0 else ctypes.c_uint
-        kind = kind or self._required(text)
-        if issubclass(kind, int):  # another name of an enum
-            return ctypes.c_uint
-        return kind.machine if issubclass(kind, Integer) else kind
+        kind = _MEMBERS.get(text)
+        if kind is None and text != "void":
+            if text.endswith("*"):
+                return ctypes.POINTER(self._member(_pointed(text)))
+            kind = _PARAMETERS.get(text) or self._required(text)
+            if issubclass(kind, Integer):
+                return kind.machine
+        return kind
 
     def _make(self, name: str) -> Any:
-        """Make a type; the lock is held."""
-        if f"\nenum {name} {{" in self._enum_text():
+        """Make a type or an IntEnum; the lock is held."""
+        found = self._make_type(name)
+        if found is None and self._enum_lines(name):
             import enum
 
             functional: Any = enum.IntEnum
-            kind: Any = functional(name, self.enum(name), module=self.module)
-            kind.__doc__ = f"The enumeration {name}."
-            return self._made.setdefault(name, kind)
+            found = functional(name, self.enum(name), module=self.module)
+            found.__doc__ = f"The enumeration {name}."
+            found = self._made.setdefault(name, found)
+        return found
+
+    def _make_type(self, name: str) -> Any:
+        """Make a type that is not an enum; the lock is held."""
         text = self._type_text()
-        for word, base in (("struct", ctypes.Structure), ("union", ctypes.Union)):
-            start = text.find(f"\n{word} {name} {{")
-            if start >= 0:
-                try:
-                    kind = self._structure(name, base, text[start + 1 : text.index("\n};", start)])
-                finally:
-                    self._begun.pop(name, None)
-                return self._made.setdefault(name, kind)
-        for before, after in ((" ", ";"), (" *", ";"), (" (*", ")(")):
-            at = text.find(f"{before}{name}{after}")
+        for after in (";", " {", ")("):
+            at = text.find(f"{name}{after}")
             while at >= 0:
                 start = text.rfind("\n", 0, at) + 1
-                if text.startswith("typedef ", start):
+                line = text[start:at]
+                if line.startswith("typedef ") and line[-1] in " *" and after != " {":
                     return self._made.setdefault(name, self._typedef(name, text, start))
-                at = text.find(f"{before}{name}{after}", at + 1)
+                if after == " {" and line in ("struct ", "union "):
+                    try:
+                        base = ctypes.Structure if line[0] == "s" else ctypes.Union
+                        kind = self._structure(name, base, text[start : text.index("\n};", start)])
+                    finally:
+                        self._begun.pop(name, None)
+                    return self._made.setdefault(name, kind)
+                at = text.find(f"{name}{after}", at + 1)
         return None
 
     def _typedef(self, name: str, text: str, start: int) -> Any:
@@ -392,7 +423,7 @@ class Header:
             return type(name, (Handle,), members)
         if origin in _PARAMETERS:
             return type(name, (_PARAMETERS[origin],), {**members, "c_name": name})
-        return self._required(origin)
+        return self._make(origin)
 
     def _argument(self, text: str) -> Any:
         """Return the ctypes type of an argument of a function that the driver calls."""
@@ -459,6 +490,8 @@ class Header:
 def _pointed(text: str) -> str:
     """Return the type that a pointer type points to."""
     inner = text[:-1].rstrip()
+    if inner.endswith(" const"):
+        inner = inner[: -len(" const")]
     if inner.startswith("const ") and inner not in _MEMBERS:
         inner = inner[len("const ") :]
     return inner

@@ -20,8 +20,8 @@ INTERNAL = "__CUDA_API_VERSION_INTERNAL"
 COMPILER = {"__GNUC__", "__LP64__", "__linux__"}
 
 
-def find_headers():
-    """Return the cuda.h files of this machine: those of a toolkit, and those of nvidia-cuda-runtime from PyPI.
+def find_headers(name="cuda.h"):
+    """Return the files of this name on this machine: those of a toolkit, and those of NVIDIA's packages from PyPI.
 
     The environment variable CUDA_HEADERS may name more folders, separated as in PATH.
     """
@@ -30,7 +30,7 @@ def find_headers():
     packages = {Path(folder) / "nvidia" for folder in [*sys.path, sysconfig.get_paths()["purelib"]] if folder}
     wheels = [found for root in sorted(packages) for found in sorted(root.glob("*/include"), reverse=True)]
     others = map(Path, filter(None, os.environ.get("CUDA_HEADERS", "").split(os.pathsep)))
-    found = [folder / "cuda.h" for folder in [*others, *toolkits, *wheels] if (folder / "cuda.h").is_file()]
+    found = [folder / name for folder in [*others, *toolkits, *wheels] if (folder / name).is_file()]
     return list({path.resolve(): path for path in found}.values())
 
 
@@ -154,6 +154,20 @@ def _number(expression, known, macros):
         r"\b[A-Za-z_]\w*\b", lambda m: str(known[m[0]] if m[0] in known else _number(macros[m[0]], known, macros)), text
     )
     return int(eval(f"({text})", {"__builtins__": {}}))
+
+
+def small_header(path):
+    """Return the functions, enums, #defines and types of a header without old ABIs: nvrtc.h, nvJitLink.h."""
+    source = _without_comments(Path(path).read_text(encoding="utf-8", errors="replace"))
+    _, code, macros = _declarations(source, COMPILER | {"NVJITLINK_NO_INLINE"})
+    functions = {}
+    declared = re.findall(r"\bnv\w+(?: |\*)+(_*nv\w+)\s*\(((?:[^();{]|\([^()]*\))*)\)\s*;", code)
+    declared += re.findall(r"\bchar \*(nv\w+)\s*\(([^()]*)\)\s*;", code)
+    for name, parameters in sorted(declared):  # __nvJitLinkCreate_12_4 counts if there is no plain declaration
+        functions[re.sub(r"__(\w+)_\d+_\d+", r"\1", name)] = normal(" ".join(parameters.split()))
+    enums, _ = _enums(code, macros)
+    defines = {name: int(value, 0) for name, value in macros.items() if name.startswith("NV") and value[:2] == "0x"}
+    return functions, enums, defines, _types(code)
 
 
 def _enums(code, macros):

@@ -217,6 +217,7 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
         raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
     machine.queues.complete_context(context)
     context.check()
+    machine.settle_pools()
 
 
 _LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}

@@ -23,7 +23,8 @@ from .devices import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from ..space import Allocation
 
@@ -35,10 +36,18 @@ _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 class Box:
     """A box of rows of bytes in memory: where it begins, the pitch of rows and planes, and the allocation."""
 
-    __slots__ = ("start", "pitch", "plane", "allocation", "image")
+    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "image")
 
-    def __init__(self, start: int, pitch: int, plane: int, allocation: Allocation | None) -> None:
+    def __init__(
+        self,
+        start: int,
+        pitch: int,
+        plane: int,
+        allocation: Allocation | None,
+        pieces: list[Allocation] | None = None,
+    ) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
+        self.pieces = pieces  # several mappings of virtual memory, if one does not contain the box
         self.allocation = allocation  # None: pageable host memory
         self.image: memoryview | None = None  # the staged content
 
@@ -50,17 +59,57 @@ class Box:
     @property
     def is_device(self) -> bool:
         """Tell whether the host cannot access this memory."""
-        return self.allocation is not None and self.allocation.kind in ("device", "variable")
+        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual")
 
-    def rows(self, span: int) -> tuple[memoryview, int]:
+    def rows(self, span: int) -> tuple[Any, int]:
         """Return memory that contains this box, and the offset of the box in it."""
         if self.image is not None:
             return self.image, 0
         if self.allocation is None:
             return memoryview((ctypes.c_char * span).from_address(self.start)).cast("B"), 0
-        if not self.allocation.alive:
-            raise Fault(700, f"a copy ran after its memory, a {self.allocation.describe()}, was freed")
-        return self.allocation.data, self.start - self.allocation.base
+        for piece in self.pieces or (self.allocation,):
+            if not piece.alive:
+                raise Fault(700, f"a copy ran after its memory, a {piece.describe()}, was freed")
+        data = self.allocation.data if self.pieces is None else _Joined(self.pieces)
+        return data, self.start - self.allocation.base
+
+    def wrote(self, at: int, nbytes: int) -> None:
+        """Record that bytes were written, from an offset in the memory that rows() returns."""
+        if self.pieces is not None:
+            _Joined(self.pieces).wrote(at, nbytes)
+        elif self.allocation is not None:
+            self.allocation.wrote(at, nbytes)
+
+
+class _Joined:
+    """The bytes of several mappings that follow each other, for reading and writing slices."""
+
+    __slots__ = ("_pieces", "_base")
+
+    def __init__(self, pieces: list[Allocation]) -> None:
+        self._pieces, self._base = pieces, pieces[0].base
+
+    def _parts(self, begin: int, end: int) -> Iterator[tuple[Allocation, int, int, int]]:
+        """Yield each piece of a range with its range in the piece, and where that is in the whole range."""
+        for piece in self._pieces:
+            first = piece.base - self._base
+            low, high = max(begin, first), min(end, first + piece.size)
+            if low < high:
+                yield piece, low - first, high - first, low - begin
+
+    def __getitem__(self, which: slice) -> bytes:
+        parts = self._parts(which.start, which.stop)
+        return b"".join(piece.data[low:high] for piece, low, high, _ in parts)
+
+    def __setitem__(self, which: slice, data: Any) -> None:
+        source = memoryview(data)
+        for piece, low, high, at in self._parts(which.start, which.stop):
+            piece.data[low:high] = source[at : at + high - low]
+
+    def wrote(self, begin: int, nbytes: int) -> None:
+        """Record that bytes were written."""
+        for piece, low, high, _ in self._parts(begin, begin + nbytes):
+            piece.wrote(low, high - low)
 
 
 def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
@@ -80,11 +129,31 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
 
 
 def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe memory that a device can access, refusing a range that is not inside one allocation."""
+    """Describe memory that a device can access, refusing a range that is not inside one allocation.
+
+    Several mappings of virtual memory without a gap are as good as one.
+    """
     allocation = machine.space.find(address)
+    if allocation is not None and allocation.kind == "virtual":
+        return _virtual_box(machine, address, pitch, plane, span)
     if allocation is None or address - allocation.base + span > allocation.size:
         raise Refused(1, machine.space.explain(address, span))
     return Box(address, pitch, plane, allocation)
+
+
+def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe virtual memory, which must be accessible to the current device, or to that of the memory."""
+    try:
+        pieces = machine.space.run_of(address, span)
+    except Fault as fault:
+        raise Refused(fault.code, fault.report) from None
+    here = machine.context().device.ordinal
+    for piece in pieces:
+        mapping = piece.context.mapping
+        owner = here if mapping.physical.device is None else mapping.physical.device.ordinal
+        if not (mapping.access.get(here) or mapping.access.get(owner)):
+            raise Refused(1, f"{machine.space.explain(address, span)}, to which no device was given access")
+    return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
 def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
@@ -117,11 +186,11 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
 
 def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
     """Record what was written; a copy of uninitialized memory is uninitialized, which is not an error yet."""
-    if target.allocation is None or target.allocation.written is None:
+    if target.allocation is None or target.pieces is None and target.allocation.written is None:
         return
     known = source.allocation.written if source.allocation is not None and source.image is None else None
-    if known is None:
-        target.allocation.wrote(at, nbytes)
+    if known is None or target.pieces is not None or source.pieces is not None or target.allocation.written is None:
+        target.wrote(at, nbytes)
     else:
         target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
@@ -398,8 +467,7 @@ def fill_work(
         memory, at = box.rows(0)
         for index in range(height):
             memory[at + index * pitch : at + index * pitch + nbytes] = row
-            if box.allocation is not None:
-                box.allocation.wrote(at + index * pitch, nbytes)
+            box.wrote(at + index * pitch, nbytes)
 
     return run
 
@@ -419,8 +487,7 @@ def _fill(
         stream.capture.add(stream, Fill(address, pitch, value, width, count, height, stream.context))
         return
     work = machine.queues.submit(stream, fill_work(machine, address, pitch, value, width, count, height), "a fill")
-    allocation = machine.space.find(address)
-    if handle is None and (allocation is None or allocation.kind not in ("device", "variable")):
+    if handle is None and not device_box(machine, address, 0, 0, 1).is_device:
         machine.queues.complete(work)
         stream.context.check()
 

@@ -20,6 +20,7 @@ from ..machine import Machine
 from ..queues import KERNEL
 from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
 from .devices import ATTRIBUTES
+from .memory import access_of
 from .modules import Function, function_at
 
 TYPE_CHECKING = False
@@ -122,21 +123,14 @@ def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
         raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
 
 
-def _reachable(context: Context) -> Callable[[Allocation], bool]:
-    """Return a function that tells whether a kernel may access an allocation: of its device, the host or a peer."""
+def _rights(context: Context) -> Callable[[Allocation], int]:
+    """Return a function that tells the access of a kernel to an allocation: 0, 1 to read, 3 to read and write."""
 
-    def allowed(allocation: Allocation) -> bool:
+    def rights(allocation: Allocation) -> int:
         holding = allocation.context
-        if holding is None or holding.flavour not in ("device", "pool", "variable"):
-            return True
-        device = holding.context.device
-        if device is context.device:
-            return True
-        if holding.pool is not None:
-            return bool(holding.pool.access.get(context.device.ordinal))
-        return any(peer.device is device for peer in context.peers)
+        return 3 if holding is None else access_of(holding, context)
 
-    return allowed
+    return rights
 
 
 def kernel_work(
@@ -162,10 +156,10 @@ def kernel_work(
                 f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
             )
     run, progress = function.entry.run, machine.progress
-    allowed = _reachable(function.module.context) if len(machine.devices) > 1 else None
+    rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
 
     def work() -> None:
-        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
+        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, rights=rights)
 
     return work
 

@@ -111,6 +111,7 @@ def synchronize(machine: Machine, handle: int) -> None:
     for work in machine.queues.pending(stream):
         machine.queues.complete(work)
     stream.context.check()
+    machine.settle_pools()
 
 
 @entry("cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)", since=3020)
@@ -215,6 +216,7 @@ def event_synchronize(machine: Machine, handle: int) -> None:
     event = _recorded(machine, handle)
     machine.queues.complete(event.work)
     event.context.check()
+    machine.settle_pools()
 
 
 @entry("cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=12080)

@@ -103,11 +103,11 @@ class Entry:
         progress: Progress | None = None,
         cooperative: bool = False,  # without an effect, because the blocks run one after another
         limits: Limits | None = None,
-        allowed: Callable[[Allocation], bool] | None = None,
+        rights: Callable[[Allocation], int] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells if an allocation is accessible
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -122,7 +122,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.allowed = allowed
+        launch.rights = rights
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)

@@ -216,8 +216,11 @@ class Slot:
             shown = self.type or f"{self.size} bytes without a type"
         raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
-    def refuse_place(self, argument: Any, where: tuple[str, int | None]) -> None:
-        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace)."""
+    def refuse_place(self, argument: Any, where: tuple[str, int | None], owner: Any = None) -> None:
+        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
+
+        owner  the Memory, if it is ours
+        """
         kind, ordinal = where
         if kind == "cpu":
             if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
@@ -228,11 +231,12 @@ class Slot:
                 f"is in host memory, which device {self.ordinal} cannot access: "
                 'device.upload(it), or allocate it as "pinned" or "managed"',
             )
+        remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
         self.refuse(
             ValueError,
             argument,
             f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
-            f"Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
+            f"{remedy if owner is None else owner._remedy(self.ordinal)}, or copy it",
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:

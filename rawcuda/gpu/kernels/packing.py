@@ -21,6 +21,7 @@ from operator import index
 
 from ...arrays.strided import view
 from ...errors import Closed, ProtocolError
+from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Slot, ctypes_letter
@@ -180,10 +181,10 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
 
 
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal and argument.kind == "device":
-        where = "cuda", argument.device.ordinal
-        if not slot.can_reach(where):
-            slot.refuse_place(argument, where)
+    if argument.device.ordinal != slot.ordinal and not argument.is_accessible_from(slot.ordinal):
+        slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+    if argument.readonly and not slot.reads:
+        slot.refuse(ValueError, argument, "is read-only: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
@@ -215,6 +216,8 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     except (Closed, ProtocolError) as error:
         _name(slot, error)
         raise
+    except Unviewable as error:
+        slot.refuse(TypeError, argument, str(error))
     kept.append(made)
     return address
 
@@ -251,8 +254,9 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
-    if not slot.can_reach(where):
-        slot.refuse_place(given, where)
+    owner = made.owner if isinstance(made.owner, Memory) and where[0] == "cuda" else None
+    if not (slot.can_reach(where) if owner is None else owner.is_accessible_from(slot.ordinal)):
+        slot.refuse_place(given, where, owner)
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):

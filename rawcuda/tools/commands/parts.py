@@ -52,6 +52,7 @@ PARTS = {
             "gpu.graphs.nodes",
             "gpu.graphs.parameters",
             "gpu.graphs.updates",
+            "gpu.memories",
             "tools",
         ),
         ("loadable",),

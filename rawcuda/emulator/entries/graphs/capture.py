@@ -95,6 +95,9 @@ class Capture:
         if self.graph.parent is not None:
             self.invalidate()
             raise Refused(801, "a graph inside a node cannot allocate")
+        if pool.device is None or pool.kind != "device":
+            self.invalidate()
+            raise Refused(801, "only memory of devices can be allocated in a graph")
         memory = reserve(self.machine, self.graph, pool.device, nbytes, dict(pool.access))
         self.add(stream, Allocate(memory))
         return memory.base

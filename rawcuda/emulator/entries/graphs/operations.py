@@ -15,6 +15,7 @@ from ...queues import CONTROL, HOST, INSTANT, KERNEL, host_function
 from ...space import Fault
 from ..copies import copy_work, fill_work
 from ..launches import kernel_work
+from .reservations import Reservation, covers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ..modules import Function
     from .conditions import Condition
     from .definitions import Graph
-    from .reservations import Reservation
 
     Size = tuple[int, int, int]
     Run = Callable[[], None]
@@ -141,7 +141,7 @@ class Copy(Operation):
         try:
             copy_work(machine, self.words)
         except Refused:
-            if not any(machine.graph_memory.covers(address) for address in (self.words[6], self.words[17])):
+            if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
                 raise
 
     def work(self, machine: Machine) -> Run:
@@ -181,7 +181,7 @@ class Fill(Operation):
         try:
             fill_work(machine, *self._arguments())
         except Refused:
-            if not machine.graph_memory.covers(self.address):
+            if not covers(machine, self.address):
                 raise
 
     def work(self, machine: Machine) -> Run:

@@ -160,7 +160,7 @@ def _read_allocate(machine: Machine, graph: Graph, at: int) -> Operation:
 
 def free_of(machine: Machine, graph: Graph, address: int) -> Operation:
     """Return the operation of a free node for the address of an allocation node."""
-    memory = machine.graph_memory.find(address)
+    memory = machine.graph_memory.get(address)
     if memory is None:
         raise Refused(1, f"{address:#x} is not the address of an allocation node")
     if memory.freed_by is not None and (memory.freed_by is graph or graph is memory.graph):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...machine import Context, Holding
     from .definitions import Graph
 
-__all__ = ["Reservation", "reserve"]
+__all__ = ["Reservation", "covers", "reserve"]
 
 
 class Reservation:
@@ -84,22 +84,27 @@ class Reservation:
         return self.queued > 0
 
 
+def covers(machine: Machine, address: int) -> bool:
+    """Tell whether an address is reserved for memory of a graph, which may not exist now."""
+    return any(base <= address < base + made.size for base, made in machine.graph_memory.items())
+
+
 def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:
     """Reserve an address for an allocation node."""
     if not nbytes:
         raise Refused(1, "an allocation node of zero bytes")
     if nbytes > 1 << 40:
         raise Refused(2, f"{nbytes} bytes cannot be reserved")
-    base = machine.space.reserve(nbytes)
+    base = machine.space.new_address(nbytes)
     made = Reservation(machine, device, base, nbytes, graph, access)
-    machine.graph_memory.add(made)
+    machine.graph_memory[base] = made
     return made
 
 
 @entry("cuDeviceGraphMemTrim(CUdevice device)", since=11040)
 def trim(machine: Machine, device: int) -> None:
-    """Do nothing: memory of graphs is not kept for reuse."""
-    machine.device(device)
+    """Release the memory that no graph uses now."""
+    machine.device(device).graph_pool.trim(0)
 
 
 @entry("cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)", since=11040)
@@ -109,7 +114,7 @@ def get_attribute(machine: Machine, device: int, number: int, address: int) -> N
     pool = machine.device(device).graph_pool
     if number not in range(4):
         raise Refused(1)
-    put_u64(address, pool.used_high if number & 1 else pool.used)
+    put_u64(address, (pool.used, pool.used_high, pool.reserved, pool.reserved_high)[number])
 
 
 @entry("cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)", since=11040)
@@ -119,4 +124,7 @@ def set_attribute(machine: Machine, device: int, number: int, address: int) -> N
     pool = machine.device(device).graph_pool
     if number not in (1, 3) or get_u64(address):
         raise Refused(1, "only the high-water marks can be set, and only to 0")
-    pool.used_high = pool.used
+    if number == 1:
+        pool.used_high = pool.used
+    else:
+        pool.reserved_high = pool.reserved

@@ -125,7 +125,8 @@ class Launch:
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may access an allocation
+        # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
+        self.rights: Callable[[Allocation], int] | None = None
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
         self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
@@ -146,15 +147,19 @@ class Launch:
         found = self.space.find(address)
         if found is None or address + total > found.base + found.size:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
-        if self.allowed is not None and not self.allowed(found):
-            raise Fault(
-                ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it"
+        rights = 3 if self.rights is None else self.rights(found)
+        if not rights:
+            why = (
+                "on another device, without peer access to it"
+                if found.kind in ("device", "variable")
+                else "to which this device was given no access"
             )
+            raise Fault(ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, {why}")
         if found.written is not None and found.base not in self._met:
             self._met.add(found.base)
             found.settle()
         self.marked = found.marks(code, total)
-        view, low, length = found.typed(code, total)
+        view, low, length = found.typed(code, total, rights == 3)
         return view, low - offset - (base + offset - address), length - total + 1
 
     def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
