@@ -19,7 +19,7 @@ from _weakref import ref
 from .. import names
 from ..driver import as_argument
 from ..errors import Closed, CudaError
-from ..owned import Held, Owned, invalidate
+from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
 from .graphs.executable import Executable
 from .graphs.recording import ExitOf, Recording
@@ -506,6 +506,15 @@ class Graph(Owned):
         else:
             self._root._kept.pop(key, None)
         self._changed()
+
+    def close(self) -> None:
+        """Destroy the graph, and let go of what its nodes use; launches that are pending are done."""
+        super().close()
+        if self._outer is None:
+            self._kept.clear()
+            self._given.clear()
+            if dropped:
+                drain()
 
     def _closing(self) -> None:
         invalidate()

@@ -16,7 +16,7 @@ from ... import names
 from ...driver import as_argument
 from ...errors import Closed
 from ...headers import cuda_h
-from ...owned import Held, Owned, invalidate
+from ...owned import Held, Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
 from ..handles import EXECUTABLE, make
 from ..queue import calls_on, work_handle
@@ -109,6 +109,14 @@ class Executable(Owned):
         from .nodes import ExecutableNode
 
         return ExecutableNode(self, node)
+
+    def close(self) -> None:
+        """Destroy the executable graph, and let go of what its nodes use; launches that are pending are done."""
+        super().close()
+        self._kept = {}
+        self._note()
+        if dropped:
+            drain()
 
     def _closing(self) -> None:
         invalidate()
