@@ -173,7 +173,7 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     label = f"{to.form.nbytes} bytes"
     if walk.is_empty():
         raise ValueError(f"there is nothing to copy into {dst!r}")
-    if walk.overlaps():
+    if walk.overlaps() and not _are_beside(walk):
         raise ValueError("the two sides of a copy node must not share bytes: copy through other memory")
     kept = (*keep(graph, dst), *keep(graph, src))
     if not (to.ours and of.ours):
@@ -202,6 +202,16 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     context = cuda_h.CUcontext(graph._primary.handle)
     symbols = "cuGraphAddMemcpyNode", "cuGraphMemcpyNodeSetParams", "cuGraphExecMemcpyNodeSetParams"
     return Given("copy", label, kept, (byref(parameters), context), symbols, 1)
+
+
+def _are_beside(walk: Any) -> bool:
+    """Tell whether both sides are different columns of the same rows."""
+    if not walk.shape or walk.target_strides != walk.source_strides:
+        return False
+    pitch = min(map(abs, walk.target_strides))
+    if not pitch or any(stride % pitch for stride in walk.target_strides):
+        return False
+    return bool(walk.nbytes <= (walk.target - walk.source) % pitch <= pitch - walk.nbytes)
 
 
 def _extent(walk: Any) -> Any:

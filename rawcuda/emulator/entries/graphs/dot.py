@@ -26,7 +26,7 @@ def _details(node: Node) -> list[str]:
     if isinstance(does, Launch):
         return [f"grid {does.grid}", f"block {does.block}", f"shared {does.shared}"]
     if isinstance(does, Copy):
-        return [f"{does.words[21]} x {does.words[22]} x {does.words[23]} bytes"]
+        return [f"{does.words[22]} x {does.words[23]} x {does.words[24]} bytes"]
     if isinstance(does, Fill):
         return [f"{does.address:#x} = {does.value:#x}", f"{does.count} x {does.height} of {does.width} bytes"]
     if isinstance(does, Host):

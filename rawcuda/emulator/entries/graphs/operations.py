@@ -132,11 +132,11 @@ class Copy(Operation):
     @property
     def is_flat(self) -> bool:
         """Tell whether this copies one row."""
-        return self.words[22] <= 1 and self.words[23] <= 1
+        return self.words[23] == self.words[24] == 1
 
     def check(self, machine: Machine) -> None:
         """Refuse a copy of nothing, and addresses that are neither memory nor reserved for a graph."""
-        if 0 in self.words[21:24]:
+        if 0 in self.words[22:25]:
             raise Refused(1, "a copy node of zero bytes")
         try:
             copy_work(machine, self.words)
