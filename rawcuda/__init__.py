@@ -24,6 +24,7 @@ _HOMES = {
     "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
+    "Library": "gpu.kernels.library",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -31,7 +32,15 @@ _HOMES = {
     "copy": "arrays.making",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
+    "OpaqueArray": "gpu.textures.arrays",
+    "MipmappedArray": "gpu.textures.mipmapped",
+    "TextureObject": "gpu.textures.textures",
+    "SurfaceObject": "gpu.textures.surfaces",
+    "TensorMap": "gpu.textures.tensor_map",
     "compile": "compiler.program",
+    "profile": "gpu.devices.profiling",
+    "range": "gpu.devices.ranges",
+    "link": "compiler.linking",
     "explain": "tools.explaining",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
@@ -43,6 +52,9 @@ _HOMES = {
     "Unsupported": "errors",
     "CompileFailed": "errors",
     "CompilerNotFound": "errors",
+    "CacheDamaged": "errors",
+    "LinkFailed": "errors",
+    "LinkerNotFound": "errors",
     "ContextLost": "errors",
     "ForkedAfterInit": "errors",
     "Closed": "errors",
@@ -50,7 +62,7 @@ _HOMES = {
     "PtxError": "errors",
 }
 
-__all__ = [*_HOMES, "cu"]
+__all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
 _LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
@@ -62,9 +74,11 @@ if TYPE_CHECKING:
     from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
+    from .compiler.linking import link as link
     from .compiler.program import compile as compile
     from .driver import Driver
     from .driver import use as use
+    from .errors import CacheDamaged as CacheDamaged
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
     from .errors import CompilerNotFound as CompilerNotFound
@@ -73,6 +87,8 @@ if TYPE_CHECKING:
     from .errors import DriverNotFound as DriverNotFound
     from .errors import ForkedAfterInit as ForkedAfterInit
     from .errors import InvalidUse as InvalidUse
+    from .errors import LinkerNotFound as LinkerNotFound
+    from .errors import LinkFailed as LinkFailed
     from .errors import NotFound as NotFound
     from .errors import OutOfMemory as OutOfMemory
     from .errors import ProtocolError as ProtocolError
@@ -83,10 +99,13 @@ if TYPE_CHECKING:
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize
+    from .gpu.devices.profiling import profile as profile
+    from .gpu.devices.ranges import range as range
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.library import Library as Library
     from .gpu.kernels.module import Module as Module
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
@@ -94,18 +113,23 @@ if TYPE_CHECKING:
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .loadable import Library
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.tensor_map import TensorMap as TensorMap
+    from .gpu.textures.textures import TextureObject as TextureObject
+    from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
     from .tools.traces import trace as trace
 
     cu: Driver
 
 
-def _open_emulator() -> Library:
+def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
     from .emulator import Emulator
 
-    emulator: Library = Emulator.from_environment()
+    emulator: _Loadable = Emulator.from_environment()
     return emulator
 
 
@@ -158,4 +182,4 @@ def _suggestion(name: str) -> str:
 
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_HOMES, *(name for name in globals() if name.startswith("__"))})

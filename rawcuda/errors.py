@@ -24,6 +24,9 @@ __all__ = [
     "Unsupported",
     "CompileFailed",
     "CompilerNotFound",
+    "CacheDamaged",
+    "LinkFailed",
+    "LinkerNotFound",
     "ContextLost",
     "ForkedAfterInit",
     "Closed",
@@ -116,6 +119,24 @@ class CompilerNotFound(RawCudaError, OSError):
     ) -> None:
         super().__init__(message)
         self.tried = list(tried)
+
+
+class CacheDamaged(RawCudaError, OSError):
+    """A file in a cache of compiled code is not what was written there; `path` names it."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class LinkFailed(CompileFailed):
+    """Images of code could not be linked: `log` is the linker's log, `symbols` the missing or duplicate ones."""
+
+    symbols: tuple[str, ...] = ()
+
+
+class LinkerNotFound(CompilerNotFound):
+    """No linker was found; `tried` is a list of (place, why it was tried, what was wrong)."""
 
 
 class ContextLost(CudaError):
@@ -216,6 +237,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     906: (InvalidUse, "The legacy default stream cannot be captured, and cannot be waited for during a capture."),
     907: (InvalidUse, "An event that was recorded in a capture cannot be used outside of it: record it again."),
     908: (InvalidUse, "End the capture in the thread that began it."),
+    912: (InvalidUse, "Use smaller clusters: see Kernel.max_potential_cluster_size()."),
 }
 
 

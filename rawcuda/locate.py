@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]
 
-__all__ = ["libcuda", "nvrtc", "nvcc", "ptxas", "headers", "searched", "mapped_file"]
+__all__ = ["libcuda", "nvrtc", "nvjitlink", "nvcc", "ptxas", "headers", "searched", "mapped_file"]
 
 _WSL = "/usr/lib/wsl/lib/libcuda.so.1"
 _LINUX_PLACES = (
@@ -128,9 +128,20 @@ def nvrtc() -> list[Place]:
     if sys.platform == "win32":
         places = _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64", "Library/bin"))
         return [place for place in places if place[0].endswith(".dll") and not place[0].endswith(".alt.dll")]
+    return _found(("libnvrtc.so*",), _library_folders())
+
+
+def _library_folders() -> tuple[str, ...]:
     machine = os.uname().machine
     target = {"aarch64": "sbsa"}.get(machine, machine)
-    return _found(("libnvrtc.so*",), ("lib64", "lib", f"targets/{target}-linux/lib", f"lib/{machine}-linux-gnu"))
+    return "lib64", "lib", f"targets/{target}-linux/lib", f"lib/{machine}-linux-gnu"
+
+
+def nvjitlink() -> list[Place]:
+    """Return the nvJitLink libraries that exist, as a list of (path, why it was tried)."""
+    if sys.platform == "win32":
+        return _found(("nvJitLink_*",), ("bin", "bin/x64", "bin/x86_64", "Library/bin"))
+    return _found(("libnvJitLink.so*",), _library_folders())
 
 
 def _programs(name: str) -> list[Place]:

@@ -16,7 +16,7 @@ import glob
 import os
 import re
 
-from .request import Outcome, encoded
+from .request import Outcome, encoded, reported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
 
-def prototypes() -> dict[str, list[Any]]:
-    """Return the ctypes types of each function's parameters, by its name."""
+def prototypes() -> dict[str, list[tuple[str, Any]]]:
+    """Return the (name, ctypes type) of each function's parameters, by its name."""
     text = re.sub(r"//.*", "", PROTOTYPES)
     found = {}
     for name, inside in re.findall(r"nvrtcResult (\w+)\(([^)]*)\);", text):
-        parameters = [" ".join(part.split()) for part in inside.split(",")]
-        found[name] = [_TYPES[re.sub(r"\w+$", "", part).strip()] for part in parameters]
+        parts = [re.fullmatch(r"(.*?)(\w+)", " ".join(part.split())) for part in inside.split(",")]
+        found[name] = [(part[2], _TYPES[part[1].strip()]) for part in parts if part is not None]
     return found
 
 
@@ -125,8 +125,9 @@ class Nvrtc:
 
     def _call(self, name: str, *arguments: Any) -> None:
         function = self._library[name]  # a new object at each access: other users of the library have their own types
-        function.argtypes, function.restype = self._functions[name], ctypes.c_int
-        status = function(*arguments)
+        parameters = self._functions[name]
+        function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
+        status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
         if status:
             raise _Failed(name, status)
 
@@ -178,8 +179,7 @@ class Nvrtc:
             code = self._bytes(_CODES[request.output], program)
             lowered = {each: self._lowered(program, each) for each in expressions}
         except _Failed as failed:
-            reason = next((word for word, number in STATUSES.items() if number == failed.status), "unknown")
-            return Outcome(b"", log, {}, failed.status, f"NVRTC_ERROR_{reason}", failed.call)
+            return Outcome(b"", log, {}, failed.status, _status_name(failed.status), failed.call)
         if request.output == "ptx":
             code = code.rstrip(b"\0")
         return Outcome(code, log, {each.decode(): there for each, there in lowered.items()})
@@ -198,6 +198,11 @@ class Nvrtc:
 
     def __repr__(self) -> str:
         return f"<NVRTC {self.version[0]}.{self.version[1]} {self.path}>"
+
+
+def _status_name(status: int) -> str:
+    word = next((word for word, number in STATUSES.items() if number == status), "unknown")
+    return "NVRTC_SUCCESS" if status == 0 else f"NVRTC_ERROR_{word}"
 
 
 def _strings(values: Any) -> Any:

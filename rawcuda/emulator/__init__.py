@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
+PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
 
@@ -35,13 +36,17 @@ class Emulator:
     mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in random order
     seed      the seed of the random mode
     devices   the number of devices
-    sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
+    sm        their architecture: 120 accepts PTX for sm_120 and older; some of their limits are those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
     strict    whether a read of uninitialized memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
+    peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
+
+    runs_machine_code = False  # these two are for who chooses a compiler, and between PTX and a cubin
+    reads_every_ptx = True
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class Emulator:
         strict: bool = False,
         leaks: bool = False,
         sm: int = 90,
+        peers: str = "on",
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -62,8 +68,27 @@ class Emulator:
             raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
+        if peers not in PEERS:
+            raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, launches, managed, memory, modules, pools, streams, virtual  # noqa: F401
+        from .entries import (  # noqa: F401
+            arrays,
+            contexts,
+            copies,
+            green,
+            launches,
+            libraries,
+            linking,
+            managed,
+            memory,
+            modules,
+            pools,
+            streams,
+            tensor_maps,
+            textures,
+            values,
+            virtual,
+        )
         from .entries.graphs import (  # noqa: F401
             capture,
             conditions,
@@ -80,7 +105,7 @@ class Emulator:
         self.mode, self.seed = mode, seed
         self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
-        self._machine = Machine(mode, seed, devices, progress, dump, checked, strict)
+        self._machine = Machine(mode, seed, devices, progress, dump, checked, strict, peers)
         self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
 
@@ -88,11 +113,11 @@ class Emulator:
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
-        shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks
+        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, sm = "eager", 0, 1, 90
+        mode, seed, devices, sm, peers = "eager", 0, 1, 90, "on"
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -102,6 +127,8 @@ class Emulator:
                 mode, seed = key, int(value or 0)
             elif key == "devices" and value.isdecimal():
                 devices = int(value)
+            elif key == "peers" and value in PEERS:
+                peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
             elif word in words:
@@ -109,8 +136,7 @@ class Emulator:
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"sm=NUMBER, dump, "
-                    "unchecked, strict, leaks"
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, dump, unchecked, strict, leaks"
                 )
         return cls(
             mode,
@@ -121,6 +147,7 @@ class Emulator:
             strict=words["strict"],
             leaks=words["leaks"],
             sm=sm,
+            peers=peers,
         )
 
     def address(self, symbol: str) -> int | None:

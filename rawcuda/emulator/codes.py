@@ -77,6 +77,8 @@ _TABLE = """
 907 CAPTURED_EVENT               operation not permitted on an event last recorded in a capturing stream
 908 STREAM_CAPTURE_WRONG_THREAD  attempt to terminate a thread-local capture sequence from another thread
 912 INVALID_CLUSTER_SIZE         invalid cluster size
+914 INVALID_RESOURCE_TYPE        invalid resource type
+915 INVALID_RESOURCE_CONFIGURATION invalid resource configuration
 999 UNKNOWN                      unknown error
 """
 

@@ -37,13 +37,13 @@ GAPS: tuple[tuple[str, str], ...] = (
         "From Python 3.14 on, the PTX may also be compressed with zstd, as nvcc 13 does without --no-compress",
     ),
     (
-        "tensor-core, texture, surface, mbarrier and bulk-copy instructions",
+        "tensor-core, mbarrier and bulk-copy instructions",
         "refused when the module is loaded, with opcode and line",
     ),
     # -- entry points that do not exist
     (
-        "arrays, textures and surfaces (cuArray*, cuMipmappedArray*, cuTex*, cuSurf*)",
-        "they use memory without addresses; the device attributes that describe it are 0",
+        "texture and surface references (cuTexRef*, cuSurfRef*), planes, sparse arrays and their memory requirements",
+        "CUDA 12 removed references from kernels; textures and surfaces are objects",
     ),
     (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
@@ -95,11 +95,25 @@ GAPS: tuple[tuple[str, str], ...] = (
         "effect",
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
-    ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
+    (
+        "arrays of compressed, planar and normalized formats, depth and sparse arrays, seamless cubemaps",
+        "refused with 801",
+    ),
+    (
+        "texture variables (.texref, .samplerref, .surfref), separate samplers, anisotropy",
+        "the first two are refused when the module is loaded; with anisotropy, a fetch is as without it",
+    ),
+    ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
+    (
+        "clusters",
+        "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
+        "stores and barriers in shared memory are refused; races between blocks are not found",
+    ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (
-        "programmatic dependent launch, memory synchronization domains",
-        "accepted without an effect: each kernel runs to its end",
+        "programmatic dependent launch, memory synchronization domains, cache policies of a launch",
+        "checked, but without an effect: each kernel begins after the end of the one before, and the events of a "
+        "launch are reached at its end",
     ),
     (
         "memory pools",
@@ -115,6 +129,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "barriers count as barriers",
     ),
     # -- stricter than a GPU, or not compared with one
+    (
+        "textures and surfaces",
+        "a fetch of another geometry or an object of another kind stops the kernel; weighted sums are rounded once; "
+        "missing components are 0, and the last one 1; a border color of integers is truncated",
+    ),
     (
         "stricter checks",
         "bounds are exact to the byte, addresses and handles are never reused, new memory holds an unlikely value, "

@@ -17,7 +17,9 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
-from .queues import Event, HostThread, Queues, Stream
+from .host_thread import HostThread
+from .images import Array
+from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .space import Space
 
@@ -159,10 +161,14 @@ class Holding:
 
 
 class Device:
-    """An emulated GPU; `retained` counts the retains of its primary context."""
+    """An emulated GPU.
 
-    def __init__(self, machine: Machine, ordinal: int) -> None:
-        self.machine, self.ordinal = machine, ordinal
+    shape   ordinal: its number among the visible devices; index: among all; retained: counts the retains of its
+            primary context
+    """
+
+    def __init__(self, machine: Machine, ordinal: int, index: int) -> None:
+        self.machine, self.ordinal, self.index = machine, ordinal, index
         self.primary = Context(machine, self, 0, primary=True)
         self.retained = 0
         self.used = 0  # bytes of device memory
@@ -194,6 +200,7 @@ class Context:
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
+        self.cache_config = 0
         self.legacy = self._stream()
         self.per_thread: dict[Thread, Stream] = {}
 
@@ -297,6 +304,7 @@ class Machine:
         dump: bool,
         watch: bool = True,
         strict: bool = False,
+        peers: str = "on",
     ) -> None:
         self.lock = threading.RLock()  # a garbage collection inside a call may run a __del__ that makes a call
         self.pid = 0  # 0 until cuInit
@@ -323,7 +331,19 @@ class Machine:
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
-        self.devices = [Device(self, ordinal) for ordinal in range(devices)]
+        self.topology = peers
+        self.profiling = False  # between cuProfilerStart and cuProfilerStop
+        self.devices = [Device(self, index, index) for index in range(devices)]
+
+    def show_only(self, indices: list[int]) -> None:
+        """Leave only these devices, numbered in this order; called before the first of them is used."""
+        self.handles.clear()  # the contexts and pools of the devices so far
+        self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
+
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Tell whether a device could be given access to the memory of another one."""
+        together = {"on": True, "off": False, "pairs": device.index // 2 == other.index // 2}[self.topology]
+        return together and device is not other
 
     # -- handles
 
@@ -453,6 +473,8 @@ class Machine:
                 if holding.context.device is device and holding.flavour == "device"
             )
             device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            device.used += sum(array.size for array in arrays if array.context.device is device)
         for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
             reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
@@ -497,8 +519,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        kinds = "memory stream event module graph graphexec pool physical reservation context"
-        counts = dict.fromkeys(kinds.split(), 0)
+        counts = dict.fromkeys(_KINDS.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -514,8 +535,14 @@ class Machine:
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += getattr(thing, "counted", True)
+                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "library", None) is None
         return counts
+
+
+_KINDS = (
+    "memory stream event module link library graph graphexec pool physical reservation greencontext context array "
+    "mipmappedarray texture surface"
+)
 
 
 def _worded(kind: type) -> str:

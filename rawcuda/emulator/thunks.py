@@ -89,17 +89,28 @@ _SCALARS: dict[str, Any] = {
     "CUdevice": ctypes.c_int,
     "CUresult": ctypes.c_int,
     "CUmemLocation": Location,
+    "CUtexObject": ctypes.c_uint64,
+    "CUsurfObject": ctypes.c_uint64,
 }
 _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUgraphMem_attribute CUkernelNodeAttrID
+CUgraphMem_attribute CUkernelNodeAttrID
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUtensorMapDataType CUtensorMapInterleave
+CUtensorMapSwizzle CUtensorMapL2promotion CUtensorMapFloatOOBfill CUtensorMapIm2ColWideMode
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUjitInputType
+CUmoduleLoadingMode CUfunctionLoadingState
 """.split()
 )
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
 CUgraphNode CUuserObject CUgraphConditionalHandle
+CUgreenCtx CUdevResourceDesc
+CUmipmappedArray
+CUlinkState CUlibrary CUkernel
 """.split()
 )
 

@@ -264,9 +264,22 @@ def any_context(for_default: bool = False) -> PrimaryContext | None:
             "a default stream belongs to the current context, and none is current: choose the device, "
             "with device.current(): ..., or use device.synchronize()"
         )
-    context = held[0] if held else context_of(0)
+    context = held[0] if held else context_of(_active(loaded))
     context.open()  # it stays retained: a caller that asks about addresses will soon use them
     return context
+
+
+def _active(loaded: driver.Driver) -> int:
+    """Return the first device whose primary context other software uses, so that no new one is created; else 0.
+
+    calls   cuDevicePrimaryCtxGetState
+    """
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    for ordinal in range(count()):
+        loaded.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+        if active.value:
+            return ordinal
+    return 0
 
 
 class AnyContext(Current):

@@ -17,9 +17,10 @@ from ..errors import CudaError, a_kind, worded
 from ..headers import cuda_h
 from ..owned import Held, Owned, drain, dropped, invalidate
 from ..tracing import careful
-from .context import Current, context_of, count, peers, reaches
+from .context import Current, context_of, count, reaches
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
+from .queue import failed
 from .retention import retained, sweep
 from .stream import Event, Stream
 
@@ -80,7 +81,7 @@ class Device(Owned):
         return self._primary.current()
 
     def synchronize(self) -> None:
-        """Wait until all work in this device's context is done.
+        """Wait until all work in this device's context is done, and raise what a function of Stream.call() has raised.
 
         calls   cuCtxSynchronize
         """
@@ -91,6 +92,8 @@ class Device(Owned):
             sweep(now=True)
         if dropped:
             drain()
+        if failed:
+            _raise_failed(self.ordinal)
 
     # -- facts
 
@@ -164,41 +167,154 @@ class Device(Owned):
             known[which] = known[number]
         return int(known[number])
 
-    def can_access(self, other: Device) -> bool:
-        """Tell whether this device can be given access to the memory of another.
+    @property
+    def attributes(self) -> names.Mapping[str, int]:
+        """Return all attributes as a mapping from their names: device.attributes["WARP_SIZE"]."""
+        from .devices.facts import DeviceAttributes
 
+        all_of_them: names.Mapping[str, int] = DeviceAttributes(self)
+        return all_of_them
+
+    @property
+    def limits(self) -> names.Limits:
+        """Return the limits of the context, which can be set: device.limits.stack_size = 4096."""
+        from .devices.limits import Limits
+
+        return Limits(self)
+
+    @property
+    def stream_priorities(self) -> tuple[int, int]:
+        """Return the priorities of streams, (lowest, highest): a higher priority is a lower number, such as (0, -5).
+
+        calls   cuCtxGetStreamPriorityRange
+        """
+        lowest, highest = ctypes.c_int(), ctypes.c_int()
+        self.context
+        self._primary.inside.cuCtxGetStreamPriorityRange(ctypes.byref(lowest), ctypes.byref(highest))
+        return lowest.value, highest.value
+
+    @property
+    def pci_bus_id(self) -> str:
+        """Return the device's address on the PCI bus, such as "0000:3b:00.0".
+
+        calls   cuDeviceGetPCIBusId
+        """
+        text = ctypes.create_string_buffer(32)
+        self._primary.driver.cuDeviceGetPCIBusId(text, len(text), self.handle)
+        return text.value.decode("ascii", "replace")
+
+    @classmethod
+    def from_pci_bus_id(cls, address: str) -> Device:
+        """Return the device with an address on the PCI bus, such as "0000:3b:00.0".
+
+        calls   cuDeviceGetByPCIBusId
+        raises  ValueError  no visible device has this address
+        """
+        if not isinstance(address, str):
+            raise TypeError(f"an address on the PCI bus is a str, not {a_kind(address)}")
+        handle = ctypes.c_int()
+        try:
+            driver.current().cuDeviceGetByPCIBusId(ctypes.byref(handle), address.encode("utf-8", "replace"))
+        except CudaError as error:
+            if error.code not in (cuda_h.CUDA_ERROR_INVALID_DEVICE, cuda_h.CUDA_ERROR_INVALID_VALUE):
+                raise
+            there = ", ".join(device.pci_bus_id for device in devices())
+            raise ValueError(f"no visible device has the address {worded(address)}: there are {there}") from None
+        return next(device for device in map(cls, range(count())) if device.handle == handle.value)
+
+    @property
+    def compute_mode(self) -> str:
+        """Return who may use the device: "default" (everybody), "exclusive_process" or "prohibited"."""
+        return {0: "default", 2: "prohibited", 3: "exclusive_process"}.get(self.attribute("COMPUTE_MODE"), "unknown")
+
+    # -- other devices
+
+    def can_reach(self, other: Device | int) -> bool:
+        """Tell whether this device can be given access to the memory of another; it always has access to its own.
+
+        other   a Device, or its ordinal
         calls   cuDeviceCanAccessPeer
         """
-        _check_device(other)
+        there = _other(other)
+        if there.ordinal == self.ordinal:
+            self.handle, there.handle  # raises Closed
+            return True
         yes = ctypes.c_int()
-        self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
+        self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, there.handle)
         return bool(yes.value)
 
-    def enable_peer_access(self, other: Device) -> None:
-        """Let kernels on this device access the memory of another; does nothing if they already can.
+    can_access = can_reach
+
+    def enable_peer_access(self, other: Device | int) -> None:
+        """Let kernels on this device access the memory of another, until disable_peer_access(); repeat it at will.
 
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  the hardware does not support it between these devices
         """
-        _check_device(other)
-        other_context = cuda_h.CUcontext(other.context)
-        with self.current():
-            try:
-                self._primary.driver.cuCtxEnablePeerAccess(other_context, 0)
-            except CudaError as error:
-                if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
-                    raise
-        peers.add((self.ordinal, other.ordinal))
+        from .devices.peers import enable
+
+        enable(self, _other(other))
+
+    def disable_peer_access(self, other: Device | int) -> None:
+        """Undo enable_peer_access(), after all work on this device is done.
+
+        The access lasts as long as a PeerAccess is open, or if other software enabled it before us.
+
+        calls   cuCtxDisablePeerAccess
+        raises  ValueError  enable_peer_access() was not called, or was undone already
+        """
+        from .devices.peers import disable
+
+        disable(self, _other(other))
+
+    def peer_access(self, other: Device | int) -> names.PeerAccess:
+        """Let kernels on this device access the memory of another, until the returned object is closed.
+
+            with device.peer_access(other):
+                ...
+
+        raises  Unsupported  the hardware does not support it between these devices
+        """
+        from .devices.peers import PeerAccess
+
+        return PeerAccess(self, _other(other))
+
+    def peer_attributes(self, other: Device | int) -> names.PeerAttributes:
+        """Return the properties of the connection to another device: its rank in speed, whether atomics work, ...
+
+        calls   cuDeviceGetP2PAttribute
+        raises  ValueError  the other device is this one
+        """
+        from .devices.peers import attributes_of
+
+        return attributes_of(self, _other(other))
 
     # -- objects on the device
 
-    def stream(self, priority: int = 0) -> Stream:
-        """Make a non-blocking stream: it and the legacy default stream do not wait for each other."""
-        return Stream(self, priority=priority) if priority else Stream(self)
+    def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
+        """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
+        if nonblocking and not priority:
+            return Stream(self) if type(priority) is int else Stream(self, priority=priority)
+        return Stream(self, priority=priority, nonblocking=nonblocking)
 
-    def event(self, timing: bool = False) -> Event:
-        """Make an event; with timing, its elapsed_ms() can be used."""
-        return Event(self, timing=timing) if timing else Event(self)
+    def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
+        """Make an event; with timing, its elapsed_ms() can be used; with blocking, synchronize() lets the CPU sleep."""
+        return Event(self, timing=timing, blocking=blocking) if timing or blocking else Event(self)
+
+    def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
+        """Divide the multiprocessors into green contexts, each with at least so many, which do not disturb each other.
+
+            small, large = device.split(8, rest=True)
+            stream = small.stream()
+
+        rest    also make one of all that is left, the last one in the returned tuple
+        calls   cuDeviceGetDevResource, cuDevSmResourceSplitByCount, cuDevResourceGenerateDesc, cuGreenCtxCreate
+        raises  ValueError   the device does not have so many multiprocessors in groups of the possible sizes
+                Unsupported  the driver is older than CUDA 12.5, or the device has no green contexts
+        """
+        from .devices.green import split
+
+        return split(self, sm_counts, rest)
 
     def graph(self) -> names.Graph:
         """Return a new graph without nodes; see Graph."""
@@ -269,6 +385,80 @@ class Device(Owned):
         """Copy an exporter's array into new memory on this device, in C order."""
         return making.upload(self, exporter, stream=stream)
 
+    def empty_pitched(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
+        """Return a new, uninitialized array whose rows are aligned, with gaps between them; see textures/pitched.py."""
+        from .textures.pitched import empty_pitched
+
+        return empty_pitched(self, shape, dtype)
+
+    def array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        gather: bool = False,
+        stream: names.Any = None,
+    ) -> names.OpaqueArray:
+        """Make a CUDA array for textures and surfaces: of a shape and a dtype, or from an exporter, which is copied.
+
+        channels  the components of an element, 1, 2 or 4; those of an exporter are its last dimension
+        layered, cubemap, surface, gather  what the array is made for; see textures/arrays.py
+        raises    ValueError  what no array can be, or what exceeds the limits of the device
+        """
+        from .textures.arrays import OpaqueArray, shape_or_view
+        from .textures.formats import Form
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = OpaqueArray.create(self, Form(shape, element, count, layered, cubemap, surface, gather))
+        return made if data is None else made.copy_from(data, stream=stream)
+
+    def mipmapped_array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        levels: int | None = None,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        stream: names.Any = None,
+    ) -> names.MipmappedArray:
+        """Make a mipmapped array: of the shape and the dtype of level 0, or from an exporter, copied into level 0.
+
+        levels  None: all, down to a single element; see textures/mipmapped.py
+        """
+        from .textures.arrays import shape_or_view
+        from .textures.formats import Form
+        from .textures.mipmapped import MipmappedArray
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = MipmappedArray.create(self, Form(shape, element, count, layered, cubemap, surface), levels)
+        if data is not None:
+            made[0].copy_from(data, stream=stream)
+        return made
+
+    def texture(self, source: names.Any, *, channels: int | None = None, **options: names.Any) -> names.TextureObject:
+        """Make a texture over an array, or over the memory of a view of one or two dimensions; no data is copied.
+
+        channels  of a view, whose last dimension they are; 1 if it is not given
+        options   address_mode, filter_mode, read_mode, normalized_coords, border_color, ...; see TextureOptions
+        raises    ValueError  memory that a texture cannot read, or options that cannot be combined
+        """
+        from .textures.textures import TextureObject, TextureOptions
+
+        return TextureObject.create(self, source, channels, TextureOptions(**options))
+
+    def surface(self, array: names.OpaqueArray) -> names.SurfaceObject:
+        """Make a surface over an array that was made with surface=True, so that kernels can write it."""
+        from .textures.surfaces import SurfaceObject
+
+        return SurfaceObject.create(self, array)
+
     def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
         from .kernels.module import Module
@@ -294,11 +484,34 @@ class Device(Owned):
         from ..compiler.program import compile_for
         from .kernels.module import Module
 
-        built = compile_for(self.compute_capability, source, options, headers, names, cache)
+        loaded = self._primary.driver
+        newest = None
+        if not getattr(loaded.libcuda, "reads_every_ptx", False):
+            newest = loaded.version // 1000, loaded.version % 1000 // 10
+        built = compile_for(self.compute_capability, newest, source, options, headers, names, cache)
         try:
             return Module(self, built.code, names=built.names)
         except CudaError as error:
-            raise built.explain(error, self._primary.driver.version) from None
+            raise built.explain(error, loaded.version) from None
+
+    def link(
+        self,
+        inputs: names.Iterable[names.Any],
+        *,
+        options: names.Sequence[str] = (),
+    ) -> names.Module:
+        """Link images of code for this device, and load the result; see compiler/linking.py.
+
+        inputs  PTX, cubins, fatbins, LTO-IR, host objects and archives: str, bytes or os.PathLike, in a sequence, or in
+                a dict whose keys name them in messages
+        raises  LinkFailed      a symbol that no input defines, or two: .log and .symbols
+                LinkerNotFound  LTO-IR, and there is no nvJitLink
+                Unsupported     a kind of input that this driver or linker cannot take
+        """
+        from .kernels.linking import link_for
+        from .kernels.module import Module
+
+        return Module(self, link_for(self, inputs, options))
 
     def _closing(self) -> None:
         self._held = None
@@ -345,9 +558,13 @@ def _look_up(ordinal: int) -> tuple[PrimaryContext, int]:
     return known
 
 
-def _check_device(other: object) -> None:
-    if not isinstance(other, Device):
-        raise TypeError(f"the other device must be a Device, not {a_kind(other)}")
+def _other(other: Any) -> Device:
+    """Return another device, given as a Device or by its ordinal."""
+    if isinstance(other, Device):
+        return other
+    if isinstance(other, bool) or not hasattr(type(other), "__index__"):
+        raise TypeError(f"the other device must be a Device or its ordinal, not {a_kind(other)}")
+    return Device(index(other))
 
 
 def _attribute_number(name: str) -> int:
@@ -379,3 +596,11 @@ def synchronize() -> None:
     synchronize_contexts()
     if dropped:
         drain()
+    if failed:
+        _raise_failed(None)
+
+
+def _raise_failed(ordinal: int | None) -> None:
+    from .streams.host_functions import raise_from_device
+
+    raise_from_device(ordinal)

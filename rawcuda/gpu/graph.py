@@ -270,14 +270,17 @@ class Graph(Owned):
         """
         return self._add("fill", after, target, value)  # type: ignore[no-any-return]
 
-    def callback(self, function: names.Callable[[], object], *, after: names.Any = None) -> names.Node:
-        """Add a call of a Python function without arguments, made in a thread of the driver.
+    def callback(
+        self, function: names.Callable[..., object], *arguments: names.Any, after: names.Any = None
+    ) -> names.Node:
+        """Add a call of a Python function, made in a thread of the driver.
 
-        The function must not use the device. What it raises is reported to sys.unraisablehook.
+        The function must not call the driver: that is refused. What it raises is raised by the next synchronize() of
+        a stream or of the device.
 
         calls   cuGraphAddHostNode
         """
-        return self._add("callback", after, function)  # type: ignore[no-any-return]
+        return self._add("callback", after, function, *arguments)  # type: ignore[no-any-return]
 
     def record(self, event: names.Event, *, after: names.Any = None) -> names.Node:
         """Add the record of an event: the event is reached when this node is.

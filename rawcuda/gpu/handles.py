@@ -31,21 +31,28 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = [
+    "ARRAY",
     "CLONE",
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
     "GRAPH",
+    "GREEN",
+    "GREEN_STREAM",
     "Kind",
     "Lifetime",
     "MANAGED",
+    "MIPMAPPED",
     "MODULE",
     "ORDERED",
     "PINNED",
+    "PITCHED",
     "POOL",
     "POOLED",
     "REGISTERED",
     "STREAM",
+    "SURFACE",
+    "TEXTURE",
     "TIMED_EVENT",
     "around",
     "capturing",
@@ -65,7 +72,8 @@ class Kind:
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
     waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
-               although this is not documented; cuMemFree_v2 does not wait for it if the memory is of a pool
+               although this is not documented; the functions that destroy arrays and textures may not, nor does
+               cuMemFree_v2 if the memory is of a pool
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -98,10 +106,17 @@ PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 )
 REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=True, waits=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2", unnoticed=True)
+ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=True)
+MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
+TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
+SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
 CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", unnoticed=True, waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}

@@ -34,6 +34,7 @@ __all__ = [
     "PER_THREAD",
     "StreamHandle",
     "calls_on",
+    "failed",
     "handle_of",
     "home_of",
     "work_handle",
@@ -42,6 +43,7 @@ __all__ = [
 NO_SYNC = -1
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _LEGACY_ARGUMENT = as_argument(LEGACY)
+failed: list[names.Any] = []  # what host functions raised, each with its origin: see streams/host_functions.py
 
 
 class InContext(Owned):

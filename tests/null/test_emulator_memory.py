@@ -518,7 +518,7 @@ def test_rectangles(client, name):
         ({}, 0),
         ({"pitch": 4}, 1),
         ({"height": 5}, 1),
-        ({"kind": ARRAY}, 801),
+        ({"kind": ARRAY}, 400),
         ({"kind": 9}, 1),
         ({"height": 0}, 0),
         ({"width": 0}, 0),

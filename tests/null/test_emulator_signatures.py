@@ -27,13 +27,22 @@ def test_there_are_enough():
     assert len(ENTRIES) >= 110
 
 
+# Functions whose parameters have other names in newer headers: only their types are compared.
+RENAMED = {"cuDevSmResourceSplitByCount"}
+BESIDE = {"cuProfilerStart", "cuProfilerStop"}  # in cudaProfiler.h
+
+
+def named(name, parameters):
+    return [kind for kind, _ in parameters] if name in RENAMED else list(parameters)
+
+
 @with_headers
 def test_lines_are_the_header_s(path):
     header = header_reader.read(path)
     wrong = {}
     for name, served in ENTRIES.items():
         declared = header.prototypes.get(name)
-        if declared is not None and thunks.parse(served.line) != (name, list(declared)):
+        if declared is not None and named(name, thunks.parse(served.line)[1]) != named(name, declared):
             wrong[name] = served.line, declared
     assert not wrong
 
@@ -43,7 +52,7 @@ def test_every_entry_is_in_the_header(path):
     header = header_reader.read(path)
     if header.version != 13000:
         pytest.skip("the emulator reports CUDA 13.0")
-    assert not set(ENTRIES) - set(header.prototypes)
+    assert not set(ENTRIES) - set(header.prototypes) - BESIDE
 
 
 @with_headers

@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors doors names tracing owned locate"),
+    ("", "loadable errors doors names tracing owned locate containers outline"),
     ("interpreter", "cpython callback"),
     (
         "headers",
@@ -35,14 +35,21 @@ FLOORS = (
     ),
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
-    ("compiler", "request nvrtc nvcc messages cache program"),
+    ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles queue retention"),
+    ("gpu.streams", "host_functions"),
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
-    ("gpu", "graph stream"),
+    ("gpu", "graph"),
+    ("gpu.streams", "values attributes"),
+    ("gpu", "stream"),
     ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
-    ("gpu.kernels", "signature image arguments kinds packing source configuration launch kernel module"),
+    ("gpu.kernels", "signature image arguments kinds packing source configuration"),
+    ("gpu.launches", "options attributes occupancy"),
+    ("gpu.kernels", "launch kernel module linking library"),
     ("gpu.memories", "pool reservation virtual"),
+    ("gpu.devices", "peers limits facts green ranges profiling"),
+    ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel device_copy"),
     ("gpu", "cuda_side"),

@@ -1,6 +1,6 @@
 """Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
-What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
+What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in arrays.py.
 How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
              stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
              written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from ..codes import Refused
+from ..images import Array
 from ..machine import Context, Machine
 from ..queues import Stream
 from ..space import FIRST_ADDRESS, Fault
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..space import Allocation
 
-__all__ = ["Box", "copy_work", "device_box", "fill_work"]
+__all__ = ["Box", "array_box", "copy_boxes", "copy_work", "device_box", "fill_work", "host_box"]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -59,7 +60,7 @@ class Box:
     @property
     def is_device(self) -> bool:
         """Tell whether the host cannot access this memory."""
-        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual")
+        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual", "array")
 
     def rows(self, span: int) -> tuple[Any, int]:
         """Return memory that contains this box, and the offset of the box in it."""
@@ -156,6 +157,13 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
+def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
+    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
+    found = machine.get(Array, handle)
+    offset, pitch, plane = found.place(*start, *extents)
+    return Box(offset, pitch, plane, found.allocation)
+
+
 def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
@@ -199,7 +207,7 @@ def _span(box: Box, width: int, height: int, depth: int) -> int:
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
-def _copy(
+def copy_boxes(
     machine: Machine,
     stream: Stream,
     target: Box,
@@ -221,6 +229,11 @@ def _copy(
             stream.context.check()
         span = _span(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
+    if stream.capture is not None:  # (of an array whose copy no CUDA_MEMCPY3D describes)
+        from .graphs.operations import Other
+
+        stream.capture.add(stream, Other(lambda: _move(target, source, width, height, depth), "a copy", type=1))
+        return
     work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
@@ -266,7 +279,7 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
         sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, nbytes, 1) for end in (source, target)]
         _capture(stream, (*sides[0], *sides[1], nbytes, 1, 1))
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
@@ -356,20 +369,20 @@ class _Side:
     def __init__(
         self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
     ) -> None:
-        if kind == _ARRAY:
-            raise Refused(801, "arrays (texture memory) are not emulated")
-        if kind not in _BOXES:
+        if kind not in _BOXES and kind != _ARRAY:
             raise Refused(1, f"{kind} is not a CUmemorytype")
         self.x, self.y, self.z, self.kind, self.pitch, self.rows, self.array = x, y, z, kind, pitch, rows, array
-        self.address = host if kind == _HOST else device
+        self.address = host if kind == _HOST else array if kind == _ARRAY else device
 
     def words(self) -> tuple[int, ...]:
         """Return the members of a CUDA_MEMCPY3D for this side."""
-        address = self.address
+        address = 0 if self.kind == _ARRAY else self.address
         return self.x, self.y, self.z, 0, self.kind, address, address, self.array, 0, self.pitch, self.rows
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
         """Describe the memory of this side."""
+        if self.kind == _ARRAY:
+            return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
         if not self.x + width <= pitch <= ATTRIBUTES[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
@@ -389,7 +402,7 @@ def _rectangles(
     if stream.capture is not None:
         _capture(stream, (*source.words(), *target.words(), width, height, depth))
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         target.box(machine, width, height, depth),
@@ -426,7 +439,7 @@ def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
         MEMCPY3D, address
     )
     if sl or tl:
-        raise Refused(1, "levels of detail exist only in mipmapped arrays")
+        raise Refused(1, "srcLOD and dstLOD must be 0: a level of a mipmapped array is an array of its own")
     _rectangles(
         machine,
         _Side(tx, ty, tz, tk, th, td, ta, tp, tr),

@@ -23,8 +23,8 @@ _PITCH = 512
 _READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
-def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 256) -> Allocation:
-    """Allocate device memory if enough is free."""
+def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 512) -> Allocation:
+    """Allocate device memory if enough is free, aligned as textures need it (device attribute 14)."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
     machine.refuse_unsafe()

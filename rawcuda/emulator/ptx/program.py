@@ -28,9 +28,9 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
+from .running.clusters import Group, clusters_of
 from .running.machine import (
     LOCAL_LIMIT,
-    Block,
     Exited,
     Launch,
     Limits,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["Code", "Entry", "load"]
+__all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
@@ -86,6 +86,10 @@ class Entry:
             if bound:
                 x, y, z = _three(bound)
                 self.max_threads = min(self.max_threads, x * y * z)
+        cluster = limits.get("reqnctapercluster")
+        self.required_cluster = _three(cluster) if cluster else None
+        self.explicit_cluster = "explicitcluster" in limits or cluster is not None
+        self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: no limit of its own
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
@@ -104,10 +108,13 @@ class Entry:
         cooperative: bool = False,  # without an effect, because the blocks run one after another
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
+        cluster: tuple[int, int, int] | None = None,
+        opaque: Callable[[int], Any] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -122,7 +129,9 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.rights = rights
+        launch.rights, launch.opaque = rights, opaque
+        if cluster is not None:
+            launch.in_clusters(cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -174,8 +183,8 @@ class _Clock:
         self.done = 0
         self._last = time.monotonic()
 
-    def step(self) -> None:
-        self.done += 1
+    def step(self, blocks: int = 1) -> None:
+        self.done += blocks
         if self.progress is not None:
             self.look()
 
@@ -186,47 +195,40 @@ class _Clock:
             self.progress(self.done, self.total)
 
 
-def _blocks(launch: Launch) -> Any:
-    for z in range(launch.gz):
-        for y in range(launch.gy):
-            for x in range(launch.gx):
-                yield Block(launch, x, y, z)
-
-
 def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
-    for block in _blocks(launch):
-        launch.block = block
-        run_plainly(kernel(launch, block), block)
-        clock.step()
+    for cluster in clusters_of(launch):
+        for block in cluster.blocks:
+            launch.block, block.present = block, True
+            run_plainly(kernel(launch, block), block)
+            block.present = False
+            clock.step()
 
 
 def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
-    """Run blocks in order; a block that waits for another is set aside, and the later blocks run first."""
-    aside: list[Team] = []
-    for block in _blocks(launch):
-        launch.block = block
-        team = Team(kernel(launch, block), block)
-        if team.run():
-            clock.step()
-            aside = _again(aside, launch, clock) if aside else aside
+    """Run clusters in order; one that waits for another is set aside, and the later ones run first."""
+    aside: list[Group] = []
+    for cluster in clusters_of(launch):
+        group = Group(cluster, [Team(kernel(launch, block), block) for block in cluster.blocks], launch)
+        if group.run():
+            clock.step(len(cluster.blocks))
+            aside = _again(aside, clock) if aside else aside
         else:
-            aside.append(team)
+            aside.append(group)
     while aside:
-        aside = _again(aside, launch, clock)
+        aside = _again(aside, clock)
 
 
-def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:
+def _again(aside: list[Group], clock: _Clock) -> list[Group]:
     still = []
     before = clock.done
-    for team in aside:
-        launch.block = team.block
-        if team.run():
-            clock.step()
+    for group in aside:
+        if group.run():
+            clock.step(len(group.teams))
         else:
-            still.append(team)
+            still.append(group)
     if clock.done > before:
-        for team in still:
-            team.idle_rounds = 0
+        for group in still:
+            group.forget_waiting()
     return still
 
 
@@ -401,7 +403,7 @@ def load(
     shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
-    text = _text(image)
+    text = text_of(image)
     module = parse(text, architecture)
     try:
         return Code(module, space, dump)
@@ -409,7 +411,7 @@ def load(
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 
 
-def _text(image: bytes) -> str:
+def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
         raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")

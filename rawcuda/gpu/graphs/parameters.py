@@ -21,6 +21,7 @@ from ...errors import a_kind, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes, Description
 from ..queue import LEGACY, InContext, StreamHandle
+from ..streams.host_functions import for_graph
 from .conditions import Condition, refused
 
 TYPE_CHECKING = False
@@ -269,23 +270,15 @@ def fill(graph: Any, target: Any, value: Any) -> Given:
 
 # -- functions, events, graphs
 
-_HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
-
-def callback(graph: Any, function: Any) -> Given:
+def callback(graph: Any, function: Any, *arguments: Any) -> Given:
     """Read a call of a Python function."""
-    if not callable(function):
-        raise TypeError(f"callback() needs a function without arguments, not {a_kind(function)}")
-
-    def call(_: Any) -> None:
-        function()
-
-    thunk = _HostFunction(call)
+    address, number, kept = for_graph(graph._primary.ordinal, function, arguments)
     parameters = cuda_h.CUDA_HOST_NODE_PARAMS()
-    parameters.fn = ctypes.cast(thunk, type(parameters.fn))
+    parameters.fn, parameters.userData = ctypes.cast(address, type(parameters.fn)), number
     symbols = "cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"
     label = getattr(function, "__qualname__", None) or repr(function)
-    return Given("callback", label, (thunk, function), (byref(parameters),), symbols)
+    return Given("callback", label, (kept,), (byref(parameters),), symbols)
 
 
 def _event(graph: Any, event: Any, what: str) -> Any:

@@ -24,7 +24,7 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import In, Slot, ctypes_letter
+from .arguments import In, Passed, Slot, ctypes_letter
 from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
@@ -97,7 +97,9 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_kind
             if getattr(kind, "__ctype_be__", None) in kind.__mro__:  # (CUDA's byte order is little)
                 return _pack_swapped
-        if form == "address":
+        if form == "typed" and sort in _TYPED:
+            return _TYPED[sort]
+        if form in ("address", "typed"):
             return _ADDRESS.get(sort, _refuse_address)
         return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
 
@@ -222,6 +224,50 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     return address
 
 
+def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
+    """Pack a texture, a surface or a tensor map, which is kept until the stream has completed the launch."""
+    try:
+        value = argument._pass(slot)
+    except Closed as error:
+        _name(slot, error)
+        raise
+    kept.append(argument)
+    return value
+
+
+def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
+    value = _pack_passed(slot, argument, kept)
+    if type(value) is bytes:
+        return value
+    if slot.size != 8:
+        slot.refuse(ValueError, argument, f"has 8 bytes, not {slot.size}")
+    return int(value).to_bytes(8, "little")
+
+
+def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
+    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+    _check_element(slot, argument, getattr(argument, "dtype", None))
+    return _pack_memory(slot, argument, kept)
+
+
+def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
+    _check_element(slot, argument, argument.dtype)
+    return _pack_view(slot, argument, kept)
+
+
+def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+    address = _pack_foreign(slot, argument, kept)
+    _check_element(slot, argument, kept[-1].dtype)
+    return address
+
+
+def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
+    """Check that an array has the declared element type; dtype is None for bytes, which have none."""
+    if dtype is not None and dtype is not slot.element and dtype != slot.element:
+        why = f"has elements of {dtype}: convert it, or declare '{dtype}*' if the kernel takes that"
+        slot.refuse(TypeError, argument, why)
+
+
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
     inner, reader = argument.exporter, slot._reader or slot.reader()
     packer = reader.table[type(inner)]
@@ -243,7 +289,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     try:
-        return _pack_foreign(slot, argument, kept)
+        return (_pack_foreign if slot.element is None else _pack_typed_foreign)(slot, argument, kept)
     except TypeError:  # from the exporter, or because this is not an exporter
         if is_exporter(argument):
             raise
@@ -434,8 +480,16 @@ _ADDRESS: dict[str, Packer] = {
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,
     "in": _pack_in,
+    "passed": _pack_passed,
     "ctypes pointer": _refuse_pointer,
     "other": _pack_other_address,
+}
+_TYPED: dict[str, Packer] = {
+    "memory": _pack_typed_memory,
+    "own view": _pack_typed_view,
+    "view": _pack_typed_view,
+    "exporter": _pack_typed_foreign,
+    "ctypes array": _pack_typed_foreign,
 }
 _REAL: dict[str, Packer] = {
     "int": _pack_real,
@@ -468,6 +522,7 @@ _BYTES: dict[str, Packer] = {
     "exporter": _pack_address_bytes,
     "ctypes pointer": _pack_address_bytes,
     "in": _pack_in,
+    "passed": _pack_passed_bytes,
     "sequence": _refuse_sequence,
     "other": _pack_other_bytes,
 }

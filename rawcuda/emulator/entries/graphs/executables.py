@@ -16,8 +16,9 @@ import struct
 
 from ...codes import Refused
 from ...machine import Machine
-from ...queues import INSTANT, Stream, Work
+from ...queues import INSTANT, Event, Stream, Work
 from ...thunks import entry, out, put_bytes, put_int, put_u64, put_uint, read
+from ..attributes import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, node_at
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
 from .parameters import _read_copy, _read_fill, _read_host, operation_at, read_kernel
@@ -181,6 +182,13 @@ def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
     return first
 
 
+def _events(machine: Machine, does: Operation) -> list[Event]:
+    """Return the events that a node records."""
+    if isinstance(does, Launch):
+        return events_of(machine, does.attributes)
+    return [does.event] if isinstance(does, Record) else []
+
+
 @entry("cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)", since=10000)
 def launch(machine: Machine, handle: int, stream_handle: int) -> None:
     """Submit a graph's nodes to a stream; in a capture, add a child graph."""
@@ -216,8 +224,8 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
             does.memory.leave()
         after = [does.event.work] if isinstance(does, Wait) and does.event.work is not None else []
         work = submit(stream, run, does.name, does.kind, after)
-        if isinstance(does, Record):
-            does.event.work, does.event.captured = work, None
+        for event in _events(machine, does):
+            event.work, event.captured = work, None
     ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
 
 

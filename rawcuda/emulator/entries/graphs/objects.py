@@ -7,8 +7,9 @@ Read next    definitions.py
 from __future__ import annotations
 
 from ...codes import Refused
+from ...host_thread import host_function
 from ...machine import Machine
-from ...queues import HOST, Stream, Work, host_function
+from ...queues import HOST, Stream, Work
 from ...thunks import entry, out, put_u64
 from .definitions import graph_at
 

@@ -10,9 +10,13 @@ Read next    definitions.py
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from ...codes import Refused
-from ...queues import CONTROL, HOST, INSTANT, KERNEL, host_function
+from ...host_thread import host_function
+from ...queues import CONTROL, HOST, INSTANT, KERNEL
 from ...space import Fault
+from ..attributes import check_attributes
 from ..copies import copy_work, fill_work
 from ..launches import kernel_work
 from .reservations import Reservation, covers
@@ -20,6 +24,7 @@ from .reservations import Reservation, covers
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from ...machine import Context, Machine
     from ...queues import Event
@@ -41,6 +46,7 @@ __all__ = [
     "Host",
     "Launch",
     "Operation",
+    "Other",
     "Record",
     "Wait",
 ]
@@ -98,7 +104,9 @@ class Launch(Operation):
         return self.function.entry.name
 
     def check(self, machine: Machine) -> None:
-        """Refuse a configuration that the kernel or the device does not take."""
+        """Refuse a configuration or attributes that the kernel or the device does not take."""
+        place: Any = SimpleNamespace(context=self.function.module.context, capture=self)
+        check_attributes(machine, place, self.attributes)
         self.work(machine)
 
     def work(self, machine: Machine) -> Run:
@@ -225,7 +233,8 @@ class Host(Operation):
 
     def work(self, machine: Machine) -> Run:
         """Return the function that calls it."""
-        return host_function(self.function, self.data)
+        run: Run = host_function(self.function, self.data)
+        return run
 
 
 class Child(Operation):
@@ -296,6 +305,23 @@ class Free(Operation):
         if not isinstance(other, Free):
             return TYPE_CHANGED
         return 0 if self.memory is other.memory else PARAMETERS_CHANGED
+
+
+class Other(Operation):
+    """Any other work that a stream has captured, such as a wait for a value."""
+
+    __slots__ = ("run", "name", "kind", "type")
+
+    def __init__(self, run: Run, name: str, kind: int = INSTANT, type: int = 12) -> None:
+        self.run, self.name, self.kind, self.type = run, name, kind, type
+
+    def work(self, machine: Machine) -> Run:
+        """Return the captured function."""
+        return self.run
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse any other work."""
+        return 0 if self is other else PARAMETERS_CHANGED if isinstance(other, Other) else TYPE_CHANGED
 
 
 class Conditional(Operation):

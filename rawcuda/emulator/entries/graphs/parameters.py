@@ -14,7 +14,8 @@ import struct
 from ...codes import Refused
 from ...machine import Machine
 from ...thunks import ACCESS_DESC, MEMCPY3D, POOL_PROPS, entry, out, put_bytes, put_u64, read
-from ..launches import attributes_at_node, read_arguments
+from ..attributes import check_number
+from ..launches import read_arguments
 from ..modules import function_at
 from .conditions import condition_at, context_at
 from .definitions import Graph, Node, copy_of, graph_at, node_at, nodes_at
@@ -507,7 +508,8 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
     out(address)
     does = _launch_at(machine, handle)
     node_at(machine, handle).graph.change()
-    wanted = {**does.attributes, **attributes_at_node(number, ctypes.string_at(address, 64))}
+    check_number(number)
+    wanted = {**does.attributes, number: ctypes.string_at(address, 64)}
     made = Launch(does.function, does.grid, does.block, does.shared, does.arguments, wanted)
     made.check(machine)
     node_at(machine, handle).does = made
@@ -520,7 +522,7 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
 def get_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
     """Write an attribute of a launch; one that was not set is 0."""
     out(address)
-    attributes_at_node(number, bytes(64))
+    check_number(number)
     put_bytes(address, _launch_at(machine, handle).attributes.get(number, bytes(64)))
 
 

@@ -16,8 +16,9 @@ from struct import pack_into, unpack_from
 from types import GeneratorType
 
 from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
-from ..translating.unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ..translating.unit import CLUSTER_BITS, CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Watch
+from .sampling import Pixels, Sampler, open_surface, open_texture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,19 +121,28 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
-        self.cluster = self.clusters = (1, 1, 1)
+        self.cluster, self.clusters = (1, 1, 1), grid
         self.cluster_size = 1
+        self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
         # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
         self.rights: Callable[[Allocation], int] | None = None
+        self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
+        self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
         self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
+
+    def in_clusters(self, cluster: tuple[int, int, int]) -> None:
+        """Divide the grid into clusters."""
+        (x, y, z), self.cluster, self.explicit_cluster = cluster, cluster, True
+        self.clusters = self.gx // x, self.gy // y, self.gz // z
+        self.cluster_size = x * y * z
 
     # -- memory
 
@@ -216,9 +226,22 @@ class Launch:
             )
         return unpack_from("<" + code, self.parameters, offset)[0]
 
+    def texture(self, handle: int) -> Sampler:
+        """Return the texture of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Sampler else open_texture(self, handle)
+
+    def surface(self, handle: int) -> Pixels:
+        """Return the surface of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Pixels else open_surface(self, handle)
+
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""
-        found = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
+        if space == "shared":  # of this block; that of the others is in the same window, above it
+            rank = self.block.cluster_rank + 1 if self.block is not None else 0
+            return 0 <= address - SHARED_WINDOW < 1 << 40 and address - SHARED_WINDOW >> CLUSTER_BITS in (0, rank)
+        found = {"cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
         if found is not None:
             return 0 <= address - found < 1 << 40
         held = self.space.find(address)
@@ -277,7 +300,7 @@ class Block:
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank",
+        "cluster_rank", "mates", "present",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -291,6 +314,8 @@ class Block:
         self.cluster = (x, y, z)
         self.cluster_place = (0, 0, 0)
         self.cluster_rank = 0
+        self.mates: Any = None  # the Cluster of this block
+        self.present: bool | None = None  # whether it runs: None before it has started
 
     def watch(self, granule: int) -> Watch:
         """Return the history of the shared memory, created on first use."""
@@ -406,6 +431,8 @@ class Thread:
         return keep[0], base - keep[1], keep
 
     def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        if place >> CLUSTER_BITS:
+            return (*self.block.mates.reach(self.block, place, code, total), None)
         if place % total:
             raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
         size = len(self.block.shared)
