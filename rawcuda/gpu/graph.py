@@ -22,7 +22,7 @@ from ..errors import Closed, CudaError
 from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
 from .graphs.executable import Executable
-from .graphs.recording import ExitOf, Recording
+from .graphs.recording import Changing, ExitOf, Recording
 from .handles import CLONE, GRAPH, expect, make
 from .queue import StreamHandle
 
@@ -482,11 +482,11 @@ class Graph(Owned):
         self.handle  # raises Closed
         if root._recording is not None:
             raise ValueError(f"{root._recording!r} is in progress: a graph cannot be changed until its with block ends")
-        return _Changing(root)
+        return Changing(root)
 
     def _asking(self) -> Any:
         """Return a with block in which this thread alone may use the CUgraph."""
-        return _Changing(self._root)
+        return Changing(self._root)
 
     def _cloned(self) -> Graph:
         """Return a new graph with copies of the nodes."""
@@ -530,26 +530,3 @@ class Graph(Owned):
         if self._state == "built":
             return f"<Graph {'closed' if self._handle is None else hex(self._handle)}>"
         return f"<Graph {self._state}{' closed' if self._state == 'recorded' and self.closed else ''}>"
-
-
-class _Changing:
-    """A with block that holds the lock and the context of a graph."""
-
-    __slots__ = ("_root", "_held", "_context")
-
-    def __init__(self, root: Graph) -> None:
-        self._root, self._held, self._context = root, Held(root._lock), root._primary.current()
-
-    def __enter__(self) -> None:
-        self._held.__enter__()
-        try:
-            self._context.__enter__()
-        except BaseException:
-            self._held.__exit__()
-            raise
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            self._context.__exit__()
-        finally:
-            self._held.__exit__()

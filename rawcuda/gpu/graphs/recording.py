@@ -20,6 +20,7 @@ from ... import names
 from ...driver import as_argument
 from ...errors import CudaError
 from ...headers import cuda_h
+from ...owned import Held
 from ..calls import invoke, run
 from ..context import PrimaryContext
 from ..handles import capturing
@@ -30,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ExitOf", "Recording"]
+__all__ = ["Changing", "ExitOf", "Recording"]
 
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
@@ -191,3 +192,26 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording of {self.stream!r} into {self.graph!r}>"
+
+
+class Changing:
+    """A with block that holds the lock and the context of a graph."""
+
+    __slots__ = ("_root", "_held", "_context")
+
+    def __init__(self, root: names.Graph) -> None:
+        self._root, self._held, self._context = root, Held(root._lock), root._primary.current()
+
+    def __enter__(self) -> None:
+        self._held.__enter__()
+        try:
+            self._context.__enter__()
+        except BaseException:
+            self._held.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._context.__exit__()
+        finally:
+            self._held.__exit__()
