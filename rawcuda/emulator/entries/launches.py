@@ -215,7 +215,7 @@ def _launch(
     attributes: dict[int, bytes] | None = None,
 ) -> None:
     stream = machine.stream(stream_handle)
-    function = machine.get(Function, handle)
+    function = function_at(machine, handle)
     context = function.module.context
     if context is not stream.context:
         raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")

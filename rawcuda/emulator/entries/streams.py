@@ -49,8 +49,7 @@ def destroy(machine: Machine, handle: int) -> None:
     stream = machine.get(Stream, handle)
     stream.context.check()
     if stream.capture is not None:
-        stream.capture.invalidate()
-        stream.capture.leave(stream)
+        stream.capture.drop(stream)
     del machine.handles[handle], stream.context.owned[handle]
     stream.closed = True
     if not stream.queue and stream.running is None:

@@ -49,6 +49,7 @@ class Capture:
         self.graph.capture = self
         self.valid, self.over = True, False
         self.frontier: dict[Stream, tuple[Node, ...]] = {}
+        self.dropped: set[Node] = set()  # the last nodes of streams that were destroyed
         self.shown: Any = None  # the C array that a caller was given
         machine.captures.add(self)
         self.enter(origin, tuple(after))
@@ -67,6 +68,13 @@ class Capture:
         self.frontier.pop(stream, None)
         if not self.frontier:
             self._close()
+
+    def drop(self, stream: Stream) -> None:
+        """Remove a stream that is destroyed; its work must have been joined until the capture ends."""
+        if stream is self.origin:
+            self.invalidate()
+        self.dropped.update(self.frontier.get(stream, ()))
+        self.leave(stream)
 
     def _close(self) -> None:
         """End this capture: a new graph that nobody gets goes with it."""
@@ -169,6 +177,7 @@ class Capture:
     def end(self) -> Graph | None:
         """End the capture; return its graph, or None if it was invalidated."""
         unjoined = {node for stream, nodes in self.frontier.items() if stream is not self.origin for node in nodes}
+        unjoined |= self.dropped
         is_joined = unjoined <= self._reaching(self.frontier[self.origin])
         if self.valid and is_joined and self.into is None:
             self.graph.counted = True
