@@ -76,7 +76,6 @@ class Emulator:
             batches,
             contexts,
             copies,
-            graphs,
             green,
             launches,
             libraries,
@@ -90,6 +89,16 @@ class Emulator:
             textures,
             values,
             virtual,
+        )
+        from .entries.graphs import (  # noqa: F401
+            capture,
+            conditions,
+            definitions,
+            dot,
+            executables,
+            objects,
+            parameters,
+            reservations,
         )
         from .machine import Machine
         from .thunks import ENTRIES, serve

@@ -481,6 +481,12 @@ class Thread:
 
         free(self, address)
 
+    def cudaGraphSetConditional(self, handle: int, value: int) -> None:
+        """Set a condition of a graph."""
+        from .builtins import set_conditional
+
+        set_conditional(self, handle, value)
+
 
 def _place(frame: FrameType) -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
