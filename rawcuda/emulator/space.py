@@ -154,6 +154,7 @@ class Space:
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
         self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
+        self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings

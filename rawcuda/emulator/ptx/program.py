@@ -52,11 +52,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .vectors.choosing import Arrays
+
     Progress = Callable[[int, int], None]
 
 __all__ = ["Code", "Entry", "load"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
+LEAST_THREADS = 2048  # of a launch that the second executor may run
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
@@ -89,6 +92,7 @@ class Entry:
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
+        self._arrays: Arrays | None = None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
@@ -130,10 +134,10 @@ class Entry:
         kernel = code.functions[self._translated.prepared.function.python]
         try:
             with RUNNING:
-                if self._translated.blocking:
-                    _run_together(kernel, launch, clock)
-                else:
-                    _run_apart(kernel, launch, clock)
+                way = _run_together if self._translated.blocking else _run_apart
+                executor = code.space.executor
+                if executor == "scalar" or not self._run_arrays(launch, clock, way, executor):
+                    way(kernel, launch, clock, 0, clock.total)
         except MemoryError:
             raise
         except Exception as reason:
@@ -144,6 +148,29 @@ class Entry:
             launch.close()
             if launch.output:
                 _print("".join(launch.output), launch)
+
+
+    def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None], executor: str) -> bool:
+        """Run the launch with the second executor, if that is faster; tell whether it was run."""
+        threads = launch.gx * launch.gy * launch.gz * launch.threads
+        if executor == "auto" and threads < LEAST_THREADS:
+            return False
+        code = self._code
+        if self._arrays is None:
+            from .vectors.choosing import Arrays
+
+            self._arrays = Arrays(code._unit, self._translated, code.functions, self.name)
+        kernel = code.functions[self._translated.prepared.function.python]
+
+        def scalar(first: int, count: int) -> None:
+            way(kernel, launch, clock, first, count)
+            launch.block = None
+
+        def step(count: int) -> None:
+            clock.done += count
+            clock.look()
+
+        return self._arrays.run(launch, executor, clock.look, step, scalar)
 
 
 def _print(text: str, launch: Launch) -> None:
@@ -186,24 +213,22 @@ class _Clock:
             self.progress(self.done, self.total)
 
 
-def _blocks(launch: Launch) -> Any:
-    for z in range(launch.gz):
-        for y in range(launch.gy):
-            for x in range(launch.gx):
-                yield Block(launch, x, y, z)
+def _blocks(launch: Launch, first: int, count: int) -> Any:
+    for number in range(first, first + count):
+        yield Block(launch, number % launch.gx, number // launch.gx % launch.gy, number // (launch.gx * launch.gy))
 
 
-def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
-    for block in _blocks(launch):
+def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
+    for block in _blocks(launch, first, count):
         launch.block = block
         run_plainly(kernel(launch, block), block)
         clock.step()
 
 
-def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
+def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
     """Run blocks in order; a block that waits for another is set aside, and the later blocks run first."""
     aside: list[Team] = []
-    for block in _blocks(launch):
+    for block in _blocks(launch, first, count):
         launch.block = block
         team = Team(kernel(launch, block), block)
         if team.run():
