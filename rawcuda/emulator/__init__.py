@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
+_EXECUTORS = ("auto", "scalar", "numpy")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
 
@@ -41,6 +42,8 @@ class Emulator:
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
     strict    whether a read of uninitialized memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
+    executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
+              "auto": as arrays if the launch is large enough to profit and NumPy is installed
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Emulator:
         strict: bool = False,
         leaks: bool = False,
         sm: int = 90,
+        executor: str = "auto",
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -62,6 +66,8 @@ class Emulator:
             raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
+        if executor not in _EXECUTORS:
+            raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
         # each of these modules adds its entry points to the table
         from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401
         from .machine import Machine
@@ -73,16 +79,18 @@ class Emulator:
         self._machine = Machine(mode, seed, devices, progress, dump, checked, strict)
         self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
+        self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
 
     @classmethod
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
-        shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks
+        shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks,
+                executor=scalar, executor=numpy
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, sm = "eager", 0, 1, 90
+        mode, seed, devices, sm, executor = "eager", 0, 1, 90, "auto"
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -94,12 +102,14 @@ class Emulator:
                 devices = int(value)
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
+            elif key == "executor" and value in _EXECUTORS:
+                executor = value
             elif word in words:
                 words[word] = True
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"sm=NUMBER, dump, "
+                    f"sm=NUMBER, executor=scalar, executor=numpy, dump, "
                     "unchecked, strict, leaks"
                 )
         return cls(
@@ -111,6 +121,7 @@ class Emulator:
             strict=words["strict"],
             leaks=words["leaks"],
             sm=sm,
+            executor=executor,
         )
 
     def address(self, symbol: str) -> int | None:

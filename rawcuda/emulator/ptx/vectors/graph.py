@@ -109,6 +109,7 @@ class Program:
         self.places = places
         self.root = root
         self.local_bytes = local_bytes
+        self.sleeps = False  # whether a loop may wait for other threads after all
 
 
 class _Builder:
@@ -117,6 +118,7 @@ class _Builder:
         self.nodes: list[Node] = []
         self.places = 0
         self.top = 64
+        self.sleeps = False
         self.late: dict[str, list[Register]] = {}
         self.held: dict[str, list[bool]] = {}
 
@@ -196,11 +198,10 @@ class _Builder:
         node.line = node.line or instruction.line
         leaves = opcode in ("ret", "exit", "trap")
         waits = opcode in WAITING or opcode in WARP
-        if not (leaves or waits or opcode == "call" or opcode == "nanosleep"):
+        self.sleeps = self.sleeps or opcode == "nanosleep"
+        if not (leaves or waits or opcode == "call"):
             node.items.append(Item(instruction, inlined))
             return node
-        if opcode == "nanosleep":
-            raise Unsuited("a thread sleeps")
         following = self.node(inlined)
         if instruction.guard is not None:
             inner = self.node(inlined)
@@ -281,6 +282,7 @@ def program_of(unit: Unit, kernel: Prepared) -> Program:
     for number, node in enumerate(order):
         node.number = number
     made = Program(order, builder.places, root, builder.top if builder.top > 64 else 0)
+    made.sleeps = builder.sleeps
     _find_live(made)
     return made
 

@@ -99,6 +99,8 @@ class Moves(BaseWriter):
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing."""
 
+    do_nanosleep = do_nothing
+
     # -- integers
 
     def do_carry(self, instruction: Instruction, shape: Shape) -> None:
@@ -115,7 +117,7 @@ class Moves(BaseWriter):
                 self.set(carry, f"((x >> {self.constant('u8', 32)}) & {self.constant('u8', 1)}).astype(u1)")
             self.assign(instruction.operands[0], shape.type, "x.astype(u4)", True)
             return
-        names, values = ["cf"], [carry]
+        names, values = (["cf"], [carry]) if "cf" in template else ([], [])
         for name, wanted, operand in slots:
             signed = f"{{s{name}}}" in template
             names.append(f"s{name}" if signed else name)

@@ -34,6 +34,7 @@ __all__ = ["Compiled", "Group", "Run"]
 
 LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
+MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 SLOW = 70e-9  # seconds for a thread-instruction: the scalar executor is not slower
@@ -153,6 +154,8 @@ class Run:
         if meets:
             self.alive, self.living = np.ones(memory.total, bool), memory.total
         limit = self.launch.limits.turns
+        if self.program.sleeps:
+            limit = min(limit, MOST_SLEEPS)
         waiting: dict[int, list[Group]] = {}  # groups by node
         order: list[int] = []  # the keys of `waiting`, a heap
         parked: dict[int, list[Group]] = {}  # at barriers
