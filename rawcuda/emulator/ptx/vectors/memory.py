@@ -38,6 +38,7 @@ _SPAN = 1 << 40
 MOST_ALLOCATIONS = 64  # that one access may touch
 MOST_LOGGED = 64 << 20
 MOST_KEPT = 48 << 20  # bytes of indexes of accesses to shared memory between two barriers
+MOST_SEEN = 16
 MOST_OLDER = 400
 _SEVERAL = np.int32(-2)
 
@@ -88,6 +89,53 @@ class Held:
         return found
 
 
+class Seen:
+    """An array of addresses that was looked at: its bounds, its lowest bits, and the indexes made from it.
+
+    The code often accesses the memory at one register with several offsets.
+    """
+
+    __slots__ = ("address", "low", "high", "bits", "indexes")
+
+    def __init__(self, address: Array) -> None:
+        self.address = address
+        self.low, self.high = int(address.min()), int(address.max())
+        self.bits = int(np.bitwise_or.reduce(address))
+        self.indexes: dict[Any, Any] = {}
+
+    def index(self, base: int, width: int, count: int) -> Any:
+        """Return the indexes of elements in an allocation: an array, or a slice if the threads are neighbours."""
+        key = (base, width, count)
+        found = self.indexes.get(key)
+        if found is None:
+            address = self.address
+            n, total = len(address), width * count
+            if n > 1 and self.high - self.low == (n - 1) * total and int(address[0]) == self.low:
+                if bool((address[1:] - address[:-1] == address.dtype.type(total)).all()):
+                    start = (self.low - base) // width
+                    found = slice(start, start + n * count, count)
+            if found is None:
+                found = ((address - u8(base & _M64)).view(i8) >> i8(_SHIFT[width])) if base else (
+                    address >> u8(_SHIFT[width])
+                ).view(i8)
+            self.indexes[key] = found
+        return found
+
+
+def moved(index: Any, by: int) -> Any:
+    """Return the indexes some elements further."""
+    if not by:
+        return index
+    if type(index) is slice:
+        return slice(index.start + by, index.stop + by, index.step)
+    return index + by
+
+
+def taken(array: Array, index: Any) -> Array:
+    """Return a copy of elements."""
+    return array[index].copy() if type(index) is slice else array[index]
+
+
 class Chunk:
     """The memory and the places of the threads of some blocks."""
 
@@ -101,6 +149,7 @@ class Chunk:
         self.log: list[tuple[Any, ...]] = []
         self.logged = 0
         self._specials: dict[str, Array] = {}
+        self._seen: dict[int, Seen] = {}
         # shared memory
         self.shared_bytes = launch.shared_bytes
         self.stride = -(-launch.shared_bytes // 16) * 16
@@ -206,13 +255,22 @@ class Chunk:
 
         return each(lambda place: self.launch.in_space(space, place), np.bool_, address)
 
+    def seen(self, address: Array) -> Seen:
+        """Return what is known of an array of addresses."""
+        found = self._seen.get(id(address))
+        if found is None or found.address is not address:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            found = self._seen[id(address)] = Seen(address)
+        return found
+
     # -- undoing
 
     def keep(self, held: Held | None, array: Array, index: Any) -> None:
         """Record elements before they change."""
         if held is not None and held.saved:
             return
-        old = array[index]
+        old = taken(array, index)
         self.log.append((held, array, index, old))
         size = old.nbytes + getattr(index, "nbytes", 0)
         self.logged += size
@@ -249,27 +307,34 @@ class Chunk:
 
     # -- global memory
 
-    def _one(self, address: Array, offset: int, width: int, total: int, site: int) -> tuple[Held, Array] | None:
+    def _one(self, address: Array, offset: int, width: int, total: int, site: int) -> tuple[Held, Any] | None:
         """Return the allocation of an access and the indexes in it, or None if there are several allocations."""
         held = self.run.sites.get(site)
         if held is None or not held.allocation.alive:
-            first = int(address.flat[0]) if address.ndim else int(address)
+            first = int(address[0]) if address.ndim else int(address)
             held = self.run.hold(first + offset & _M64)
             self.run.sites[site] = held
         for attempt in (0, 1):
             _, low, length = held.view(width, total)
-            place = address - u8(low - offset & _M64)
-            if not place.ndim:
-                inside, crooked = int(place) <= length - total, int(place) & total - 1
+            if not address.ndim:
+                place = int(address) + offset - low & _M64
+                if place <= length - total:
+                    if place & total - 1:
+                        raise Trouble("misaligned")
+                    return held, i8(place >> _SHIFT[width])
             else:
-                inside = length >= total and int(place.max()) <= length - total
-                crooked = total > 1 and int(np.bitwise_or.reduce(place)) & total - 1
-            if inside:
-                if crooked:
-                    raise Trouble("misaligned")
-                return held, (place >> u8(_SHIFT[width])).view(i8)
+                seen = self.seen(address)
+                if seen.low + offset >= low and seen.high + offset + total <= low + length:
+                    if offset & width - 1 or low & total - 1:
+                        shifted = (address - u8(low - offset & _M64)).view(i8)
+                        if int(np.bitwise_or.reduce(shifted)) & total - 1:
+                            raise Trouble("misaligned")
+                        return held, shifted >> i8(_SHIFT[width])
+                    if (seen.bits | offset) & total - 1 and (address + u8(offset & _M64) & u8(total - 1)).any():
+                        raise Trouble("misaligned")
+                    return held, moved(seen.index(low, width, total // width), offset // width)
             if not attempt:
-                first = int(address.flat[0]) if address.ndim else int(address)
+                first = int(address[0]) if address.ndim else int(address)
                 other = self.run.hold(first + offset & _M64)
                 if other is held:
                     break
@@ -288,13 +353,13 @@ class Chunk:
             raise Trouble("an access to many allocations", True)
         return [(np.flatnonzero(which == each), int(each)) for each in parts.tolist()]
 
-    def _columns(self, array: Array, index: Array, count: int) -> list[Array]:
+    def _columns(self, array: Array, index: Any, count: int) -> list[Array]:
         if count == 1:
-            return [array[index]]
-        if index.ndim and len(index) > 256:
+            return [taken(array, index)]
+        if type(index) is not slice and index.ndim and len(index) > 256:
             rows = array[: len(array) // count * count].reshape(-1, count)[index // count]
             return [np.ascontiguousarray(rows[:, at]) for at in range(count)]
-        return [array[index + at] for at in range(count)]
+        return [taken(array, moved(index, at)) for at in range(count)]
 
     def load_global(
         self, g: Group, site: int, address: Array, offset: int, width: int, count: int, judged: bool, watched: bool,
@@ -325,7 +390,7 @@ class Chunk:
                 if none.any():
                     raise Trouble("never written")
         values = self._columns(held.view(width, total)[0], index, count)
-        if selected is not None and not index.ndim:
+        if selected is not None and not address.ndim:
             values = [np.broadcast_to(value, len(selected)) for value in values]
         return values
 
@@ -352,8 +417,8 @@ class Chunk:
         array = held.view(width, total)[0]
         marks = held.marks(width, total)
         for at, value in enumerate(values):
-            where = index + at if at else index
-            if not where.ndim and value.ndim:
+            where = moved(index, at)
+            if not address.ndim and value.ndim:
                 value = value[-1]
             self.keep(held, array, where)
             array[where] = value
@@ -374,6 +439,20 @@ class Chunk:
 
     def _in_shared(self, g: Group, address: Array, offset: int, width: int, total: int, selected: Array | None) -> Array:
         """Return the indexes of an access to shared memory."""
+        shift = _SHIFT[width]
+        if address.ndim and selected is None and not offset % width:
+            seen = self.seen(address)
+            if seen.low + offset >= 0 and seen.high + offset + total <= self.shared_bytes:
+                found: Array = seen.indexes.get(("shared", width))
+                if found is None:
+                    found = self.rows(g, self.stride // width) + (
+                        address >> address.dtype.type(shift) if shift else address
+                    ).astype(i8)
+                    seen.indexes["shared", width] = found
+                if (seen.bits | offset) & total - 1:
+                    if (address + address.dtype.type(offset & 0xFFFFFFFF) & address.dtype.type(total - 1)).any():
+                        raise Trouble("misaligned")
+                return found + offset // width if offset else found
         if offset:
             address = address + address.dtype.type(offset & (1 << 8 * address.dtype.itemsize) - 1)
         rows = self.rows(g, self.stride // width)
@@ -388,7 +467,6 @@ class Chunk:
             highest, crooked = int(address), int(address) & total - 1
         if crooked or highest + total > self.shared_bytes:
             raise Trouble("outside shared memory, or misaligned")
-        shift = _SHIFT[width]
         if not address.ndim:
             return rows + (highest >> shift)
         return rows + ((address >> address.dtype.type(shift)) if shift else address).astype(i8)

@@ -37,6 +37,7 @@ _UNSIGNED = {1: u1, 2: u2, 4: u4, 8: u8}
 _NAN_32 = u4(0x7FFFFFFF)
 _TINY = f4(2.0**-126)
 _ZERO, _ONE = f4(0), f4(1)
+_LOW_28 = i8(0xFFFFFFF)
 _NAN_64 = np.uint64(0x7FF8000000000000).view(f8)
 
 
@@ -360,20 +361,26 @@ def saturated(value: Array) -> Array:
 
 def fma_32(a: Array, b: Array, c: Array) -> Array:
     """Multiply and add float32 with one rounding."""
-    p, q, r = a.astype(f8), b.astype(f8), c.astype(f8)
-    x = p * q + r
+    x = a.astype(f8)
+    if a.ndim:
+        x *= b
+        x += c
+    else:
+        x = x * b + c
     y = x.astype(f4)
-    short = (x.view(i8) & 0xFFFFFFF) == 0  # at most 25 bits: perhaps a midpoint
-    if short.any():
-        if not short.ndim:
-            if y != x and x - x == 0.0:
-                y = f4(rounding.fma_midpoint(float(p), float(q), float(r), float(x)))
-            return y
-        places = np.flatnonzero(short & (y != x) & (x - x == 0.0))
-        if len(places):
-            y = y.copy()
-            rows = [np.broadcast_to(v, x.shape)[places].tolist() for v in (p, q, r, x)]
-            y[places] = np.array(list(map(rounding.fma_midpoint, *rows)), f8).astype(f4)
+    if not x.ndim:
+        p, q, r = float(a), float(b), float(c)
+        return f4(rounding.fma_midpoint(p, q, r, float(x))) if float(y) != float(x) else y
+    low = x.view(i8)
+    low &= _LOW_28
+    if not low.all():  # at most 25 bits: perhaps a midpoint
+        places = np.flatnonzero(low == 0)
+        rows = [(value[places] if value.ndim else np.full(len(places), value)).astype(f8) for value in (a, b, c)]
+        x = rows[0] * rows[1] + rows[2]
+        short = (y[places] != x) & (x - x == 0.0)
+        if short.any():
+            found = [row[short].tolist() for row in (*rows, x)]
+            y[places[short]] = np.array(list(map(rounding.fma_midpoint, *found)), f8).astype(f4)
     return y
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "Group", "Run"]
 
-LANES = 1 << 15  # of a chunk, if its blocks are not larger
+LANES = 1 << 14  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
 LOOK = 32  # nodes between two looks at the clock
@@ -60,6 +60,8 @@ class Compiled:
         self.functions: list[Callable[..., Any]] = [names[f"n{node.number}"] for node in nodes]
         self.masks: list[Any] = [names.get(f"m{node.number}") for node in nodes]
         self.live = [[place for place in range(program.places) if node.live >> place & 1] for node in nodes]
+        # glibc returns the memory of large arrays to the system, and zeroes it again, until one of this size was freed
+        np.empty(31 << 20, np.uint8)
         self.meets = any(node.kind in ("bar", "warp") for node in nodes)
 
 
@@ -83,6 +85,7 @@ class Run:
     """One launch."""
 
     def __init__(self, compiled: Compiled, launch: Launch, watch: bool, granule: int) -> None:
+        global LAST; LAST = self
         self.compiled, self.program, self.launch = compiled, compiled.program, launch
         self.watch, self.granule = watch, granule
         self.sites: dict[int, Held] = {}

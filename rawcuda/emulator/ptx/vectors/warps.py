@@ -98,6 +98,8 @@ class Threads(Chunk):
         found = found or self._one(address, offset, width, width, site)
         assert found is not None
         held, index = found
+        if type(index) is slice:
+            index = np.arange(index.start, index.stop, index.step)
         marks = held.marks(width, width)
         if marks is not None:
             if verb != "exch" and site not in self.run.told and not np.all(marks[index]):
