@@ -378,9 +378,12 @@ def fma_32(a: Array, b: Array, c: Array) -> Array:
         rows = [(value[places] if value.ndim else np.full(len(places), value)).astype(f8) for value in (a, b, c)]
         x = rows[0] * rows[1] + rows[2]
         short = (y[places] != x) & (x - x == 0.0)
-        if short.any():
-            found = [row[short].tolist() for row in (*rows, x)]
-            y[places[short]] = np.array(list(map(rounding.fma_midpoint, *found)), f8).astype(f4)
+        if short.any():  # as rounding.fma_midpoint: the error of the addition decides
+            product = rows[0] * rows[1]
+            rest_ = x - product
+            error = (product - (x - rest_)) + (rows[2] - rest_)
+            x = np.where(error > 0, np.nextafter(x, np.inf), np.where(error < 0, np.nextafter(x, -np.inf), x))
+            y[places[short]] = x[short].astype(f4)
     return y
 
 
@@ -513,8 +516,12 @@ def half_of_bf16(value: Array) -> Array:
 
 
 def from_f16(bits: Array) -> Array:
-    """Return the float32 of float16 bits."""
-    return bits.view(f2).astype(f4)
+    """Return the float32 of float16 bits; a NaN keeps its sign only."""
+    made = bits.view(f2).astype(f4)
+    none = made != made
+    if none.any():
+        return np.where(none, np.copysign(f4(np.nan), np.where(bits & u2(0x8000), f4(-1), f4(1))), made)
+    return made
 
 
 def from_bf16(bits: Array) -> Array:
