@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from ..running.machine import Launch
     from ..translating.translate import Translated
     from ..translating.unit import Unit
+    from .memory import Trouble
     from .running import Compiled, Run
 
 __all__ = ["Arrays"]
 
-
+MOST_RACES = 2  # that were none
 class Arrays:
     """A kernel's second form, made when it is first needed."""
 
@@ -30,6 +31,9 @@ class Arrays:
         self._unit, self._translated, self._names, self._name = unit, translated, scalar_names, name
         self._compiled: Compiled | None = None
         self.reason = ""  # why this kernel never runs as arrays
+        self.last = ""  # why the last launch did not run as arrays, or not all of it
+        self._told: set[int] = set()
+        self._races = 0
         self.slow = 0  # launches of as many threads were slower as arrays
 
     def compiled(self) -> Compiled | None:
@@ -44,7 +48,7 @@ class Arrays:
                 self._compiled = Compiled(writer, program, self._names, f"<arrays of {self._name}>")
             except Unsuited as reason:
                 self.reason = str(reason)
-            except ImportError:
+            except ImportError:  # also of a NumPy before 2.0
                 self.reason = "NumPy is not installed"
         return self._compiled
 
@@ -66,28 +70,39 @@ class Arrays:
         from .memory import Trouble
         from .running import Run
 
+        self.last = ""
         run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
         run.look, run.patient = look, executor == "numpy"
+        run.told, run.same_values = self._told, self._races > 0
+        self.run_now = run
         size = run.chunk_blocks()
         first = 0
         as_arrays = True
         while first < total:
             blocks = min(size, total - first)
-            if as_arrays:
+            if not as_arrays:
+                scalar(first, blocks)
+            else:
                 try:
                     run.run_chunk(first, blocks)
+                    step(blocks)
                 except Trouble as reason:
                     self.last = str(reason)
-                    if reason.lasting:
-                        as_arrays = False
-                        if "slow" in self.last:
-                            self.slow = max(self.slow, threads)
-                    scalar(first, blocks)
-                else:
-                    step(blocks)
-            else:
-                scalar(first, blocks)
+                    scalar(first, blocks)  # raises what is wrong
+                    as_arrays = self._learned(run, reason, threads)
             first += blocks
         return True
 
-    last = ""
+    def _learned(self, run: Run, reason: Trouble, threads: int) -> bool:
+        """Record what was no error; tell whether the next blocks may run as arrays."""
+        if reason.site is not None:
+            self._told.add(reason.site)
+        elif "race" in str(reason):
+            self._races += 1
+            run.same_values = True
+            if self._races > MOST_RACES:
+                self.reason = "threads access shared memory in an order that only the scalar executor judges"
+                return False
+        elif "slow" in str(reason):
+            self.slow = max(self.slow, threads)
+        return not reason.lasting

@@ -320,7 +320,7 @@ def _short(start: Node) -> Node:
                 return node
             node = node.targets[0]
             passed += 1
-        return node
+        return None if node is not None and node.kind == "end" and not node.items else node
 
     todo, seen = [start], {id(start)}
     while todo:

@@ -39,16 +39,18 @@ MOST_ALLOCATIONS = 64  # that one access may touch
 MOST_LOGGED = 64 << 20
 MOST_KEPT = 48 << 20  # bytes of indexes of accesses to shared memory between two barriers
 MOST_SEEN = 16
+MOST_LOOKED = 8
 MOST_OLDER = 400
 _SEVERAL = np.int32(-2)
 
 
 class Trouble(Exception):
-    """Something that the scalar executor has to judge. `lasting`: it will occur in every chunk."""
+    """Something that the scalar executor has to judge; `lasting`: it will occur in every chunk."""
 
-    def __init__(self, reason: str, lasting: bool = False) -> None:
+    def __init__(self, reason: str, lasting: bool = False, site: int | None = None) -> None:
         super().__init__(reason)
         self.lasting = lasting
+        self.site = site  # the access to memory that was never written: it is reported only once
 
 
 class Held:
@@ -388,7 +390,7 @@ class Chunk:
                 for each in some[1:]:
                     none = none & (each == 0)
                 if none.any():
-                    raise Trouble("never written")
+                    raise Trouble("never written", site=site)
         values = self._columns(held.view(width, total)[0], index, count)
         if selected is not None and not address.ndim:
             values = [np.broadcast_to(value, len(selected)) for value in values]
@@ -505,9 +507,21 @@ class Chunk:
         if self.granule:
             lanes = self.lanes(g) if selected is None else self.lanes(g)[selected]
             self._note(True, index, width, len(values), watched, False, lanes)
+            if self.run.same_values and len(values) == 1 and width == self.granule and not watched:
+                self._note_same(index, width, values[0])
         array = self.shared(width)
         for at, value in enumerate(values):
             array[index + at if at else index] = value
+
+    def _note_same(self, index: Array, width: int, value: Array) -> None:
+        """Let threads that store the same value at the same place count as one: the scalar executor has reported it."""
+        array = self.shared(width)
+        array[index] = value
+        if (array[index] == value).all():
+            writes, _, _, count, lanes = self.kept[-1]
+            last = np.zeros(len(self.written), np.int64)
+            last[index] = lanes
+            self.kept[-1] = (writes, index, width, count, last[index])
 
     def _granules(self, index: Array, width: int, count: int) -> list[Array]:
         """Return the granules of an access, an array for each granule of a thread's access."""
@@ -613,7 +627,7 @@ class Chunk:
         older = self.older
         if older:
             self.older = []
-            recent = [(w, i, b, c, None if n is None else n // 32) for w, i, b, c, n in self.kept]
+            recent = self._by_warp()
             if any(entry[0] for entry in older + recent):
                 self._check(older + recent)
         self._checked()
@@ -622,13 +636,30 @@ class Chunk:
             used = -(-self.shared_bytes // self.granule)
             self.whole = bool(self.written.reshape(self.blocks, -1)[:, :used].all())
 
+    def _by_warp(self) -> list[tuple[Any, ...]]:
+        """Return the kept accesses with the number of the warp instead of the thread."""
+        key = ("warps", self.total)
+        warps = self.run.kept_specials.get(key)
+        if warps is None:
+            lanes = self.run.numbers(self.total)
+            warps = lanes // self.threads * -(-self.threads // 32) + lanes % self.threads // 32
+            self.run.kept_specials[key] = warps
+        one = self.threads <= 32
+        return [
+            (w, i, b, c, (i // (self.stride // b) if one else None) if n is None else warps[n])
+            for w, i, b, c, n in self.kept
+        ]
+
     def end_warp_phase(self, g: Group) -> None:
-        """Check the accesses since the last operation of the warps, if all threads take part in it."""
-        if not self.granule or not self.kept or g.n != self.run.living or self.threads % 32:
+        """Check the accesses since the last operation of the warps, if all threads that made them take part in it."""
+        if not self.granule or not self.kept or self.reads_merged:
             return
-        if self.reads_merged:
-            return
-        older = [(w, i, b, c, None if n is None else n // 32) for w, i, b, c, n in self.kept]
+        if g.n != self.run.living:
+            here = np.zeros(self.total, bool)
+            here[self.lanes(g)] = True
+            if len(self.kept) > MOST_LOOKED or not all(n is not None and here[n].all() for _, _, _, _, n in self.kept):
+                return
+        older = self._by_warp()
         self._checked()
         self.older += older
         if len(self.older) > MOST_OLDER:
@@ -693,7 +724,7 @@ class Chunk:
             for at in range(1, count):
                 some = some | marks[index + at]
             if not some.all():
-                raise Trouble("local memory that was never written")
+                raise Trouble("local memory that was never written", site=site)
         return [array[index + at if at else index] for at in range(count)]
 
     def store_local(

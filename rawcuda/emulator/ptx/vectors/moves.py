@@ -186,7 +186,7 @@ class Moves(BaseWriter):
         if shape.chosen["rnd"] != "rn":
             source = f"lambda a, b, c: directed_fma({bits}, {shape.chosen['rnd']!r}, a, b, c)"
             text = f"each({self.function(source)}, {kind_of(type)}, {', '.join(values)})"
-        self.finish(instruction.operands[0], type, text, ftz, "sat" in shape.chosen)
+        self.finish(instruction.operands[0], type, text, ftz, "sat" in shape.chosen, True)
 
     # -- comparisons
 

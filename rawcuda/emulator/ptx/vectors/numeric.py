@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES"]
 
+if int(np.__version__.split(".")[0]) < 2:  # its rules for types of mixed operands are others
+    raise ImportError("NumPy 2.0 or later")
+
 u1, u2, u4, u8 = np.uint8, np.uint16, np.uint32, np.uint64
 i1, i2, i4, i8 = np.int8, np.int16, np.int32, np.int64
 f2, f4, f8, b1 = np.float16, np.float32, np.float64, np.bool_
@@ -534,9 +537,8 @@ def from_bf16(bits: Array) -> Array:
 
 def inverse_root(a: Array) -> Array:
     """Return 1 / sqrt(a) in double."""
-    made = 1.0 / np.sqrt(a.astype(f8))
-    negative = (a == 0) & np.signbit(a)
-    return np.where(negative, -np.inf, made) if negative.any() else made
+    x = a.astype(f8)
+    return 1.0 / np.sqrt(x, out=x if x.ndim else None)
 
 
 def _approximation(

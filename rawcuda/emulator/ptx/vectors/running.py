@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "Group", "Run"]
 
-LANES = 1 << 14  # of a chunk, if its blocks are not larger
+LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
 LOOK = 32  # nodes between two looks at the clock
@@ -85,11 +85,11 @@ class Run:
     """One launch."""
 
     def __init__(self, compiled: Compiled, launch: Launch, watch: bool, granule: int) -> None:
-        global LAST; LAST = self
         self.compiled, self.program, self.launch = compiled, compiled.program, launch
         self.watch, self.granule = watch, granule
         self.sites: dict[int, Held] = {}
-        self.told: set[int] = set()
+        self.told: set[int] = set()  # accesses whose reads of memory that was never written were reported
+        self.same_values = False  # whether stores of the same value by several threads were reported
         self.kept_specials: dict[Any, Array] = {}
         self._held: dict[int, Held] = {}
         self.alive: Array = None

@@ -247,11 +247,12 @@ class BaseWriter:
             text = f"each({self.function(f'lambda {plain}: {call}')}, {kind_of(type)}, {', '.join(values.values())})"
             self.finish(target, type, text, ftz, "sat" in chosen)
             return
-        template = form.vector or form.value
+        template, exact = form.vector or form.value, False
         if result == "float" and instruction.opcode in ("min", "max"):
             text = self._extreme(instruction.opcode, shape, values)
         elif form.vector or self._is_direct(shape):
             text = self.expand(template, values, shape)
+            exact = not form.vector and not _CALL.match(template)  # operators keep the kind
         else:
             wanted_names = [name for name in values if f"{{{name}}}" in template]
             source = self.expand(template, {name: name for name in values}, shape)
@@ -260,9 +261,9 @@ class BaseWriter:
             arguments = ", ".join(values[name] for name in wanted_names)
             text = f"each({self.function(f'lambda {chr(44).join(wanted_names)}: {source}')}, {kind_of(type)}, {arguments})"
         if kind_of(type)[0] == "f":
-            self.finish(target, type, text, ftz, "sat" in chosen)
+            self.finish(target, type, text, ftz, "sat" in chosen, exact)
         else:
-            self.assign(target, type, text)
+            self.assign(target, type, text, exact)
 
     def _is_direct(self, shape: Shape) -> bool:
         """Tell whether arrays can evaluate the expression of a row as it is."""
@@ -302,9 +303,9 @@ class BaseWriter:
             return f"{name}({name}({a}, {b}), {c})"
         return f"{name}({a}, {b})"
 
-    def finish(self, target: Operand, type: str, text: str, ftz: bool = False, saturate: bool = False) -> None:
+    def finish(self, target: Operand, type: str, text: str, ftz: bool = False, saturate: bool = False, exact: bool = False) -> None:
         """Write the rounding, the flush and the saturation of a float result."""
-        text = f"to_{kind_of(type)}({text})"
+        text = text if exact else f"to_{kind_of(type)}({text})"
         if ftz:
             text = f"flushed({text})"
         if saturate:

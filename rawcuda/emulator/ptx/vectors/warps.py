@@ -103,7 +103,7 @@ class Threads(Chunk):
         marks = held.marks(width, width)
         if marks is not None:
             if verb != "exch" and site not in self.run.told and not np.all(marks[index]):
-                raise Trouble("never written")
+                raise Trouble("never written", site=site)
             self.keep(held, marks, index)
             marks[index] = _WRITTEN[width]
         array = held.view(width, width)[0]
