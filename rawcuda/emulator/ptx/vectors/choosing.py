@@ -8,6 +8,7 @@ Read next    graph.py, then writing.py
 
 from __future__ import annotations
 
+from ...recovery import is_outside
 from .graph import Unsuited, program_of
 from .writing import Writer
 
@@ -67,7 +68,6 @@ class Arrays:
         compiled = self.compiled()
         if compiled is None:
             return False
-        from .memory import Trouble
         from .running import Run
 
         self.last = ""
@@ -86,12 +86,24 @@ class Arrays:
                 try:
                     run.run_chunk(first, blocks)
                     step(blocks)
-                except Trouble as reason:
+                except Exception as caught:
+                    reason = self._judged(caught, executor)
                     self.last = str(reason)
                     scalar(first, blocks)  # raises what is wrong
                     as_arrays = self._learned(run, reason, threads)
             first += blocks
         return True
+
+    def _judged(self, caught: Exception, executor: str) -> Trouble:
+        """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""
+        from .memory import Trouble
+
+        if isinstance(caught, Trouble):
+            return caught
+        if executor != "auto" or is_outside(caught):
+            raise caught
+        self.reason = f"{type(caught).__name__}: {caught}"
+        return Trouble(self.reason, True)
 
     def _learned(self, run: Run, reason: Trouble, threads: int) -> bool:
         """Record what was no error; tell whether the next blocks may run as arrays."""

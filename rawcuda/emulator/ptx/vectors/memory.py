@@ -351,6 +351,8 @@ class Chunk:
         bases = np.array([each.base for each in self.launch.space.live()], u8)
         which = np.searchsorted(bases, place, "right")
         parts = np.unique(which)
+        if len(parts) == 1:
+            raise Trouble("outside every allocation")
         if len(parts) > MOST_ALLOCATIONS:
             raise Trouble("an access to many allocations", True)
         return [(np.flatnonzero(which == each), int(each)) for each in parts.tolist()]
