@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 __all__ = ["Code", "Entry", "load"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
-LEAST_THREADS = 2048  # of a launch that the second executor may run
+_SECONDS_OF_PROBE = 30.0
+LEAST_THREADS = 512  # of a launch that the second executor may run
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
@@ -166,11 +167,14 @@ class Entry:
             way(kernel, launch, clock, first, count)
             launch.block = None
 
+        def probe(number: int, thread: int) -> None:
+            _run_alone(kernel, launch, number, thread, self._translated.blocking)
+
         def step(count: int) -> None:
             clock.done += count
             clock.look()
 
-        return self._arrays.run(launch, executor, clock.look, step, scalar)
+        return self._arrays.run(launch, executor, clock.look, step, scalar, probe)
 
 
 def _print(text: str, launch: Launch) -> None:
@@ -238,6 +242,37 @@ def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, fir
             aside.append(team)
     while aside:
         aside = _again(aside, launch, clock)
+
+
+class _Enough(Exception):
+    """The end of the time for a probe."""
+
+
+def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: int, together: bool) -> None:
+    """Run one thread of a block, or the whole block if its threads synchronize, for some seconds.
+
+    raises  Fault   it never ends (702), or anything else that is wrong
+    """
+    (block,) = _blocks(launch, number, 1)
+    until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
+
+    def look() -> None:
+        if time.monotonic() > until:
+            raise _Enough
+
+    launch.block, launch.after_refill = block, look
+    try:
+        if together:
+            Team(kernel(launch, block), block).run()
+        else:
+            block.running = thread
+            x, y, z = launch.index_of(thread)
+            kernel(launch, block)(thread, x, y, z)
+    except (Exited, _Enough):
+        pass
+    finally:
+        launch.after_refill = told
+    launch.block = None
 
 
 def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:

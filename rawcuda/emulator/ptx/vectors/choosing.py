@@ -1,12 +1,16 @@
 """Which executor runs a launch.
 
 A kernel runs as arrays if the launch is large enough to profit, if NumPy is installed, and if the kernel does nothing
-that only the scalar executor can do. NumPy is imported for the first such launch.
+that only the scalar executor can do. NumPy is imported, and a kernel is translated again, when the scalar executor has
+taken as long as that takes.
 
 Read next    graph.py, then writing.py
 """
 
 from __future__ import annotations
+
+import sys
+from time import perf_counter
 
 from ...recovery import is_outside
 from .graph import Unsuited, program_of
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrays"]
 
+SECONDS_OF_IMPORT = 0.1  # of NumPy
+SECONDS_OF_TRANSLATION = 0.004
 MOST_RACES = 2  # that were none
 class Arrays:
     """A kernel's second form, made when it is first needed."""
@@ -35,6 +41,7 @@ class Arrays:
         self.last = ""  # why the last launch did not run as arrays, or not all of it
         self._told: set[int] = set()
         self._races = 0
+        self._spent = 0.0  # seconds in the scalar executor
         self.slow = 0  # launches of as many threads were slower as arrays
 
     def compiled(self) -> Compiled | None:
@@ -55,28 +62,32 @@ class Arrays:
 
     def run(
         self, launch: Launch, executor: str, look: Callable[[], None], step: Callable[[int], None],
-        scalar: Callable[[int, int], None],
+        scalar: Callable[[int, int], None], probe: Callable[[int, int], None],
     ) -> bool:  # fmt: skip
         """Run a launch, if it is worth it; tell whether it was run.
 
-        shape   step: is told how many blocks are done; scalar: runs some blocks, from the first on
+        shape   step: is told how many blocks are done; scalar: runs some blocks, from the first on; probe: runs a
+                thread of a block, to see whether it ends
         """
         total = launch.gx * launch.gy * launch.gz
         threads = total * launch.threads
-        if executor == "auto" and threads <= self.slow:
+        self.last = ""
+        if self.reason or executor == "auto" and threads <= self.slow:
             return False
-        compiled = self.compiled()
+        first = self._waited(launch, total, scalar) if executor == "auto" and self._compiled is None else 0
+        compiled = self.compiled() if first < total else None
         if compiled is None:
-            return False
+            if first < total:
+                scalar(first, total - first)
+            return True
         from .running import Run
 
-        self.last = ""
         run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
         run.look, run.patient = look, executor == "numpy"
         run.told, run.same_values = self._told, self._races > 0
         self.run_now = run
+        run.probe = probe
         size = run.chunk_blocks()
-        first = 0
         as_arrays = True
         while first < total:
             blocks = min(size, total - first)
@@ -93,6 +104,25 @@ class Arrays:
                     as_arrays = self._learned(run, reason, threads)
             first += blocks
         return True
+
+    def _waited(self, launch: Launch, total: int, scalar: Callable[[int, int], None]) -> int:
+        """Run blocks as before, until the time for that is the time that arrays cost at first; return their number.
+
+        So a kernel that is launched rarely never takes much longer than with the scalar executor alone.
+        """
+        space = launch.space
+        wanted = 0.0 if "numpy" in sys.modules else SECONDS_OF_IMPORT
+        first, blocks = 0, 1
+        while first < total and (self._spent < SECONDS_OF_TRANSLATION or space.spent < wanted):
+            blocks = min(blocks, total - first)
+            started = perf_counter()
+            scalar(first, blocks)
+            seconds = perf_counter() - started
+            self._spent += seconds
+            space.spent += seconds
+            first += blocks
+            blocks *= 2
+        return first
 
     def _judged(self, caught: Exception, executor: str) -> Trouble:
         """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""

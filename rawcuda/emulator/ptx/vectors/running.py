@@ -35,6 +35,8 @@ __all__ = ["Compiled", "Group", "Run"]
 LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
+SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads is run alone, to see whether it ends
+MOST_PROBED = 1 << 30  # bytes of memory that are copied for that
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 SLOW = 70e-9  # seconds for a thread-instruction: the scalar executor is not slower
@@ -96,6 +98,8 @@ class Run:
         self.living = 0
         self.work = 0
         self.look: Callable[[], None] | None = None
+        self.probe: Callable[[int, int], None] | None = None
+        self.probe_after = SECONDS_TO_PROBE
         self.patient = False  # whether to go on however slow it is
         self.seconds = 0.0
 
@@ -247,6 +251,8 @@ class Run:
             steps += 1
             if not steps % LOOK:
                 self._glance(started, work)
+                if monotonic() - started > self.probe_after:
+                    self._probe(memory, g)
             targets = node.targets
             if kind == "if":
                 taken, passed = targets
@@ -319,6 +325,27 @@ class Run:
         seconds = monotonic() - started
         if not self.patient and seconds > PATIENCE and seconds > SLOW * (self.work - work):
             raise Trouble("too slow as arrays", True)
+
+
+    def _probe(self, memory: Threads, g: Group) -> None:
+        """Run the first thread of a group from its beginning with the scalar executor, which notices if it never ends.
+
+        raises  Fault   it never ends (702)
+        """
+        self.probe_after *= 4
+        live = self.launch.space.live()
+        if self.probe is None or sum(each.size for each in live) > MOST_PROBED:
+            return
+        now = [(each, bytes(each.data), each.written and bytes(each.written)) for each in live]
+        for _, array, index, old in reversed(memory.log):
+            array[index] = old
+        block, thread = divmod(int(memory.lanes(g)[0]), memory.threads)
+        self.probe(memory.first + block, thread)
+        for each, content, written in now:
+            if each.alive:
+                each.data[:] = content
+                if written and each.written is not None:
+                    each.written[:] = written
 
 
 def _merged(groups: list[Group], live: list[int], total: int) -> Group:
