@@ -150,7 +150,6 @@ class Entry:
             if launch.output:
                 _print("".join(launch.output), launch)
 
-
     def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None], executor: str) -> bool:
         """Run the launch with the second executor, if that is faster; tell whether it was run."""
         threads = launch.gx * launch.gy * launch.gz * launch.threads

@@ -88,8 +88,8 @@ class Accesses(Moves):
         watched = shape.chosen.get("sem", "weak") != "weak"
         selected = self.selected()
         self.put(
-            f"x = M.load_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width}, {count}, {judged}, {watched}, "
-            f"{selected}, {self.frames(space)})"
+            f"x = M.load_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width}, {count}, {judged}, "
+            f"{watched}, {selected}, {self.frames(space)})"
         )
         saved, self.guard = self.guard, ""
         for at, target in enumerate(targets):
@@ -111,7 +111,11 @@ class Accesses(Moves):
         """Write loaded bits into a register, which may be wider."""
         have, want = width_of(target.type), width_of(type)
         if have != want:
-            text = f"({text}).view(i{want}).astype(i{have}).view(u{have})" if type[0] == "s" else f"({text}).astype(u{have})"
+            text = (
+                f"({text}).view(i{want}).astype(i{have}).view(u{have})"
+                if type[0] == "s"
+                else f"({text}).astype(u{have})"
+            )
         if self.holds_float(target):
             text = f"({text}).view(f{have})"
         self.set(f"r{self.place(target)}", text)
@@ -139,8 +143,8 @@ class Accesses(Moves):
         values = ", ".join(self.stored(source, type) for source in sources)
         selected = self.selected()
         self.put(
-            f"M.store_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width_of(type)}, ({values},), {watched}, "
-            f"{selected}, {self.frames(space)})"
+            f"M.store_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width_of(type)}, ({values},), "
+            f"{watched}, {selected}, {self.frames(space)})"
         )
 
     # -- parameters
@@ -365,5 +369,3 @@ class Accesses(Moves):
         """Write the election of a lane."""
         self.put(f"x, y = M.elect(g, {self._mask(instruction, 1)})")
         self._two(instruction.operands[0], "b32")
-
-

@@ -31,6 +31,8 @@ __all__ = ["Arrays"]
 SECONDS_OF_IMPORT = 0.1  # of NumPy
 SECONDS_OF_TRANSLATION = 0.004
 MOST_RACES = 2  # that were none
+
+
 class Arrays:
     """A kernel's second form, made when it is first needed."""
 

@@ -1,4 +1,4 @@
-"""The blocks of a kernel for the second executor: calls are inlined, and everything that can wait is a block of its own.
+"""The blocks of a kernel for the second executor: calls are inlined, and what can wait is a block of its own.
 
 A node is a sequence of instructions that runs without a branch. Nodes are numbered in an order in which the body of a
 loop comes before what follows the loop, and both sides of a branch before the place where they join. If the executor
@@ -420,7 +420,7 @@ def touched(item: Item) -> tuple[set[int], set[int], set[int]]:
 
 
 def started(inlined: Inlined) -> set[int]:
-    """Return the places that get a value when a function starts: undefined registers, parameters of calls, the carry."""
+    """Return the places that get a value when a function starts: late registers, parameters of calls, the carry."""
     late = {inlined.base + register.index for register in inlined.late}
     own = {id(variable) for variable in inlined.made.function.parameters}
     return late | {place for key, place in inlined.slots.items() if key not in own} | {inlined.carry}

@@ -1,8 +1,8 @@
 """The memory that the threads of a chunk access as arrays: global, shared and local, and the log that undoes stores.
 
-A chunk is a number of blocks that run together. Each access is checked for all its threads at once. If anything is wrong
-or not certain, `Trouble` is raised: the stores of the chunk are undone, and the scalar executor runs its blocks. So each
-report comes from the scalar executor, and names the thread that it always named.
+A chunk is a number of blocks that run together. Each access is checked for all its threads at once. If anything is
+wrong or not certain, `Trouble` is raised: the stores of the chunk are undone, and the scalar executor runs its blocks.
+So each report comes from the scalar executor, and names the thread that it always named.
 
 Shared memory has a row for each block, local memory for each thread. The accesses to shared memory since the last
 barrier are kept; if two threads have accessed one granule, and one of them wrote, that is a trouble too.
@@ -117,9 +117,11 @@ class Seen:
                     start = (self.low - base) // width
                     found = slice(start, start + n * count, count)
             if found is None:
-                found = ((address - u8(base & _M64)).view(i8) >> i8(_SHIFT[width])) if base else (
-                    address >> u8(_SHIFT[width])
-                ).view(i8)
+                found = (
+                    ((address - u8(base & _M64)).view(i8) >> i8(_SHIFT[width]))
+                    if base
+                    else (address >> u8(_SHIFT[width])).view(i8)
+                )
             self.indexes[key] = found
         return found
 
@@ -441,7 +443,9 @@ class Chunk:
             found = self._shared[width] = self._shared[1].view(_UNSIGNED[width])
         return found
 
-    def _in_shared(self, g: Group, address: Array, offset: int, width: int, total: int, selected: Array | None) -> Array:
+    def _in_shared(
+        self, g: Group, address: Array, offset: int, width: int, total: int, selected: Array | None
+    ) -> Array:
         """Return the indexes of an access to shared memory."""
         shift = _SHIFT[width]
         if address.ndim and selected is None and not offset % width:

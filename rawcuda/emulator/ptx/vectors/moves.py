@@ -94,7 +94,9 @@ class Moves(BaseWriter):
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:
         """Write a test for the state space of a generic address."""
         space = shape.chosen["space"].split("::")[0]
-        self.assign(instruction.operands[0], "pred", f"M.in_space({space!r}, {self.value(instruction.operands[1], 'b64')})")
+        self.assign(
+            instruction.operands[0], "pred", f"M.in_space({space!r}, {self.value(instruction.operands[1], 'b64')})"
+        )
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing."""
@@ -206,6 +208,16 @@ class Moves(BaseWriter):
             return f"({self.signed(a, type)} {_WHOLE_TESTS[cmp]} {self.signed(b, type)})"
         return f"({self.value(a, type)} {_WHOLE_TESTS[cmp]} {self.value(b, type)})"
 
+    def pair_comparisons(self, instruction: Instruction, shape: Shape, type: str) -> list[str]:
+        """Return the comparisons of the lower and of the upper halves."""
+        operator = ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])
+        a, b = (self.value(operand, "b32") for operand in instruction.operands[1:3])
+        made = []
+        for piece in ("& 0xffff", ">> 16"):
+            source = f"lambda a, b: half_compare({type[:-2]!r}, {operator!r}, a {piece}, b {piece})"
+            made.append(self.combined(f"each({self.function(source)}, b1, {a}, {b})", instruction, shape))
+        return made
+
     def combined(self, condition: str, instruction: Instruction, shape: Shape) -> str:
         """Return the combination of a comparison with a predicate by `.and`, `.or` or `.xor`."""
         bool = shape.chosen.get("bool")
@@ -218,7 +230,12 @@ class Moves(BaseWriter):
         """Write a comparison into a predicate, or into a predicate and its negation."""
         target, a, b = instruction.operands[:3]
         if "x2" in shape.type:
-            raise Unsuited("a comparison of pairs of halves")
+            targets = [target.first, target.second] if isinstance(target, Pair) else [target]
+            for name, condition in zip("xy", self.pair_comparisons(instruction, shape, shape.type)):
+                self.put(f"{name} = {condition}")
+            for name, register in zip("xy", targets):
+                self.assign(register, "pred", name, True)
+            return
         self.put(f"x = {self.comparison(shape, shape.type, a, b)}")
         first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
         straight, opposite = self.combined("x", instruction, shape), self.combined("~x", instruction, shape)
@@ -234,7 +251,15 @@ class Moves(BaseWriter):
         target, a, b = instruction.operands[:3]
         to, source = shape.types
         if "x2" in source:
-            raise Unsuited("a comparison of pairs of halves")
+            one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(to, 0xFFFF)
+            low, high = self.pair_comparisons(instruction, shape, source)
+            none = self.constant("u4", 0)
+            texts = (
+                f"pick({low}, {self.constant('u4', one)}, {none})",
+                f"pick({high}, {self.constant('u4', one << 16)}, {none})",
+            )
+            self.assign(target, "b32", " | ".join(texts), True)
+            return
         condition = self.combined(self.comparison(shape, source, a, b), instruction, shape)
         one = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}.get(to, (1 << BITS[to]) - 1)
         kind = kind_of(to)

@@ -595,6 +595,4 @@ for _each in (
     from_f16, from_bf16, inverse_root,
 ):  # fmt: skip
     NAMES[_each.__name__] = _each
-NAMES.update(
-    sine=sine, cosine=cosine, binary_logarithm=binary_logarithm, power_of_two=power_of_two, tanh=tanh
-)
+NAMES.update(sine=sine, cosine=cosine, binary_logarithm=binary_logarithm, power_of_two=power_of_two, tanh=tanh)

@@ -326,7 +326,6 @@ class Run:
         if not self.patient and seconds > PATIENCE and seconds > SLOW * (self.work - work):
             raise Trouble("too slow as arrays", True)
 
-
     def _probe(self, memory: Threads, g: Group) -> None:
         """Run the first thread of a group from its beginning with the scalar executor, which notices if it never ends.
 

@@ -12,15 +12,26 @@ from __future__ import annotations
 import re
 
 from ..reading.operands import SPECIAL
-from ..reading.syntax import BITS, Float, Function, Instruction, Int, Not, Pair, Register, Sink, Special, Symbol, Variable
+from ..reading.syntax import (
+    BITS,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Not,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+)
 from ..translating.emit import FLOAT_TYPES, mask, single_bits
 from ..translating.registers import values_that_matter
 from .graph import Program, Unsuited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..reading.syntax import Operand
     from ..translating.forms import Shape
     from ..translating.unit import Unit
@@ -259,7 +270,9 @@ class BaseWriter:
             if result == "wrap":
                 source = f"({source}) & {mask(BITS[type])}"
             arguments = ", ".join(values[name] for name in wanted_names)
-            text = f"each({self.function(f'lambda {chr(44).join(wanted_names)}: {source}')}, {kind_of(type)}, {arguments})"
+            text = (
+                f"each({self.function(f'lambda {chr(44).join(wanted_names)}: {source}')}, {kind_of(type)}, {arguments})"
+            )
         if kind_of(type)[0] == "f":
             self.finish(target, type, text, ftz, "sat" in chosen, exact)
         else:
@@ -303,7 +316,9 @@ class BaseWriter:
             return f"{name}({name}({a}, {b}), {c})"
         return f"{name}({a}, {b})"
 
-    def finish(self, target: Operand, type: str, text: str, ftz: bool = False, saturate: bool = False, exact: bool = False) -> None:
+    def finish(
+        self, target: Operand, type: str, text: str, ftz: bool = False, saturate: bool = False, exact: bool = False
+    ) -> None:
         """Write the rounding, the flush and the saturation of a float result."""
         text = text if exact else f"to_{kind_of(type)}({text})"
         if ftz:

@@ -34,6 +34,7 @@ __all__ = ["Writer"]
 _REGISTER = re.compile(r"\br(\d+)\b")
 POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
 
+
 class Writer(Accesses):
     """The writer of all nodes of one kernel."""
 
