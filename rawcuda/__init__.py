@@ -20,16 +20,30 @@ _HOMES = {
     "Event": "gpu.stream",
     "NO_SYNC": "gpu.stream",
     "Memory": "gpu.memory",
+    "MemoryPool": "gpu.memories.pool",
+    "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
+    "Library": "gpu.kernels.library",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
     "view": "arrays.strided",
     "copy": "arrays.making",
+    "copy_batch": "gpu.copies.batch",
     "StridedView": "arrays.strided",
+    "receive_on": "arrays.pickling",
+    "OpaqueArray": "gpu.textures.arrays",
+    "MipmappedArray": "gpu.textures.mipmapped",
+    "TextureObject": "gpu.textures.textures",
+    "SurfaceObject": "gpu.textures.surfaces",
+    "TensorMap": "gpu.textures.tensor_map",
     "compile": "compiler.program",
+    "profile": "gpu.devices.profiling",
+    "range": "gpu.devices.ranges",
+    "link": "compiler.linking",
     "explain": "tools.explaining",
+    "progress": "tools.progress",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -40,6 +54,9 @@ _HOMES = {
     "Unsupported": "errors",
     "CompileFailed": "errors",
     "CompilerNotFound": "errors",
+    "CacheDamaged": "errors",
+    "LinkFailed": "errors",
+    "LinkerNotFound": "errors",
     "ContextLost": "errors",
     "ForkedAfterInit": "errors",
     "Closed": "errors",
@@ -47,7 +64,7 @@ _HOMES = {
     "PtxError": "errors",
 }
 
-__all__ = [*_HOMES, "cu"]
+__all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
 _LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
 
@@ -56,11 +73,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .arrays.making import copy as copy
+    from .arrays.pickling import receive_on as receive_on
     from .arrays.strided import StridedView as StridedView
     from .arrays.strided import view as view
+    from .compiler.linking import link as link
     from .compiler.program import compile as compile
     from .driver import Driver
     from .driver import use as use
+    from .errors import CacheDamaged as CacheDamaged
     from .errors import Closed as Closed
     from .errors import CompileFailed as CompileFailed
     from .errors import CompilerNotFound as CompilerNotFound
@@ -69,6 +89,8 @@ if TYPE_CHECKING:
     from .errors import DriverNotFound as DriverNotFound
     from .errors import ForkedAfterInit as ForkedAfterInit
     from .errors import InvalidUse as InvalidUse
+    from .errors import LinkerNotFound as LinkerNotFound
+    from .errors import LinkFailed as LinkFailed
     from .errors import NotFound as NotFound
     from .errors import OutOfMemory as OutOfMemory
     from .errors import ProtocolError as ProtocolError
@@ -76,30 +98,42 @@ if TYPE_CHECKING:
     from .errors import RawCudaError as RawCudaError
     from .errors import SymbolNotFound as SymbolNotFound
     from .errors import Unsupported as Unsupported
+    from .gpu.copies.batch import copy_batch as copy_batch
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize
+    from .gpu.devices.profiling import profile as profile
+    from .gpu.devices.ranges import range as range
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
+    from .gpu.kernels.library import Library as Library
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
-    from .loadable import Library
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.tensor_map import TensorMap as TensorMap
+    from .gpu.textures.textures import TextureObject as TextureObject
+    from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
+    from .tools.progress import progress as progress
     from .tools.traces import trace as trace
 
     cu: Driver
 
 
-def _open_emulator() -> Library:
+def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
     from .emulator import Emulator
 
-    emulator: Library = Emulator.from_environment()
+    emulator: _Loadable = Emulator.from_environment()
     return emulator
 
 
@@ -142,4 +176,4 @@ def _suggestion(name: str) -> str:
 
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_HOMES, *(name for name in globals() if name.startswith("__"))})

@@ -12,10 +12,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 __all__ = ["facade", "gpu", "in_use"]
 
-in_use: list[object] = []  # the driver in use, if any; driver.py adds it
+in_use: list[Any] = []  # the driver in use, if any; driver.py adds it
 
 
 def gpu() -> ModuleType:

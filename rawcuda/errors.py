@@ -24,6 +24,9 @@ __all__ = [
     "Unsupported",
     "CompileFailed",
     "CompilerNotFound",
+    "CacheDamaged",
+    "LinkFailed",
+    "LinkerNotFound",
     "ContextLost",
     "ForkedAfterInit",
     "Closed",
@@ -118,8 +121,26 @@ class CompilerNotFound(RawCudaError, OSError):
         self.tried = list(tried)
 
 
+class CacheDamaged(RawCudaError, OSError):
+    """A file in a cache of compiled code is not what was written there; `path` names it."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class LinkFailed(CompileFailed):
+    """Images of code could not be linked: `log` is the linker's log, `symbols` the missing or duplicate ones."""
+
+    symbols: tuple[str, ...] = ()
+
+
+class LinkerNotFound(CompilerNotFound):
+    """No linker was found; `tried` is a list of (place, why it was tried, what was wrong)."""
+
+
 class ContextLost(CudaError):
-    """The device's context is lost and cannot be used again: this process must restart."""
+    """The device's context is lost and cannot be used again: call Device.reset(), or restart this process."""
 
 
 class ForkedAfterInit(RawCudaError, RuntimeError):
@@ -158,10 +179,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     4: (CudaError, "The driver is shutting down: close your objects before the interpreter exits."),
     34: (Unsupported, "This libcuda is the toolkit's stub: remove its folder from the library path."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
-    100: (
-        Unsupported,
-        "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the emulator: use('emulator').",
-    ),
+    100: (Unsupported, "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES."),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),
@@ -216,11 +234,19 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     906: (InvalidUse, "The legacy default stream cannot be captured, and cannot be waited for during a capture."),
     907: (InvalidUse, "An event that was recorded in a capture cannot be used outside of it: record it again."),
     908: (InvalidUse, "End the capture in the thread that began it."),
+    912: (InvalidUse, "Use smaller clusters: see Kernel.max_potential_cluster_size()."),
 }
 
 
 def from_code(
-    code: int, name: str, text: str, call: str, arguments: list[str] | tuple[str, ...] = (), detail: str = ""
+    code: int,
+    name: str,
+    text: str,
+    call: str,
+    arguments: list[str] | tuple[str, ...] = (),
+    detail: str = "",
+    *,
+    private: bool = False,
 ) -> CudaError:
     """Return the exception for a CUresult; it is not raised.
 
@@ -228,8 +254,11 @@ def from_code(
     name text  the driver's name and description of it
     arguments  "parameter=value" strings
     detail     more information (a compiler's log, a memory checker's report), shown below the message
+    private    whether a context belongs to this package only, as in the emulator, so that it can simply be reset
     """
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
+    if private:
+        remedy = remedy.replace("Restart this process", "Call reset() of the Device, or restart this process")
     text = text.rstrip(".")
     message = f"{call}({', '.join(arguments)}): {name} ({code}): {text}." + (f" {remedy}" if remedy else "")
     if detail:

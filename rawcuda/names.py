@@ -16,6 +16,8 @@ from . import doors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable as Callable
+    from collections.abc import Generator as Generator
+    from collections.abc import Iterable as Iterable
     from collections.abc import Iterator as Iterator
     from collections.abc import Mapping as Mapping
     from collections.abc import Sequence as Sequence
@@ -29,18 +31,43 @@ if TYPE_CHECKING:
     from .arrays.strided import StridedView as StridedView
     from .driver import Driver as Driver
     from .gpu.device import Device as Device
+    from .gpu.devices.green import GreenContext as GreenContext
+    from .gpu.devices.green import Split as Split
+    from .gpu.devices.limits import Limits as Limits
+    from .gpu.devices.peers import PeerAccess as PeerAccess
+    from .gpu.devices.peers import PeerAttributes as PeerAttributes
     from .gpu.graph import Graph as Graph
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
+    from .gpu.launches.attributes import KernelAttributes as KernelAttributes
+    from .gpu.launches.occupancy import Suggestion as Suggestion
+    from .gpu.memories.pool import MemoryPool as MemoryPool
+    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
+    from .gpu.streams.attributes import StreamAttributes as StreamAttributes
+    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
+    from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as Library
 
 __all__: list[str] = []  # every name is made on access
 
-_ELSEWHERE = {"Library": "loadable", "Driver": "driver"}  # names of this package that are not public
+_ELSEWHERE = {  # names of this package that are not public
+    "Library": "loadable",
+    "Driver": "driver",
+    "KernelAttributes": "gpu.launches.attributes",
+    "Suggestion": "gpu.launches.occupancy",
+    "StreamAttributes": "gpu.streams.attributes",
+    "Limits": "gpu.devices.limits",
+    "PeerAccess": "gpu.devices.peers",
+    "PeerAttributes": "gpu.devices.peers",
+    "GreenContext": "gpu.devices.green",
+    "Split": "gpu.devices.green",
+}
 
 
 def __getattr__(name: str) -> Any:

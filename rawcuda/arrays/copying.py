@@ -22,8 +22,8 @@ from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
-from ..protocols.choosing import reader_of
-from ..protocols.description import HOST, Bytes, Description
+from ..protocols.choosing import PROTOCOLS, reader_of
+from ..protocols.description import HOST, Bytes, Description, Unaddressed
 from . import host_copy
 from .host_copy import Walk, walk_of
 
@@ -36,7 +36,19 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["Form", "Side", "copy", "download", "duplicate", "empty_host", "examine", "fill", "tolist"]
+__all__ = [
+    "Form",
+    "Prepared",
+    "Side",
+    "copy",
+    "download",
+    "duplicate",
+    "empty_host",
+    "examine",
+    "fill",
+    "readable",
+    "tolist",
+]
 
 _argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
@@ -111,6 +123,15 @@ class _AlwaysOpen:
     _handle = 1
 
 
+class _Foreign:
+    """A stand-in for the owner of another library's memory, whose label is checked in each copy and fill.
+
+    It looks closed, so that the test which finds a closed Memory leads to `_check_usable`.
+    """
+
+    _handle = None
+
+
 class Side:
     """The facts about a view or a Memory that a copy or a fill needs; they are determined once.
 
@@ -145,10 +166,9 @@ _KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device"
 def examine(thing: Any) -> Side:
     """Make the Side of a view or a Memory, which keeps it if it cannot change.
 
-    It can change if another owner may free the bytes of a borrowed Memory, or if no driver is in use that could check
-    the label of foreign memory.
-    raises  Closed         the memory is closed
-            ProtocolError  the driver in use says that the memory is on another device
+    It can change if another owner may free the bytes of a borrowed Memory, or if no driver is in use that could find
+    the context of foreign memory.
+    raises  Closed  the memory is closed
     """
     made, is_final = Side(), True
     if isinstance(thing, Description):
@@ -163,15 +183,14 @@ def examine(thing: Any) -> Side:
                 owner.ptr  # raises Closed
         else:
             address = thing.ptr
-            made.owner, made.primary, is_final = _AlwaysOpen, None, bool(in_use)
-            if is_final and where.protocol != "memory":
-                (_gpu or _enter_gpu()).check_label(thing)
+            made.owner = _AlwaysOpen if where.protocol == "memory" else _Foreign
+            made.primary, is_final = None, bool(in_use)
             if made.kind in ("device", "managed"):
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
         made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
-        made.readonly, made.kind, address = False, thing.kind, thing.ptr
+        made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
@@ -180,6 +199,24 @@ def examine(thing: Any) -> Side:
     if is_final:
         thing._side = made
     return made
+
+
+def readable(exporter: Any) -> Any:
+    """Return what a copy reads: the exporter itself, or the array of one that has only `__array__`.
+
+    Such an object (a pandas Series, an xarray DataArray, an h5py Dataset) may make the array anew each time, so it can
+    be copied from, but neither viewed nor copied to.
+    """
+    kind = type(exporter)
+    if not hasattr(kind, "__array__") or isinstance(exporter, (Description, Bytes)):
+        return exporter
+    if any([name and hasattr(exporter, name) for protocol, name in PROTOCOLS.items() if protocol != "arrow"]):
+        return exporter
+    try:
+        memoryview(exporter)
+    except TypeError:
+        return exporter.__array__()
+    return exporter
 
 
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
@@ -201,6 +238,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     """Copy elements between any two exporters, of any layout, in host or device memory.
 
     A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
+    A CUDA array, or a part of one, may be either side; see gpu/textures/arrays.py.
 
     shape   src is broadcast to dst's shape, as in an assignment of NumPy
     stream  the stream on which device memory is copied; None is the legacy default stream
@@ -213,12 +251,22 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     if isinstance(dst, Description) and isinstance(src, Description):
         to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
     else:
-        (dst, to), (src, of) = _side_of(dst, stream), _side_of(src, stream)
+        try:
+            (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src), stream)
+        except TypeError:  # not an exporter; a test before this would take 80 ns
+            if isinstance(dst, Unaddressed):
+                dst.copy_from(src, stream=stream)
+            elif isinstance(src, Unaddressed):
+                src.copy_to(dst, stream=stream)
+            else:
+                raise
+            return
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
         return
     if to.owner._handle is None or of.owner._handle is None:
-        _check_target(to, dst, of)
+        _check_target(to, dst)
+        _check_usable(of, src)
     if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
         _copy_walk(dst, src, to, of, stream)
 
@@ -231,14 +279,25 @@ def _are_bytes(to: Side, of: Side) -> bool:
     return some.in_c_order and other.in_c_order and some.nbytes == other.nbytes
 
 
-def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
-    """Check that both sides are open, and that the target may be written to."""
-    for side in (to, of):
-        if side is not None and side.owner._handle is None:
-            side.owner.handle  # raises Closed
+def _check_usable(side: Side, thing: Any) -> None:
+    """Check that our memory is open, and that other memory is where its exporter says.
+
+    raises  Closed         the memory is closed
+            ProtocolError  the driver in use says that the memory is on another device
+    """
+    if side.owner is _Foreign:
+        if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
+            (_gpu or _enter_gpu()).check_label(thing)
+    elif side.owner._handle is None:
+        side.owner.handle  # raises Closed
+
+
+def _check_target(to: Side, dst: Any) -> None:
+    """Check that a side is usable, and that it may be written to."""
+    _check_usable(to, dst)
     if to.readonly:
         raise refusal(
-            dst._place.protocol,
+            dst._place.protocol if isinstance(dst, Description) else "memory",
             "readonly",
             True,
             "the memory must not be written to; copy into another array, or "
@@ -256,20 +315,47 @@ def _check_target(to: Side, dst: Any, of: Side | None = None) -> None:
 
 def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     """Copy between any two sides, element by element where needed."""
-    _check_target(to, dst, of)
+    walk = _checked_walk(dst, src, to, of)
     if stream is not None:
         (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    walk = (
-        _walk_of_bytes(dst, src, to, of)
-        if to.form.dtype is None or of.form.dtype is None
-        else _walk_of_elements(dst, src)
-    )
+    _follow(walk, dst, src, to, of, stream)
+
+
+def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
     if walk.is_empty():
         return
     if to.kind == of.kind == "host":
         host_copy.copy(walk)
     else:
         (_copies or _enter_copies()).copy_on_device(dst, src, to, of, walk, stream)
+
+
+def _checked_walk(dst: Any, src: Any, to: Side, of: Side) -> Walk:
+    """Return the walk of a copy, after all checks that its sides need."""
+    _check_target(to, dst)
+    _check_usable(of, src)
+    if to.form.dtype is None or of.form.dtype is None:
+        return _walk_of_bytes(dst, src, to, of)
+    return _walk_of_elements(dst, src)
+
+
+class Prepared:
+    """A copy that was checked, for copies in batches: `dst`, `src`, their Sides `to` and `of`, and the walk."""
+
+    __slots__ = ("dst", "src", "to", "of", "walk")
+
+    def __init__(self, dst: Any, src: Any, stream: Any) -> None:
+        (self.dst, self.to), (self.src, self.of) = _side_of(dst, stream), _side_of(src, stream)
+        self.walk = _checked_walk(self.dst, self.src, self.to, self.of)
+
+    def perform(self, stream: Any) -> None:
+        """Do the copy alone; see copy()."""
+        to, of = self.to, self.of
+        runs = to.target is of.run or _are_bytes(to, of)
+        if runs and not to.primary is of.primary is None:
+            if (_copy_run or _enter_gpu().copy_run)(self.dst, self.src, to, of, stream):
+                return
+        _follow(self.walk, self.dst, self.src, to, of, stream)
 
 
 def _walk_of_elements(dst: Any, src: Any) -> Walk:
@@ -408,7 +494,7 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
-    examine(source)
+    _check_usable(examine(source), source)
     plain = source if source.device == HOST and source.is_c_contiguous else download(source)
     data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
     values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..elements import layout
 from ..elements.dtypes import of
 from ..protocols.description import place
-from .copying import copy
+from .copying import copy, readable
 from .strided import StridedView, _MemoryView, view
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtyp
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     made: StridedView = _MemoryView()
     made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
-    made._place = place((_KINDS[memory.kind], ordinal), False, "memory")
+    made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory")
     made._owner, made.stream = memory, memory.stream
     return made
 
@@ -74,8 +74,8 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
-    """Copy an exporter's array into new memory on a device, in C order."""
-    source = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    """Copy an exporter's array into new memory on a device, in C order; an object with only `__array__` will do."""
+    source = exporter if isinstance(exporter, StridedView) else view(readable(exporter), stream=stream)
     target = empty(device, source.shape, source.dtype)
     copy(target, source, stream=stream)
     return target

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from ..doors import facade, gpu, in_use
 from ..elements import layout
-from ..elements.dtypes import DType, of
 from ..errors import refusal
 from ..protocols.choosing import reader_of, readers
 from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
+from .number import Numeric
+from .reshaping import Reshaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..elements.dtypes import DType
     from ..gpu.memory import Memory
     from ..protocols.description import Ints, Where
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
-    Any = Memory = Where = object
+    Any = DType = Memory = Where = object
     Ints = tuple
 
 __all__ = ["StridedView", "view"]
@@ -66,7 +68,7 @@ class _Table:
         return offer(_PlainView)
 
 
-class StridedView(Description):
+class StridedView(Reshaped, Numeric):
     """A view of strided memory: `ptr shape strides dtype` and the device; made by view(), by indexing or by a Device.
 
     ptr      address of the first element
@@ -135,7 +137,7 @@ class StridedView(Description):
 
     def _check_label(self) -> None:
         """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
-        if in_use and self._place.protocol != "memory":
+        if in_use and not in_use[0].forked and self._place.protocol != "memory":
             (_cuda or _cuda_side()).check_label(self)
 
     @classmethod
@@ -144,6 +146,11 @@ class StridedView(Description):
         from .copying import empty_host
 
         return empty_host(cls, shape, dtype)
+
+    def _like(self, shape: Ints, dtype: DType) -> StridedView:
+        """Make an array in new memory of the same kind; instead of pinned memory that is not ours, pageable memory."""
+        made = None if self._place.is_host else (_cuda or _cuda_side()).empty_like(self, shape, dtype)
+        return made if made is not None else self._plain_kind._empty_host(shape, dtype)
 
     def _duplicate(self, stream: Any) -> StridedView:
         """Copy into new memory of the same kind, on a stream, and return the copy."""
@@ -226,17 +233,27 @@ class StridedView(Description):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __bool__(self) -> bool:
-        return bool(self.item())  # as in NumPy: the truth value is not that of the length
+    @property
+    def flags(self) -> Any:
+        """Return the flags of NumPy's arrays: flags.c_contiguous, flags.writeable, flags["F_CONTIGUOUS"]..."""
+        from .flags import Flags
 
-    __contains__ = None  # otherwise `3 in view` would compare views with 3, and always be False
+        return Flags(self)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask how much an object weighs
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
         where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
+        values = ""
+        if self._place.is_host:
+            from .conversion import shown
+
+            values = shown(self)
         return (
             f"<StridedView {self.dtype} {self.shape} strides {self.strides} on {where}"
-            f"{', read-only' if self.readonly else ''}, by {self.protocol}>"
+            f"{', read-only' if self.readonly else ''}, by {self.protocol}{values and f': {values}'}>"
         )
 
     def _repr_svg_(self) -> str | None:
@@ -247,77 +264,6 @@ class StridedView(Description):
         from html import escape
 
         return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
-
-    # -- other views of the same memory
-
-    def __getitem__(self, key: object) -> StridedView:
-        offset, shape, strides = layout.select(self.shape, self.strides, key)
-        return self._derived(self.ptr + offset, shape, strides)
-
-    def __iter__(self) -> Any:
-        return (self[i] for i in range(len(self)))
-
-    @property
-    def T(self) -> StridedView:
-        """Return the view with its dimensions reversed."""
-        return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
-
-    def transpose(self, *axes: int | tuple[int, ...] | None) -> StridedView:
-        """Return the view with its dimensions in another order, reversed if no axes are given; raises ValueError."""
-        given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        order = layout.move_axes(len(self.shape), given)
-        return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
-
-    def reshape(self, *shape: int | tuple[int, ...]) -> StridedView:
-        """Return a view of the same elements, in C order, in another shape; one extent may be -1.
-
-        raises  ValueError   another number of elements, or a layout that needs a copy for this shape
-        """
-        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = shape[0]
-        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(shape), self.dtype.itemsize)
-        if strides is None:
-            raise ValueError(
-                f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "
-                "copies: copy() it into an empty() array first"
-            )
-        return self._derived(self.ptr, new, strides)
-
-    def broadcast_to(self, shape: int | tuple[int, ...]) -> StridedView:
-        """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
-        wanted = layout.as_shape(shape)
-        layout.checked_size(wanted, self.dtype.itemsize)
-        return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
-
-    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> StridedView:
-        """Return the view without all dimensions of extent 1, or without the given ones; raises ValueError."""
-        return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
-
-    def reinterpret(self, dtype: Any) -> StridedView:
-        """Return a view of the same bytes as elements of another type; the last extent changes with the element size.
-
-        raises  ValueError   elements of another size, if the last dimension has gaps or is not a whole number of them
-        """
-        new, old = of(dtype), self.dtype
-        if new.packed:
-            raise ValueError(f"{new} elements share bytes, so a view cannot have this dtype")
-        if new.itemsize == old.itemsize:
-            return self._derived(self.ptr, self.shape, self.strides, new)
-        if not self.shape:
-            raise ValueError(f"a view without dimensions holds one {old}, not of {new}'s size: reshape(1) it first")
-        n, stride = self.shape[-1], self.strides[-1]
-        if n > 1 and stride != old.itemsize:
-            raise ValueError(
-                f"the last dimension has gaps (stride {stride}), so it cannot hold elements of another size"
-            )
-        if not new.itemsize or n * old.itemsize % new.itemsize:
-            raise ValueError(
-                f"{n} elements of {old.itemsize} bytes in the last dimension are not a whole number of {new}, "
-                f"which has {new.itemsize}"
-            )
-        return self._derived(
-            self.ptr, (*self.shape[:-1], n * old.itemsize // new.itemsize), (*self.strides[:-1], new.itemsize), new
-        )
 
     # -- copies
 
@@ -356,30 +302,75 @@ class StridedView(Description):
         """
         return (_copying or _begin_copying()).tolist(self)
 
-    def item(self) -> Any:
-        """Return the only element as a Python number, or as bytes if the dtype is opaque.
+    def item(self, *index: int | tuple[int, ...]) -> Any:
+        """Return one element as a Python number, or as bytes if the dtype is opaque.
 
-        Raises ValueError if the view does not have exactly one element.
+        index   the element: an int for each dimension, or one int, its position in C order; without it, the only one
+        raises  ValueError  no index, and not exactly one element
+                IndexError  there is no such element
         """
+        if index:
+            given: Any = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+            if len(given) == 1 != len(self.shape):
+                return self.flat[given[0]]
+            part = self[tuple([int.__index__(number.__index__()) for number in given])]
+            if part.shape:
+                raise IndexError(f"item() takes one index for each dimension, {len(self.shape)}, or none, not {index}")
+            return part.item()
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
         return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
 
+    def copy(self, *, stream: Any = None) -> StridedView:
+        """Return a copy in new memory of the same kind, in C order, made in the order of a stream."""
+        return (_copying or _begin_copying()).duplicate(self, stream)  # type: ignore[no-any-return]
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> StridedView:
+        """Return the elements converted to another dtype, in new memory of the same kind, in C order.
+
+        Numbers that do not fit are truncated or wrap around, as in C. They are converted on the CPU: those of a device
+        are fetched and sent back, so a kernel is the better way for large arrays.
+        copy    False: return this view itself if it has the dtype already
+        raises  TypeError  a dtype that is not of numbers
+        """
+        from .conversion import as_type
+
+        return as_type(self, dtype, copy)  # type: ignore[no-any-return]
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Return a copy of the elements as bytes, in row-major order "C" or in column-major order "F"."""
+        from .conversion import to_bytes
+
+        return to_bytes(self, order)
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
     def __setitem__(self, key: object, value: Any) -> None:
+        from .conversion import assign
+
         part = self[key]
-        part.fill(value) if isinstance(value, (bool, int, float, complex)) else part.copy_from(value)
+        assign(part, value)
         self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying
 
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            "a view holds an address, which is valid only in this process: pickle download().memoryview().tobytes(), "
-            "or tolist()"
-        )
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Describe the view for pickle: the receiver gets a copy of the elements.
+
+        What was device memory arrives on the receiver's current device; receive_on() changes that. With protocol 5,
+        host memory in C or Fortran order travels out of band, without a copy.
+        """
+        from .pickling import reduce_view
+
+        return reduce_view(self, protocol)
 
     def __copy__(self) -> StridedView:
         return self._derived(self.ptr, self.shape, self.strides)
+
+    def __deepcopy__(self, memo: object) -> StridedView:
+        turned = self.is_f_contiguous and not self.is_c_contiguous
+        return self.T.copy().T if turned else self.copy()
 
     # -- exports; exporting.py implements them
 
@@ -499,7 +490,8 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
               buffer protocol; or a DLPack capsule, which is consumed
     stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
               a handle, or NO_SYNC for no ordering. For host memory any of them is accepted and ignored
-    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer"
+    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer";
+              or "arrow", which is tried only if it is named: the Arrow C data and device interfaces
     writable  True: allow writing if the protocol cannot express read-only memory; False: make the view read-only
     order     after a BufferError the next protocol is tried; any other exception of the exporter is passed on
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy

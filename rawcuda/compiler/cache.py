@@ -15,7 +15,7 @@ import os
 import re
 import stat
 
-from ..errors import a_kind, worded
+from ..errors import CacheDamaged, a_kind, worded
 from .request import Outcome
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .nvrtc import Nvrtc
     from .request import Request
 
-__all__ = ["Damaged", "Store"]
+__all__ = ["Store"]
 
 _MAGIC = b"compiled CUDA C, form 1\n"
 _BLANK = rb"(?:[ \t]|/\*.*?\*/)*"
@@ -38,10 +38,6 @@ _QUOTED = re.compile(rb'(?:"([^"\n]+)"|<([^>\n]+)>)')
 _FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
 _MOST_PLACES = 50_000
-
-
-class Damaged(Exception):
-    """A file of the cache does not contain what was written; the message names it."""
 
 
 class Store:
@@ -90,19 +86,25 @@ class Store:
     def read(self, path: str) -> Outcome | None:
         """Return what a file has, or None if there is no such file.
 
-        raises  Damaged  it was changed after it was written, or was not written here
+        raises  CacheDamaged  it was changed after it was written, or was not written here
         """
+        flags = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+            descriptor = os.open(path, os.O_RDONLY | flags)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise Damaged(f"{path}: {error.strerror}") from None
-        with open(descriptor, "rb") as file:
-            data = file.read()
+            raise _damaged(path, str(error.strerror)) from None
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _damaged(path, "it is not a file")
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read()
+        finally:
+            os.close(descriptor)
         digest = len(_MAGIC) + 32
         if not data.startswith(_MAGIC) or hashlib.sha256(data[digest:]).digest() != data[len(_MAGIC) : digest]:
-            raise Damaged(f"{path}: {len(data)} bytes, which are not those that were written")
+            raise _damaged(path, f"its {len(data)} bytes are not those that were written")
         import json
 
         head, _, code = data[digest:].partition(b"\n")
@@ -126,6 +128,14 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {worded(self.folder, 200)}>"
+
+
+def _damaged(path: str, why: str) -> CacheDamaged:
+    return CacheDamaged(
+        f"a damaged file in the cache: {path}: {why}: delete it, and it will be made again. If you do not know how it "
+        "was changed, delete the whole folder: its code would have been executed",
+        path=path,
+    )
 
 
 class _Unknown(Exception):

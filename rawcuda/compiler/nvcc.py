@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from .request import Outcome
+from .request import Outcome, reported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,10 @@ def _run(command: list[str]) -> tuple[int, str]:
     """Run a program, and return its exit status and all that it wrote."""
     import subprocess
 
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    def run(path: str, options: list[str]) -> tuple[int, str]:
+        done = subprocess.run(
+            [path, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        return done.returncode, done.stdout.decode("utf-8", "replace")
+
+    return reported("nvcc", ("path", "options"), run, (command[0], command[1:]), lambda done: f"exit status {done[0]}")

@@ -12,7 +12,7 @@ import os
 
 from .. import locate, names
 from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, worded
-from .cache import Damaged, Store
+from .cache import Store
 from .messages import diagnostics, failure, pin
 from .nvcc import Nvcc
 from .nvrtc import Nvrtc
@@ -81,6 +81,7 @@ def compile(
              InvalidUse        an option that the compiler does not know
              NotFound          a name expression that the source does not have
              Unsupported       a target that this version of the compiler does not know
+             CacheDamaged      a file in the cache that is not what was written there
              ValueError        another output
     """
     if output not in OUTPUTS:
@@ -90,23 +91,31 @@ def compile(
     if given is not None and given != wanted:
         raise ValueError(f"options name the architecture {given}, and target is {worded(target)}: give only target")
     text, name, is_file = read_source(source)
-    loaded = compiler()
+    loaded = _fitting(wanted.number, None)
     _check_known(wanted, loaded)
     request = Request(text, name, is_file, rest, texts(headers or {}), strings(names, "names"), wanted, output)
     return _compile(request, loaded, cache).code
 
 
 def compile_for(
-    capability: tuple[int, int], source: Any, options: Any, headers: Any, expressions: Any, cache: Any
+    capability: tuple[int, int],
+    newest: tuple[int, int] | None,
+    source: Any,
+    options: Any,
+    headers: Any,
+    expressions: Any,
+    cache: Any,
 ) -> Built:
     """Compile CUDA C to PTX for a device.
+
+    newest  the driver's CUDA version; None if it takes the PTX of every compiler
 
     The target is the device's architecture, or the newest one below it that the compiler knows, or what options say.
     """
     given, rest = given_target(strings(options, "options"))
     text, name, is_file = read_source(source)
     wanted = strings(expressions, "names")
-    loaded = compiler()
+    loaded = _fitting(10 * capability[0] + capability[1] if given is None else given.number, newest)
     if given is None:
         given = _choose(capability, loaded)
     else:
@@ -117,27 +126,50 @@ def compile_for(
 
 # -- the compiler
 
-_loaded: list[Nvrtc | Nvcc] = []  # the one that is used, when it was found
+_loaded: list[Nvrtc | Nvcc] = []  # those that can be used, the newest first, when they were found
 
 
 def compiler() -> Nvrtc | Nvcc:
-    """Return the compiler: the first NVRTC that loads, or else the first nvcc that runs.
+    """Return the newest NVRTC that loads, or else the first nvcc that runs.
 
     raises  CompilerNotFound  there is none; the message lists the places
     """
+    return _compilers()[0]
+
+
+def _compilers() -> list[Nvrtc | Nvcc]:
     if not _loaded:
-        _loaded.append(_find())
-    return _loaded[0]
+        _loaded[:] = _find()
+    return _loaded
 
 
-def _find() -> Nvrtc | Nvcc:
-    tried = []
+def _fitting(number: int, newest: tuple[int, int] | None) -> Nvrtc | Nvcc:
+    """Return the newest compiler that is not newer than the driver and compiles for an architecture.
+
+    If there is none, it is the newest one that the driver accepts, or else the oldest: an error will name the remedy.
+    """
+    known = _compilers()
+    accepted = [each for each in known if newest is None or each.version <= newest]
+    for each in accepted:
+        if min(each.architectures, default=0) <= number:
+            return each
+    return (accepted or known[-1:])[0]
+
+
+def _find() -> list[Nvrtc | Nvcc]:
+    """Load every NVRTC; without one, run the nvccs until one works."""
+    tried: list[tuple[str, str, str]] = []
+    found: list[Nvrtc | Nvcc] = []
     for kind, places in ((Nvrtc, locate.nvrtc), (Nvcc, locate.nvcc)):
         for path, why in places():
             try:
-                return kind(path)
+                found.append(kind(path))
+                if kind is Nvcc:
+                    break
             except OSError as error:
                 tried.append((path, why, str(error)))
+        if found:
+            return sorted(found, key=lambda each: each.version, reverse=True)
     lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
     folders = locate.searched()
     lines += [f"  {path}  ({why})" for path, why in folders]
@@ -214,7 +246,7 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
     store = None if cache is None else Store(cache)
     folders = locate.headers(loaded.version[0]) if loaded.kind == "NVRTC" else []  # nvcc has its own
     path = None if store is None else store.path(request, loaded, folders)
-    outcome = _kept(store, path)
+    outcome = None if store is None or path is None else store.read(path)
     if outcome is None:
         outcome = loaded.compile(request, folders)
         if outcome.status:
@@ -230,17 +262,6 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         if each.kind == "warning":
             _warn(f"{each}" + (f"\n    {each.quoted}" if each.quoted else ""))
     return outcome
-
-
-def _kept(store: Store | None, path: str | None) -> Outcome | None:
-    """Return what the cache has for a request; damage is reported, and repaired by compiling again."""
-    if store is None or path is None:
-        return None
-    try:
-        return store.read(path)
-    except Damaged as damage:
-        _warn(f"a damaged file in the cache is replaced: {damage}")
-        return None
 
 
 def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> None:

@@ -10,16 +10,31 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import NamedTuple
 
+from .. import tracing
 from ..errors import a_kind, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Callable, TypeVar
 
-__all__ = ["OUTPUTS", "Outcome", "Request", "Target", "read_source", "read_target", "strings", "texts", "given_target"]
+    Status = TypeVar("Status")
+
+__all__ = [
+    "OUTPUTS",
+    "Outcome",
+    "Request",
+    "Target",
+    "given_target",
+    "read_source",
+    "read_target",
+    "reported",
+    "strings",
+    "texts",
+]
 
 OUTPUTS = ("ptx", "cubin", "ltoir")
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
@@ -76,6 +91,44 @@ class Outcome(NamedTuple):
     status: int = 0
     reason: str = ""
     call: str = ""
+
+
+# -- calls
+
+
+def reported(
+    name: str,
+    parameters: Sequence[str],
+    function: Callable[..., Status],
+    arguments: Sequence[Any],
+    worded_status: Callable[[Status], str],
+) -> Status:
+    """Call a function of a compiler or linker, tell the listeners of traces, and return its status.
+
+    parameters     their names
+    worded_status  the name of a status, for the listeners
+    """
+    if not tracing.listeners:
+        return function(*arguments)
+    began = time.perf_counter_ns()
+    status = function(*arguments)
+    elapsed = time.perf_counter_ns() - began
+    shown = {parameter: _shown(value) for parameter, value in zip(parameters, arguments)}
+    tracing.emit(tracing.Call(name, shown, worded_status(status), elapsed, began))
+    return status
+
+
+def _shown(value: Any) -> str:
+    """Return an argument as text: what a pointer points to, a short value, or the length of a long one."""
+    value = getattr(value, "_obj", value)  # the object that byref() was called with
+    if hasattr(value, "_length_"):
+        if len(value) and isinstance(value[0], bytes) and len(value) <= 64:
+            return "[" + ", ".join(_shown(each) for each in value) + "]"
+        return f"<{len(value)} elements>"
+    value = getattr(value, "value", value)
+    if isinstance(value, (bytes, str)) and len(value) > 40:
+        return f"<{type(value).__name__} of {len(value)}>"
+    return hex(value) if type(value) is int and value > 0xFFFFFFFF else worded(value, 80)
 
 
 # -- what a user gives

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["DType", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
+__all__ = ["DType", "Field", "field_of", "fields_of", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
 
 ORDER = "<" if sys.byteorder == "little" else ">"
 
@@ -144,9 +144,43 @@ class DType:
         return f"{type(self).__name__}({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
+        """Compare with a DType, a name, or what of() knows: numpy.float32, numpy.dtype("f4"), torch.float32."""
         if self is other:
             return True
-        return self.name == other if isinstance(other, str) else NotImplemented
+        if isinstance(other, str):
+            return self.name == other or _named(other) is self
+        if isinstance(other, DType):  # two protocols may describe one structure, one of them with its format
+            mine = self.name, self.itemsize, self.packed, self.padded
+            return self.kind == "opaque" and mine == (other.name, other.itemsize, other.packed, other.padded)
+        return (other is not None and _named(other) is self) or NotImplemented
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the fields of a structure, or None."""
+        return tuple(fields_of(self)) or None
+
+    @property
+    def dtype(self) -> Any:
+        """Return the numpy.dtype, which numpy.dtype(this) asks for; raises TypeError if NumPy has no such type."""
+        numpy: Any = sys.modules["numpy"]  # it is the caller
+        if self.lanes > 1 or self.packed:
+            raise TypeError(f"NumPy has no dtype for {self.name}: a view with another reinterpret() may have one")
+        parts = fields_of(self)
+        if parts:
+            return numpy.dtype(
+                {
+                    "names": list(parts),
+                    "formats": [(part.dtype.dtype, part.shape) for part in parts.values()],
+                    "offsets": [part.offset for part in parts.values()],
+                    "itemsize": self.itemsize,
+                }
+            )
+        try:
+            return numpy.dtype(self.typestr if self.code is None else self.name)
+        except TypeError:
+            raise TypeError(
+                f"NumPy has no dtype for {self.name}: import ml_dtypes, which adds the small ones"
+            ) from None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -154,7 +188,9 @@ class DType:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.code is not None:
             return from_dlpack, (self.code, self.bits, self.lanes, self.padded)
-        return from_typestr, (self.typestr, self.descr)
+        if self.descr is None:
+            return from_typestr, (self.typestr, self.descr)
+        return _structured_as, (self.descr, self.itemsize, self.format)
 
 
 _KINDS = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
@@ -256,6 +292,14 @@ def _from_attributes(spec: object) -> DType | None:
         descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
         return from_typestr(typestr, descr)
     return None
+
+
+def _named(spec: object) -> DType | None:
+    """Return the element type that a value names, or None."""
+    try:
+        return of(spec)
+    except (TypeError, ValueError, ProtocolError):
+        return None
 
 
 def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> DType:
@@ -393,22 +437,59 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
     return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)
 
 
-class _Field:
-    """A field of a structure: its name and type as NumPy writes them, its size, and whether it is only padding."""
-
-    __slots__ = ("label", "text", "nbytes", "padding")
-
-    def __init__(self, label: str, text: str, nbytes: int, padding: bool) -> None:
-        self.label, self.text, self.nbytes, self.padding = label, text, nbytes, padding
+def _structured_as(descr: Any, size: int, format: str) -> DType:
+    """Return the type that was pickled."""
+    return structured(descr, size, format="" if format == f"{size}x" else format)
 
 
-def _fields(descr: object, protocol: str, depth: int = 0) -> list[_Field]:
+class Field:
+    """A field of a structure.
+
+    name     as in descr; of a field with a title, the name alone
+    dtype    of its elements; shape has the extents of a field that is an array
+    offset   from the beginning of the structure, and nbytes its size, in bytes
+    label    the name as NumPy writes it, and text the type
+    padding  whether it is only padding
+    """
+
+    __slots__ = ("name", "dtype", "shape", "offset", "nbytes", "label", "text", "padding")
+
+    def __init__(self, label: Any, dtype: DType, shape: tuple[int, ...], text: str) -> None:
+        self.name, self.dtype, self.shape, self.offset = label if isinstance(label, str) else label[1], dtype, shape, 0
+        self.nbytes = dtype.itemsize
+        for extent in shape:
+            self.nbytes *= extent
+        self.label, self.text = repr(label), f"{text}, {shape!r}" if shape else text
+        self.padding = label == "" and not shape and text.startswith("'V")
+
+
+def fields_of(dtype: DType) -> dict[str, Field]:
+    """Return the fields of a structure by name, in order, without padding; empty for another type."""
+    found, offset = {}, 0
+    for field in _fields(dtype.descr, "array_interface") if dtype.descr and dtype.lanes == 1 else ():
+        field.offset = offset
+        offset += field.nbytes
+        if field.name:
+            found[field.name] = field
+    return found
+
+
+def field_of(dtype: DType, name: str) -> Field:
+    """Return a field of a structure; raises IndexError, as NumPy does, if there is no such field."""
+    known = fields_of(dtype)
+    if name not in known:
+        there = f"has the fields {', '.join(map(repr, known))}" if known else "has no fields"
+        raise IndexError(f"no field of name {worded(name)}: dtype {dtype} {there}")
+    return known[name]
+
+
+def _fields(descr: object, protocol: str, depth: int = 0) -> list[Field]:
     if not isinstance(descr, (list, tuple)) or depth > 20:
         raise refusal(protocol, "descr", descr, "must be a list of (name, type) tuples, nested at most 20 deep")
     return [_field(item, protocol, depth) for item in descr]
 
 
-def _field(item: object, protocol: str, depth: int) -> _Field:
+def _field(item: object, protocol: str, depth: int) -> Field:
     if not isinstance(item, (list, tuple)) or len(item) not in (2, 3):
         raise refusal(protocol, "descr", item, "must be a tuple (name, type) or (name, type, shape)")
     label, kind = item[0], item[1]
@@ -421,18 +502,15 @@ def _field(item: object, protocol: str, depth: int) -> _Field:
         raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of ints")
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
-        nbytes = sum(field.nbytes for field in inner)
-        text = _numpy_name(inner, nbytes)
+        dtype = structured(kind, sum(field.nbytes for field in inner), protocol=protocol)
+        text = _numpy_name(inner, dtype.itemsize)
     else:
         dtype = from_typestr(kind, protocol=protocol)
-        nbytes, text = dtype.itemsize, repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
-    padding = label == "" and not shape and text.startswith("'V")
-    for extent in shape:
-        nbytes *= extent
-    return _Field(repr(label), f"{text}, {shape!r}" if shape else text, nbytes, padding)
+        text = repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
+    return Field(label, dtype, shape, text)
 
 
-def _numpy_name(fields: list[_Field], size: int) -> str:
+def _numpy_name(fields: list[Field], size: int) -> str:
     """Write a structure's type as NumPy's str() does: a list if it has no padding, else a dict of offsets."""
     if not any(field.padding for field in fields):
         return "[" + ", ".join(f"({field.label}, {field.text})" for field in fields) + "]"

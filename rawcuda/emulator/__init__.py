@@ -27,6 +27,7 @@ __all__ = ["Emulator", "GAPS"]
 
 
 _EXECUTORS = ("auto", "scalar", "numpy")
+PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
 
@@ -36,7 +37,7 @@ class Emulator:
     mode      "eager": work runs in the call that submits it; "lazy": as late as possible; "random": in random order
     seed      the seed of the random mode
     devices   the number of devices
-    sm        their architecture: 120 accepts PTX for sm_120 and older; their limits are always those of sm_90
+    sm        their architecture: 120 accepts PTX for sm_120 and older; some of their limits are those of sm_90
     progress  called with (blocks done, total blocks) several times a second while a kernel runs
     dump      write the Python source generated from each module to a file, and print the name of the file
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
@@ -44,7 +45,11 @@ class Emulator:
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
               "auto": as arrays if the launch is large enough to profit and NumPy is installed
+    peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
+
+    runs_machine_code = False  # these two are for who chooses a compiler, and between PTX and a cubin
+    reads_every_ptx = True
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Emulator:
         strict: bool = False,
         leaks: bool = False,
         sm: int = 90,
+        peers: str = "on",
         executor: str = "auto",
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
@@ -68,15 +74,36 @@ class Emulator:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         if executor not in _EXECUTORS:
             raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
+        if peers not in PEERS:
+            raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
-        from .entries import contexts, copies, graphs, launches, memory, modules, pools, streams  # noqa: F401
+        from .entries import (  # noqa: F401
+            arrays,
+            batches,
+            contexts,
+            copies,
+            graphs,
+            green,
+            launches,
+            libraries,
+            linking,
+            managed,
+            memory,
+            modules,
+            pools,
+            streams,
+            tensor_maps,
+            textures,
+            values,
+            virtual,
+        )
         from .machine import Machine
         from .thunks import ENTRIES, serve
 
         self.mode, self.seed = mode, seed
         self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
-        self._machine = Machine(mode, seed, devices, progress, dump, checked, strict)
+        self._machine = Machine(mode, seed, devices, progress, dump, checked, strict, peers)
         self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
         self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
@@ -85,12 +112,13 @@ class Emulator:
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
-        shape   the words: eager, lazy, random=7, devices=2, sm=120, dump, unchecked, strict, leaks,
-                executor=scalar, executor=numpy
+        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
+                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, sm, executor = "eager", 0, 1, 90, "auto"
+        mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
+        failures: list[str] = []
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -100,19 +128,23 @@ class Emulator:
                 mode, seed = key, int(value or 0)
             elif key == "devices" and value.isdecimal():
                 devices = int(value)
+            elif key == "peers" and value in PEERS:
+                peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
             elif key == "executor" and value in _EXECUTORS:
                 executor = value
+            elif key == "fail" and equals:
+                failures.append(value)
             elif word in words:
                 words[word] = True
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"sm=NUMBER, executor=scalar, executor=numpy, dump, "
-                    "unchecked, strict, leaks"
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, fail=NAME:WHICH:CODE, "
+                    "dump, unchecked, strict, leaks"
                 )
-        return cls(
+        made = cls(
             mode,
             seed,
             devices,
@@ -122,13 +154,35 @@ class Emulator:
             leaks=words["leaks"],
             sm=sm,
             executor=executor,
+            peers=peers,
         )
+        for failure in failures:
+            made._machine.failures.read(failure)
+        return made
+
+    def fail(self, name: str, which: int = 1, code: int = 2) -> None:
+        """Let a call of the driver fail although nothing is wrong, to test what a program does then.
+
+        name    the symbol, such as "cuMemAlloc_v2", or "*" for every call
+        which   the number of the call, counted from now on and from 1
+        code    the CUresult that it returns; 2 is CUDA_ERROR_OUT_OF_MEMORY
+        raises  ValueError  a number below 1, or a code that is not a CUresult or is 0
+        """
+        self._machine.failures.add(name, which, code)
+
+    def fail_no_more(self) -> int:
+        """Forget what fail() planned, and return the number of calls that were counted for "*"."""
+        counted = self._machine.failures.calls.get("*", 0)
+        self._machine.failures.clear()
+        return counted
 
     def address(self, symbol: str) -> int | None:
         """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
-            served = self._entries.get(symbol)
+            from .abis import of_thread
+
+            served = self._entries.get(symbol) or of_thread(symbol, self._entries)
             if served is None:
                 return None
             address = self._addresses.setdefault(symbol, self._serve(self._machine, served))

@@ -33,28 +33,26 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "machine code",
-        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4. "
-        "From Python 3.14 on, the PTX may also be compressed with zstd, as nvcc 13 does without --no-compress",
+        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, which may be compressed",
     ),
     (
-        "tensor-core, texture, surface, mbarrier and bulk-copy instructions",
+        "tensor-core, mbarrier and bulk-copy instructions",
         "refused when the module is loaded, with opcode and line",
     ),
     # -- entry points that do not exist
     (
-        "arrays, textures and surfaces (cuArray*, cuMipmappedArray*, cuTex*, cuSurf*)",
-        "they use memory without addresses; the device attributes that describe it are 0",
+        "texture and surface references (cuTexRef*, cuSurfRef*), planes, sparse arrays and their memory requirements",
+        "CUDA 12 removed references from kernels; textures and surfaces are objects",
     ),
     (
-        "virtual memory management (cuMemCreate, cuMemMap, cuMemAddressReserve, ...)",
-        "allocations need no mapping; device attribute 102 says that it is not supported",
+        "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
+        "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
     (
-        "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
-        "no program has needed them; device attributes 122 and 123 say that they are not supported",
+        "linking of machine code and LTO-IR (cuLinkAddData of a cubin or NVVM)",
+        "only PTX is linked, also from fatbins, host objects and archives, of which every member is linked; nvJitLink, "
+        "where it is installed, turns LTO-IR into PTX",
     ),
-    ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "no program needs them"),
-    ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
         "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
         "...)",
@@ -65,42 +63,77 @@ GAPS: tuple[tuple[str, str], ...] = (
         "emulated memory consists of Python objects of this process",
     ),
     (
-        "libraries (cuLibrary*, cuKernel*), attributes of streams and of graphs' memory",
-        "modules can do what libraries do, and the attributes would have no effect",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
+        "attributes of graphs' memory",
+        "they concern code of the host, and hardware",
     ),
+    ("attributes of streams and of graphs' memory", "they would have no effect"),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
         "there is no graphics driver to share with",
     ),
     (
-        "checkpoints, green contexts, multicast, profiler, coredump, NvSciSync",
+        "checkpoints, multicast, coredump, NvSciSync",
         "they control hardware, tools or other processes",
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
-        "old ABIs, deprecated calls, and the forms for the per-thread default stream (_ptsz, _ptds)",
-        "cuGetProcAddress returns the newest ABI of the requested version, or reports that the version is not "
-        "sufficient; handle 2 is the per-thread default stream",
+        "old ABIs and deprecated calls",
+        "they take addresses of 32 bits, or newer calls replace them; cuGetProcAddress does not find them, and never "
+        "returns another ABI in their place",
     ),
     # -- entry points that do less than the driver's
+    ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
         "CUctxCreateParams",
         "refused with 801",
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
-    ("clusters", "their sizes are checked; their blocks run like all other blocks, without distributed shared memory"),
-    ("limits, priorities, advice and prefetches", "stored and returned, but without an effect"),
     (
-        "programmatic dependent launch, memory synchronization domains",
-        "accepted without an effect: each kernel runs to its end",
+        "attributes of streams, cache preferences of a context, the profiler's switch",
+        "checked, stored and returned, but without an effect",
+    ),
+    (
+        "green contexts",
+        "a part has an even number of the four multiprocessors, and kernels of different parts run one after another; "
+        "cuCtxFromGreenCtx returns the primary context",
+    ),
+    (
+        "several devices",
+        "RAWCUDA_EMULATOR=devices=4,peers=pairs makes them; peers=on, off or pairs says which reach each other, and "
+        "CUDA_VISIBLE_DEVICES is respected. All connections are equally good, and atomics work on them",
+    ),
+    (
+        "waiting for values in stream order",
+        "the memory is looked at every 5 ms while a call waits; a flush of remote writes is refused with 801",
+    ),
+    (
+        "arrays of compressed, planar and normalized formats, depth and sparse arrays, seamless cubemaps",
+        "refused with 801",
+    ),
+    (
+        "texture variables (.texref, .samplerref, .surfref), separate samplers, anisotropy",
+        "the first two are refused when the module is loaded; with anisotropy, a fetch is as without it",
+    ),
+    ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
+    (
+        "clusters",
+        "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
+        "stores, barriers in shared memory and .blocksareclusters are refused; races between blocks are not found",
+    ),
+    ("limits, priorities", "stored and returned, but without an effect"),
+    (
+        "programmatic dependent launch, memory synchronization domains, cache policies of a launch",
+        "checked, but without an effect: each kernel begins after the end of the one before, and the events of a "
+        "launch are reached at its end",
     ),
     (
         "memory pools",
-        "nothing is kept for reuse; the use of stream-ordered memory before its stream reaches the allocation is "
-        "not detected",
+        "what a pool keeps is only counted, since an address is never used again; the use of stream-ordered memory "
+        "before its stream reaches the allocation is not detected",
     ),
-    ("managed memory", "never moves; the host may access it at any time"),
+    ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
         "the memory checker",
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
@@ -110,10 +143,20 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     # -- stricter than a GPU, or not compared with one
     (
+        "textures and surfaces",
+        "a fetch of another geometry or an object of another kind stops the kernel; weighted sums are rounded once; "
+        "missing components are 0, and the last one 1; a border color of integers is truncated",
+    ),
+    (
         "stricter checks",
         "bounds are exact to the byte, addresses and handles are never reused, new memory holds an unlikely value, "
         "and an upload from pageable memory may still be pending when the call returns: a program that fails here may "
         "work on a GPU",
+    ),
+    (
+        "a wait for a value that nobody can write",
+        "if no other work can run and the process has only one Python thread, the context is lost with 702 after 3 "
+        "seconds; a GPU waits for ever",
     ),
     (
         "results that were not compared with a GPU",

@@ -17,7 +17,11 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
-from .queues import Event, HostThread, Queues, Stream
+from .failures import Failures
+from .holdings import Holding, Pool
+from .host_thread import HostThread
+from .images import Array
+from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .space import Space
 
@@ -39,52 +43,29 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, and its capture mode."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 is."""
 
-    __slots__ = ("stack", "capture_mode")
+    __slots__ = ("stack", "capture_mode", "null")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
-
-
-class Pool:
-    """A memory pool of one device: its attributes, and how much is allocated from it."""
-
-    __slots__ = ("handle", "device", "maximum", "attributes", "used", "used_high", "access", "default", "counted")
-
-    def __init__(self, device: Device, *, maximum: int = 0, default: bool = False) -> None:
-        self.handle = 0
-        self.device, self.maximum, self.default = device, maximum, default
-        self.counted = not default  # among the objects that the user must destroy
-        self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
-        self.used = self.used_high = 0
-        self.access: dict[int, int] = {device.ordinal: 3}
-
-
-class Holding:
-    """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
-
-    __slots__ = ("allocation", "context", "flavour", "flags", "pool", "released", "ident", "attributes")
-
-    def __init__(
-        self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
-    ) -> None:
-        self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.released = False  # freed in stream order: the user must no longer use it
-        self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
-        self.attributes: dict[int, int] = {}
+        self.null = 0  # what stream 0 stands for: 2, the thread's own, in a call of a form _ptsz or _ptds
 
 
 class Device:
-    """An emulated GPU; `retained` counts the retains of its primary context."""
+    """An emulated GPU.
 
-    def __init__(self, machine: Machine, ordinal: int) -> None:
-        self.machine, self.ordinal = machine, ordinal
+    shape   ordinal: its number among the visible devices; index: among all; retained: counts the retains of its
+            primary context
+    """
+
+    def __init__(self, machine: Machine, ordinal: int, index: int) -> None:
+        self.machine, self.ordinal, self.index = machine, ordinal, index
         self.primary = Context(machine, self, 0, primary=True)
         self.retained = 0
         self.used = 0  # bytes of device memory
-        self.default_pool = machine.add(Pool(self, default=True))
+        self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
 
 
@@ -111,6 +92,7 @@ class Context:
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
+        self.cache_config = 0
         self.legacy = self._stream()
         self.per_thread: dict[Thread, Stream] = {}
 
@@ -214,6 +196,7 @@ class Machine:
         dump: bool,
         watch: bool = True,
         strict: bool = False,
+        peers: str = "on",
     ) -> None:
         self.lock = threading.RLock()  # a garbage collection inside a call may run a __del__ that makes a call
         self.pid = 0  # 0 until cuInit
@@ -231,10 +214,30 @@ class Machine:
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
+        self.failures = Failures()
         self.captures: set[Capture] = set()  # those in progress
+        self.pools: list[Pool] = []  # those that are not destroyed
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
+        self.restricted = False  # whether there was memory to which a device may have less than full access
+        # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
+        self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
-        self.devices = [Device(self, ordinal) for ordinal in range(devices)]
+        self.topology = peers
+        self.profiling = False  # between cuProfilerStart and cuProfilerStop
+        self.devices = [Device(self, index, index) for index in range(devices)]
+
+    def show_only(self, indices: list[int]) -> None:
+        """Leave only these devices, numbered in this order; called before the first of them is used."""
+        self.handles.clear()  # the contexts and pools of the devices so far
+        self.pools.clear()
+        self.current_pools.clear()
+        self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
+
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Tell whether a device could be given access to the memory of another one."""
+        together = {"on": True, "off": False, "pairs": device.index // 2 == other.index // 2}[self.topology]
+        return together and device is not other
 
     # -- handles
 
@@ -289,14 +292,18 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's."""
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's.
+
+        In a call of a form _ptsz or _ptds, 0 is this thread's, too.
+        """
         context = self.context()
         if handle > 2:
             stream = self.get(Stream, handle)
             if stream.context.state:
                 raise Refused(stream.context.state)
             return stream
-        return context.thread_stream(self.thread()) if handle == 2 else context.legacy
+        thread = self.thread()
+        return context.thread_stream(thread) if (handle or thread.null) == 2 else context.legacy
 
     def event(self, handle: int) -> Event:
         """Return the event of a handle."""
@@ -321,12 +328,15 @@ class Machine:
         allocation.context = holding
         allocation.origin = _caller()
         context.holdings[allocation.base] = holding
-        if flavour in ("device", "pool"):
+        if flavour == "device":
             context.device.used += allocation.size
         if pool is not None:
-            pool.used += allocation.size
-            pool.used_high = max(pool.used_high, pool.used)
+            pool.take(allocation.size)
         return holding
+
+    def caller(self) -> str:
+        """Return the file and line of the program's innermost frame."""
+        return _caller()
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
         """Record the context of a module's variable, which its module frees."""
@@ -338,10 +348,10 @@ class Machine:
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)
-        if holding.flavour in ("device", "pool"):
+        if holding.flavour == "device":
             context.device.used -= allocation.size
         if holding.pool is not None:
-            holding.pool.used -= allocation.size
+            holding.pool.put_back(allocation.size)
 
     def repair(self) -> None:
         """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
@@ -353,14 +363,35 @@ class Machine:
             context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
-            flavours = ("device", "pool")
             device.used = sum(
                 holding.allocation.size
                 for holding in holdings
-                if holding.context.device is device and holding.flavour in flavours
+                if holding.context.device is device and holding.flavour == "device"
             )
-        for pool in [thing for thing in self.handles.values() if isinstance(thing, Pool)]:
+            device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            device.used += sum(array.size for array in arrays if array.context.device is device)
+        for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
+            reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
+            pool.take(0)
+            pool.trim(0 if pool.closed else reserved)
+
+    def settle_pools(self) -> None:
+        """Release what each pool keeps above its threshold; called at the end of calls that wait."""
+        for pool in self.pools:
+            pool.trim(pool.attributes[4])
+
+    def make_room(self, device: Device) -> None:
+        """Release all memory that the pools of a device keep and that is not used, since there is too little."""
+        for pool in self.pools:
+            if pool.device is device:
+                pool.trim(0)
+
+    def add_pool(self, pool: Pool) -> Pool:
+        """Assign a handle to a pool."""
+        self.pools.append(pool)
+        return self.add(pool)
 
     # -- reports for the user
 
@@ -384,7 +415,7 @@ class Machine:
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
-        counts = dict.fromkeys(("memory", "stream", "event", "module", "graph", "graphexec", "pool", "context"), 0)
+        counts = dict.fromkeys(_KINDS.split(), 0)
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
@@ -395,12 +426,19 @@ class Machine:
                     counts["context"] += not thing.primary
         for device in self.devices:
             counts["context"] += 0 if device.primary in lost else device.retained
+        counts["physical"] = len(self.physical)
         for thing in self.handles.values():
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += getattr(thing, "counted", True)
+                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "library", None) is None
         return counts
+
+
+_KINDS = (
+    "memory stream event module link library graph graphexec pool physical reservation greencontext context array "
+    "mipmappedarray texture surface"
+)
 
 
 def _worded(kind: type) -> str:

@@ -17,22 +17,24 @@ How          Each piece of work lists what it must wait for: its predecessor in 
              lock that the caller of cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves
              the rest of the stream pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED. An
              interrupted call leaves this state as it is at that moment; `repair` corrects it.
+
+             A wait for a value in memory is different, because the host may write the value at any time. A call that
+             waits for such work looks at the memory every few milliseconds, and runs other work in the meantime. If
+             there is no other work and no other thread, nobody can write the value: after a few seconds, the context
+             is lost with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait for ever.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, recovery.py, entries/streams.py
 """
 
 from __future__ import annotations
 
-import _thread
-import ctypes
-import queue
 import random
 import threading
 import time
 from collections import deque
 
 from .codes import Refused
-from .recovery import RUNNING, is_outside, recover
+from .recovery import RUNNING, is_outside
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -41,35 +43,82 @@ if TYPE_CHECKING:
     from typing import Callable
 
     from .entries.graphs import Capture
+    from .entries.green import GreenContext
     from .machine import Context, Machine
 
-__all__ = ["INSTANT", "KERNEL", "HOST", "Work", "Stream", "Event", "Queues", "HostThread", "host_function"]
+__all__ = [
+    "INSTANT",
+    "KERNEL",
+    "HOST",
+    "Conditional",
+    "Work",
+    "Stream",
+    "Event",
+    "Queues",
+]
 
 INSTANT, KERNEL, HOST = range(3)
 _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
+_LOOK_EVERY = 0.005  # seconds between two looks at a value that work waits for
+_HOPELESS = 3.0  # seconds after which a wait for a value ends that nobody can write
+
+
+class Conditional:
+    """A function for Queues.submit(), or for the node of a graph, that depends on more than the order of its stream.
+
+    ready      tells whether it may run now; None: always
+    after      returns further work that it must wait for, at the time when it is submitted
+    submitted  is called with the work that it became
+    """
+
+    __slots__ = ("run", "ready", "after", "submitted")
+
+    def __init__(
+        self,
+        run: Callable[[], None],
+        ready: Callable[[], bool] | None = None,
+        after: Callable[[], Iterable[Work | None]] | None = None,
+        submitted: Callable[[Work], None] | None = None,
+    ) -> None:
+        self.run, self.ready, self.after, self.submitted = run, ready, after, submitted
+
+    def __call__(self) -> None:
+        self.run()
 
 
 class Work:
     """A piece of work: `run` performs it, after the earlier work of its stream and all work in `after`."""
 
-    __slots__ = ("run", "name", "kind", "stream", "after", "runner", "begun", "done", "time_ns")
+    __slots__ = ("run", "name", "kind", "stream", "after", "ready", "runner", "begun", "done", "time_ns")
 
     def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
         self.after: list[Work] = []
+        self.ready: Callable[[], bool] | None = None
         self.runner = 0  # the thread that runs it with the machine's lock released
         self.begun = self.done = False
         self.time_ns = 0
+
+    def can_run(self) -> bool:
+        """Tell whether everything that this work waits for is done; it must be the first in its queue."""
+        return all(other.done for other in self.after) and (
+            self.ready is None or bool(self.stream.context.state) or self.ready()
+        )
 
     def __repr__(self) -> str:
         return f"<{self.name} in {self.stream!r}>"
 
 
 class Stream:
-    """A queue of work in one context; `blocking` streams synchronize with the legacy default stream."""
+    """A queue of work in one context; `blocking` streams synchronize with the legacy default stream.
+
+    shape   attributes: the values that cuStreamSetAttribute set, by number; green: the green context it was made in
+    """
 
     __slots__ = (
         "handle",
+        "attributes",
+        "green",
         "ident",
         "context",
         "flags",
@@ -86,6 +135,8 @@ class Stream:
         self.handle = 0
         self.ident, self.context, self.flags, self.priority = ident, context, flags, priority
         self.blocking = not flags & 1
+        self.attributes: dict[int, bytes] = {}
+        self.green: GreenContext | None = None
         self.queue: deque[Work] = deque()
         self.running: Work | None = None
         self.last: Work | None = None
@@ -125,6 +176,7 @@ class Queues:
         self._waiting = 0
         self._late: list[Callable[[], None]] = []  # functions to call when the running kernel has ended
         self._kernel_thread = 0  # the thread that runs a kernel
+        self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: there is none
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
             mode
@@ -146,10 +198,17 @@ class Queues:
         for other in after:
             if not other.done:
                 work.after.append(other)
+        if type(run) is Conditional:
+            work.ready = run.ready
+            work.after += [
+                other for other in (run.after() if run.after else ()) if other is not None and not other.done
+            ]
+            if run.submitted is not None:
+                run.submitted(work)
         if stream.blocking:
             self._join(stream, context, work)
         stream.last = work
-        if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager":
+        if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager" and work.can_run():
             self._execute(work)  # nothing to wait for, so it needs no queue
             return work
         idle = not self._busy
@@ -157,7 +216,7 @@ class Queues:
         self._busy[stream] = None
         if self.inside_kernel():
             return work
-        if idle and self.mode == "eager":
+        if idle and self.mode == "eager" and work.can_run():
             self._start(work)  # no other work could come first
         if not work.done:
             self._submit_more(work)
@@ -187,8 +246,8 @@ class Queues:
                 continue
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
-            if now >= deadline:
-                return  # another thread runs it, and may be waiting for our caller
+            if now >= deadline or not self._is_running():
+                return  # another thread runs it, and may be waiting for our caller; or it waits for a value
             self._wait(deadline - now)
 
     def _submit_random(self, work: Work) -> None:
@@ -229,8 +288,13 @@ class Queues:
 
     def nudge(self, work: Work | None) -> None:
         """Run some of the work that a query asks about, so that a loop of queries ends."""
-        if work is None or work.done or self.mode == "eager" or self.inside_kernel():
+        if work is None or work.done or self.inside_kernel():
             return
+        while self.mode == "eager":  # what can run now is what waited for a value
+            ready = next(iter(self._ready()), None)
+            if ready is None or work.done:
+                return
+            self._start(ready)
         head = self._choose(work)
         if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
             self._start(head)
@@ -240,11 +304,11 @@ class Queues:
         for stream in list(self._busy):
             if stream.running is None and stream.queue:
                 head = stream.queue[0]
-                if all(other.done for other in head.after):
+                if head.can_run():
                     yield head
 
     def _choose(self, work: Work) -> Work | None:
-        """Choose the next work to run towards `work`; None when another thread is running it."""
+        """Choose the next work to run towards `work`; None if another thread is running it, or it waits for a value."""
         if self.mode == "random":
             ready = list(self._ready())
             if ready:
@@ -258,12 +322,29 @@ class Queues:
                     work = other
                     break
             else:
-                return head
+                # A value that it waits for may be written by any other work.
+                return head if head.can_run() else next(iter(self._ready()), None)
+
+    def _is_running(self) -> bool:
+        return any(stream.running is not None for stream in self._busy)
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait until another thread finishes work."""
-        if not any(stream.running is not None for stream in self._busy):
+        """Wait until another thread finishes work, or a short time if work waits for a value."""
+        blocked = [stream.queue[0] for stream in self._busy if stream.queue and stream.queue[0].ready is not None]
+        if blocked:
+            seconds = _LOOK_EVERY if seconds is None else min(seconds, _LOOK_EVERY)
+        if self._is_running():
+            self._hopeless_from = 0.0
+        elif not blocked:
             raise RuntimeError(f"no work can run, and none runs: {[list(stream.queue) for stream in self._busy]}")
+        elif threading.active_count() > 1:
+            self._hopeless_from = 0.0  # another thread may write the value
+        elif not self._hopeless_from:
+            self._hopeless_from = time.monotonic() + _HOPELESS
+        elif time.monotonic() > self._hopeless_from:
+            self._hopeless_from = 0.0
+            blocked[0].stream.context.lose(702, f"{blocked[0].name}: nothing is left that could write this value")
+            return
         self._waiting += 1
         try:
             self._changed.wait(seconds)
@@ -343,6 +424,7 @@ class Queues:
         stream = work.stream
         work.time_ns = time.perf_counter_ns()
         work.done = True
+        self._hopeless_from = 0.0
         work.run, work.after = _nothing, []  # releases what they refer to
         stream.running = None
         if stream.queue and stream.queue[0] is work:
@@ -413,72 +495,3 @@ class Queues:
 
 def _nothing() -> None:
     raise Refused(999, "work ran twice")
-
-
-# -- host functions
-
-_HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
-
-
-def host_function(address: int, data: int) -> Callable[[], None]:
-    """Return a function that calls a CUhostFn."""
-    function = _HostFunction(address)
-    return lambda: function(data)
-
-
-class HostThread:
-    """The thread in which host functions run; `ident` is 0 until it has started."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.ident = 0
-        self.given: deque[Work] = deque()  # the work that it runs, and the work to come
-        self._machine = machine
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._started = False
-        self._duty = threading.Lock()
-
-    def give(self, work: Work) -> None:
-        """Run a piece of work in this thread, after the work that it was given before."""
-        self.given.append(work)
-        self.ring()
-
-    def ring(self) -> None:
-        """Wake the thread if it has work; after an interrupt this may be necessary a second time."""
-        if not self.given:
-            return
-        if not self._started:
-            try:
-                _thread.start_new_thread(self._serve, ())
-            except RuntimeError:  # the interpreter is ending and starts no more threads
-                self._run_here()
-                return
-            self._started = True
-        self._bell.put(None)
-
-    def _serve(self) -> None:
-        if not self._duty.acquire(False):  # a second thread, started after an interrupt, is not needed
-            return
-        self.ident = threading.get_ident()
-        while True:
-            self._bell.get()
-            while self.given:
-                work = self.given[0]
-                try:
-                    work.begun = True
-                    work.run()
-                    with self._machine.lock:
-                        self.given.popleft()
-                        self._machine.queues.finish_host(work)
-                except BaseException as caught:
-                    self._machine.kept_exceptions.append(caught)
-                    recover(self._machine)
-
-    def _run_here(self) -> None:
-        """Run the newest piece of work in the calling thread, with the lock released and calls refused."""
-        work = self.given.pop()
-        before, self.ident = self.ident, threading.get_ident()
-        try:
-            self._machine.queues.run_unlocked(work)
-        finally:
-            self.ident = before
-        self._machine.queues.finish_host(work)

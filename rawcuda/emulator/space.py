@@ -35,6 +35,7 @@ POISONED_UP_TO = 64 << 20  # filling a larger allocation would touch all of its 
 FIRST_ADDRESS = 1 << 49
 GAP = 1 << 30
 QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
+_MOST_RESERVED = 1 << 47
 GRAVES = 4096  # how many freed allocations are remembered for reports
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
@@ -100,21 +101,24 @@ class Allocation:
     def describe(self) -> str:
         """Return the words that describe this allocation in a report."""
         label = f" {self.label!r}" if self.label else ""
+        if self.kind == "virtual":
+            return f"{self.size}-byte mapping of virtual memory{label}"
         return f"{self.size}-byte {self.kind} allocation{label}"
 
-    def typed(self, code: str, granule: int = 0) -> tuple[memoryview, int, int]:
+    def typed(self, code: str, granule: int = 0, writable: bool = True) -> tuple[memoryview, int, int]:
         """Return the memory as elements of one type: the view, the address of its element 0, its length in bytes.
 
         Element 0 is at the first address that is a multiple of granule (the width of an element or a vector). In
         registered host memory this may be past the base.
         """
         width = WIDTH[code]
-        key = f"{code}{granule}"
+        key = f"{code}{granule}" if writable else f"{code}{granule} read-only"
         found = self._views.get(key)
         if found is None:
             skipped = -self.base % (granule or width)
             length = max(0, (self.size - skipped) // width * width)
             view = elements(self.data[skipped : skipped + length], code)
+            view = view if writable else view.toreadonly()
             found = self._views[key] = (view, self.base + skipped, length)
         return found
 
@@ -163,6 +167,7 @@ class Space:
         self._next = FIRST_ADDRESS
         self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
         self._live: dict[int, Allocation] = {}
+        self.reserved: dict[int, tuple[int, str]] = {}  # reserved addresses: first -> (size, who reserved them)
         self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
         self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
 
@@ -209,6 +214,56 @@ class Space:
         if size <= POISONED_UP_TO:
             data[:] = bytes([POISON]) * size
         return self._enter(Allocation(ctypes.addressof(anchor), size, kind, data, label, (anchor, pages)))
+
+    def reserve(self, size: int, alignment: int, origin: str) -> int:
+        """Reserve addresses at which memory can be mapped, and return the first.
+
+        raises  Fault   zero size (1), or more than there are (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"a reservation of {size} bytes: the size must be positive")
+        if size > _MOST_RESERVED:
+            raise Fault(OUT_OF_MEMORY, f"a reservation of {size} bytes: at most {_MOST_RESERVED} can be reserved")
+        with self.lock:
+            base = (self._next + 2 * alignment - 1) // (2 * alignment) * (2 * alignment) + alignment
+            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+            self.reserved[base] = size, f", reserved at {origin}" if origin else ""
+        return base
+
+    def unreserve(self, base: int) -> None:
+        """Give reserved addresses up; no memory may be mapped at them."""
+        size, origin = self.reserved.pop(base)
+        self._graves.append((base, size, f"{size}-byte reservation{origin}"))
+
+    def reservation(self, address: int) -> tuple[int, int] | None:
+        """Return the first of the reserved addresses around an address and their number, or None."""
+        for base, (size, _) in list(self.reserved.items()):
+            if base <= address < base + size:
+                return base, size
+        return None
+
+    def map(self, base: int, data: memoryview, written: bytearray | None, label: str = "") -> Allocation:
+        """Map memory at reserved addresses."""
+        made = Allocation(base, len(data), "virtual", data, label, None)
+        made.written = written
+        return self._enter(made)
+
+    def run_of(self, address: int, nbytes: int) -> list[Allocation]:
+        """Return the mappings that contain nbytes from address on, without a gap.
+
+        raises  Fault   there is a gap (1)
+        """
+        found: list[Allocation] = []
+        at = address
+        while at < address + nbytes:
+            piece = self.find(at)
+            if piece is None or found and piece.kind != "virtual":
+                raise Fault(INVALID_VALUE, self.explain(at, address + nbytes - at))
+            found.append(piece)
+            at = piece.base + piece.size
+            if piece.kind != "virtual" and at < address + nbytes:
+                raise Fault(INVALID_VALUE, self.explain(address, nbytes))
+        return found
 
     def register_host(self, address: int, size: int, *, label: str = "") -> Allocation:
         """Make host memory of another owner accessible to the device (cuMemHostRegister).
@@ -293,10 +348,23 @@ class Space:
             if over > 0:
                 return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {_place(found)}"
             return f"{text}: {address - found.base} bytes into a {_place(found)}"
+        around = self.reservation(address)
+        if around is not None:
+            base, size = around
+            return (
+                f"{text}: {address - base} bytes into a {size}-byte reservation at {base:#x}{self.reserved[base][1]}, "
+                "where no memory is mapped"
+            )
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
                 return f"{text}: {address - base} bytes into a {words} that was freed"
         return f"{text}: {self._neighbour(address, nbytes)}"
+
+    def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
+        """Describe an access to memory that the device may not use."""
+        if found.kind in ("device", "variable"):
+            return f"{self.explain(address, nbytes)}, on another device, without peer access to it"
+        return f"{self.explain(address, nbytes)}, to which this device was given no access"
 
     def _neighbour(self, address: int, nbytes: int) -> str:
         choices = []

@@ -24,6 +24,7 @@ import sys
 import threading
 from functools import partial
 
+from ..headers import cuda_h
 from .codes import NAMES, Refused
 from .recovery import answer, covered
 
@@ -88,16 +89,26 @@ _SCALARS: dict[str, Any] = {
     "CUdevice": ctypes.c_int,
     "CUresult": ctypes.c_int,
     "CUmemLocation": Location,
+    "CUtexObject": ctypes.c_uint64,
+    "CUsurfObject": ctypes.c_uint64,
 }
 _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
+CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUtensorMapDataType CUtensorMapInterleave
+CUtensorMapSwizzle CUtensorMapL2promotion CUtensorMapFloatOOBfill CUtensorMapIm2ColWideMode
+CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUjitInputType
+CUmoduleLoadingMode CUfunctionLoadingState
 """.split()
 )
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
+CUgreenCtx CUdevResourceDesc
+CUmipmappedArray
+CUlinkState CUlibrary CUkernel
 """.split()
 )
 
@@ -108,7 +119,10 @@ def _ctype(c_type: str) -> Any:
         return ctypes.c_size_t
     if c_type in _ENUMS:
         return ctypes.c_int
-    return _SCALARS[c_type]
+    kind = _SCALARS.get(c_type) or cuda_h.HEADER.type_of(c_type)
+    if issubclass(kind, cuda_h.Integer):  # an enum, or an integer with a name of its own
+        return kind.machine
+    return kind if issubclass(kind, (ctypes.Structure, ctypes.c_float)) or c_type in _SCALARS else ctypes.c_size_t
 
 
 def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
@@ -184,7 +198,7 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     its end: the inner statement handles what the entry raises, and the outer one an interrupt that comes during that.
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
-    getpid, get_ident, save = os.getpid, threading.get_ident, served.save
+    getpid, get_ident, save, failures = os.getpid, threading.get_ident, served.save, machine.failures
 
     def do_again(arguments: Any, undo: Callable[[], object] | None) -> int:
         with lock:
@@ -195,6 +209,8 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     def call_entry(*arguments: Any, undo: Any = None) -> int:
         try:
             try:
+                if failures.plan:
+                    failures.check(machine, name)
                 if free:
                     code = function(machine, *arguments)
                 elif machine.pid != getpid():  # before the lock, which a fork may have copied while it was held

@@ -17,11 +17,11 @@ from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..tracing import careful
-from .context import AnyContext, Current, count
+from .context import AnyContext, Current, count, some_context
 from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
-from .queue import NO_SYNC, handle_of
+from .queue import NO_SYNC, calls_on, handle_of
 from .spans import copy_run, fill_run
 from .stream import Stream
 
@@ -39,6 +39,7 @@ __all__ = [
     "empty_on",
     "fill_run",
     "check_label",
+    "current_ordinal",
     "device_around",
     "device_of",
     "handle_of",
@@ -50,6 +51,7 @@ __all__ = [
     "settle_host",
     "spot",
     "wait_for",
+    "wait_for_event",
 ]
 
 # CUpointer_attribute
@@ -201,7 +203,19 @@ def _wait(made: Any, pending: int, using: int) -> None:
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
         Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        wait_between(using, pending, device_of(made) or Device(0))
+        wait_between(using, pending, device_of(made) or some_context())
+
+
+def wait_for_event(made: Description, stream: Any, event: int) -> None:
+    """Make the stream that will use a view wait for an event of the exporter's.
+
+    calls   cuStreamWaitEvent
+    """
+    if handle_of(stream) != NO_SYNC:
+        primary = device_of(made) or some_context()
+        primary.open()
+        calls, queue = calls_on(stream, primary)
+        calls.cuStreamWaitEvent(queue, ctypes.c_void_p(event), ctypes.c_uint(0))
 
 
 _UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked
@@ -277,12 +291,23 @@ def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
     return empty(Device(ordinal), shape, dtype, kind)
 
 
-def empty_like(source: Any) -> Any:
+def empty_like(source: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours."""
     primary = device_of(source)
     if primary is None:
         return None
-    return empty_on(primary.ordinal, source.shape, source.dtype, _KINDS[source.device[0]])
+    kind = _KINDS[source.device[0]]
+    return empty_on(primary.ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
+
+
+def current_ordinal() -> int:
+    """Return the ordinal of the device whose context is current in this thread; 0 if there is none.
+
+    calls   cuCtxGetDevice
+    """
+    value = ctypes.c_int()
+    loaded = driver.current()
+    return value.value if loaded.current_context() and not loaded.raw("cuCtxGetDevice")(ctypes.byref(value)) else 0
 
 
 _KINDS = {"cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}

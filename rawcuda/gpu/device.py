@@ -14,12 +14,13 @@ from operator import index
 from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
-from ..headers import cuda_h
-from ..owned import Held, Owned, drain, dropped, invalidate
+from ..owned import Held, drain, dropped, invalidate
 from ..tracing import careful
-from .context import Current, context_of, count, peers, reaches
+from .context import Current, context_of, count, reaches
+from .devices.facts import Facts
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
+from .queue import failed
 from .retention import retained, sweep
 from .stream import Event, Stream
 
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
 
-_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
-
-
-class Device(Owned):
+class Device(Facts):
     """A GPU, given by its ordinal among the devices that CUDA_VISIBLE_DEVICES allows.
 
     units   total_memory and free_memory are in bytes
@@ -44,10 +42,7 @@ class Device(Owned):
             ValueError  the device does not exist
     """
 
-    __slots__ = ("ordinal", "_primary", "_held")
-
-    if TYPE_CHECKING:
-        _held: PrimaryContext | None  # the context, while this is open and holds it
+    __slots__ = ()
 
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
@@ -80,7 +75,7 @@ class Device(Owned):
         return self._primary.current()
 
     def synchronize(self) -> None:
-        """Wait until all work in this device's context is done.
+        """Wait until all work in this device's context is done, and raise what a function of Stream.call() has raised.
 
         calls   cuCtxSynchronize
         """
@@ -91,118 +86,165 @@ class Device(Owned):
             sweep(now=True)
         if dropped:
             drain()
+        if failed:
+            _raise_failed(self.ordinal)
 
-    # -- facts
+    def reset(self, *, force: bool = False) -> None:
+        """End the context with everything in it, also after an error that made it unusable, and begin a new one.
 
-    @property
-    def name(self) -> str:
-        """Return the device's name."""
-        known = self._primary.attributes.get(_NAME)
-        if known is None or self._handle is None:
-            text = ctypes.create_string_buffer(256)
-            self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
-        return known
+        Every object that was made on this device is closed, and says so when it is used; the Device works as before.
 
-    @property
-    def uuid(self) -> str:
-        """Return the device's UUID, as nvidia-smi writes it."""
-        known = self._primary.attributes.get(_UUID)
-        if known is None or self._handle is None:
-            raw = cuda_h.CUuuid()
-            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-            digits = bytes(raw).hex()
-            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-            self._primary.attributes[_UUID] = known
-        return known
-
-    @property
-    def compute_capability(self) -> tuple[int, int]:
-        """Return (major, minor)."""
-        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
-
-    @property
-    def total_memory(self) -> int:
-        """Return the size of the device's memory in bytes."""
-        size = ctypes.c_size_t()
-        self._primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
-        return size.value
-
-    @property
-    def free_memory(self) -> int:
-        """Return the number of bytes that are free now; other processes may change it."""
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        with self.current():
-            self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        return free.value
-
-    def attribute(self, which: str | int) -> int:
-        """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
-
-        calls   cuDeviceGetAttribute
-        raises  ValueError  an unknown name
+        force   necessary on a GPU, where the context also belongs to all other libraries in the process
+        calls   cuDevicePrimaryCtxReset_v2
+        raises  InvalidUse  without force on a GPU, or while a stream is being captured
         """
-        known = self._primary.attributes.get(which) if type(which) is str else None
-        if known is None or self._handle is None:
-            known = self._ask_attribute(which)
-        return known
+        from .devices.resetting import reset
 
-    def _ask_attribute(self, which: Any) -> int:
-        if isinstance(which, str):
-            number = _attribute_number(which)
-        elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
-            raise TypeError(f"an attribute must be a name in cuda.h or its number, not {a_kind(which)}")
-        else:
-            number = int.__index__(index(which))
-        known = self._primary.attributes
-        if number not in known or self._handle is None:
-            value = ctypes.c_int()
-            self._primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
-            known[number] = value.value
-        if type(which) is str:
-            known[which] = known[number]
-        return int(known[number])
+        reset(self, force)
 
-    def can_access(self, other: Device) -> bool:
-        """Tell whether this device can be given access to the memory of another.
+    # -- other devices
 
+    def can_reach(self, other: Device | int) -> bool:
+        """Tell whether this device can be given access to the memory of another; it always has access to its own.
+
+        other   a Device, or its ordinal
         calls   cuDeviceCanAccessPeer
         """
-        _check_device(other)
+        there = _other(other)
+        if there.ordinal == self.ordinal:
+            self.handle, there.handle  # raises Closed
+            return True
         yes = ctypes.c_int()
-        self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, other.handle)
+        self._primary.driver.cuDeviceCanAccessPeer(ctypes.byref(yes), self.handle, there.handle)
         return bool(yes.value)
 
-    def enable_peer_access(self, other: Device) -> None:
-        """Let kernels on this device access the memory of another; does nothing if they already can.
+    can_access = can_reach
+
+    def enable_peer_access(self, other: Device | int) -> None:
+        """Let kernels on this device access the memory of another, until disable_peer_access(); repeat it at will.
 
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  the hardware does not support it between these devices
         """
-        _check_device(other)
-        other_context = cuda_h.CUcontext(other.context)
-        with self.current():
-            try:
-                self._primary.driver.cuCtxEnablePeerAccess(other_context, 0)
-            except CudaError as error:
-                if error.code != cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
-                    raise
-        peers.add((self.ordinal, other.ordinal))
+        from .devices.peers import enable
+
+        enable(self, _other(other))
+
+    def disable_peer_access(self, other: Device | int) -> None:
+        """Undo enable_peer_access(), after all work on this device is done.
+
+        The access lasts as long as a PeerAccess is open, or if other software enabled it before us.
+
+        calls   cuCtxDisablePeerAccess
+        raises  ValueError  enable_peer_access() was not called, or was undone already
+        """
+        from .devices.peers import disable
+
+        disable(self, _other(other))
+
+    def peer_access(self, other: Device | int) -> names.PeerAccess:
+        """Let kernels on this device access the memory of another, until the returned object is closed.
+
+            with device.peer_access(other):
+                ...
+
+        raises  Unsupported  the hardware does not support it between these devices
+        """
+        from .devices.peers import PeerAccess
+
+        return PeerAccess(self, _other(other))
+
+    def peer_attributes(self, other: Device | int) -> names.PeerAttributes:
+        """Return the properties of the connection to another device: its rank in speed, whether atomics work, ...
+
+        calls   cuDeviceGetP2PAttribute
+        raises  ValueError  the other device is this one
+        """
+        from .devices.peers import attributes_of
+
+        return attributes_of(self, _other(other))
 
     # -- objects on the device
 
-    def stream(self, priority: int = 0) -> Stream:
-        """Make a non-blocking stream: it and the legacy default stream do not wait for each other."""
-        return Stream(self, priority=priority) if priority else Stream(self)
+    def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
+        """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
+        if nonblocking and not priority:
+            return Stream(self) if type(priority) is int else Stream(self, priority=priority)
+        return Stream(self, priority=priority, nonblocking=nonblocking)
 
-    def event(self, timing: bool = False) -> Event:
-        """Make an event; with timing, its elapsed_ms() can be used."""
-        return Event(self, timing=timing) if timing else Event(self)
+    def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
+        """Make an event; with timing, its elapsed_ms() can be used; with blocking, synchronize() lets the CPU sleep."""
+        return Event(self, timing=timing, blocking=blocking) if timing or blocking else Event(self)
 
-    def allocate(self, nbytes: int, *, kind: str = "device", stream: names.Any = None) -> Memory:
-        """Allocate "device", "pinned" or "managed" memory; if a stream is given, in its order."""
+    def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
+        """Divide the multiprocessors into green contexts, each with at least so many, which do not disturb each other.
+
+            small, large = device.split(8, rest=True)
+            stream = small.stream()
+
+        rest    also make one of all that is left, the last one in the returned tuple
+        calls   cuDeviceGetDevResource, cuDevSmResourceSplitByCount, cuDevResourceGenerateDesc, cuGreenCtxCreate
+        raises  ValueError   the device does not have so many multiprocessors in groups of the possible sizes
+                Unsupported  the driver is older than CUDA 12.5, or the device has no green contexts
+        """
+        from .devices.green import split
+
+        return split(self, sm_counts, rest)
+
+    def allocate(
+        self, nbytes: int, *, kind: str = "device", stream: names.Any = None, pool: names.MemoryPool | None = None
+    ) -> Memory:
+        """Allocate "device", "pinned" or "managed" memory; if a stream or a pool is given, in the stream's order."""
+        if pool is not None:
+            from .memories.pool import allocate_from
+
+            memory: Memory = allocate_from(self, pool, nbytes, kind, stream)
+            return memory
         return allocate(self, nbytes, kind=kind, stream=stream)
+
+    def register(self, exporter: names.Any, *, read_only: bool = False) -> Memory:
+        """Page-lock an array in host memory where it is; see Memory.register."""
+        return Memory.register(exporter, device=self, read_only=read_only)
+
+    @property
+    def pool(self) -> names.MemoryPool:
+        """Return the pool of stream-ordered memory; another MemoryPool of this device can be assigned.
+
+        calls   cuDeviceGetMemPool, cuDeviceSetMemPool
+        """
+        from .memories.pool import MemoryPool
+
+        return MemoryPool.current(self)
+
+    @pool.setter
+    def pool(self, pool: names.MemoryPool) -> None:
+        from .memories.pool import set_pool
+
+        set_pool(self, pool)
+
+    @property
+    def default_pool(self) -> names.MemoryPool:
+        """Return the pool that this device has from the start.
+
+        calls   cuDeviceGetDefaultMemPool
+        """
+        from .memories.pool import MemoryPool
+
+        return MemoryPool.default(self)
+
+    def memory_pool(self, *, kind: str = "device", max_size: int = 0, location: names.Any = None) -> names.MemoryPool:
+        """Make a pool of this device's memory, or of "pinned" or "managed" memory that it has access to."""
+        from .memories.pool import MemoryPool
+
+        return MemoryPool(self, kind=kind, max_size=max_size, location=location)
+
+    def virtual_memory(
+        self, nbytes: int = 0, *, reserve: int | None = None, peers: names.Sequence[Device] = ()
+    ) -> names.VirtualMemory:
+        """Make memory that can grow to `reserve` bytes without moving; see VirtualMemory."""
+        from .memories.virtual import VirtualMemory
+
+        return VirtualMemory(self, nbytes, reserve=reserve, peers=peers)
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""
@@ -211,6 +253,80 @@ class Device(Owned):
     def upload(self, exporter: names.Any, *, stream: names.Any = None) -> names.StridedView:
         """Copy an exporter's array into new memory on this device, in C order."""
         return making.upload(self, exporter, stream=stream)
+
+    def empty_pitched(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
+        """Return a new, uninitialized array whose rows are aligned, with gaps between them; see textures/pitched.py."""
+        from .textures.pitched import empty_pitched
+
+        return empty_pitched(self, shape, dtype)
+
+    def array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        gather: bool = False,
+        stream: names.Any = None,
+    ) -> names.OpaqueArray:
+        """Make a CUDA array for textures and surfaces: of a shape and a dtype, or from an exporter, which is copied.
+
+        channels  the components of an element, 1, 2 or 4; those of an exporter are its last dimension
+        layered, cubemap, surface, gather  what the array is made for; see textures/arrays.py
+        raises    ValueError  what no array can be, or what exceeds the limits of the device
+        """
+        from .textures.arrays import OpaqueArray, shape_or_view
+        from .textures.formats import Form
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = OpaqueArray.create(self, Form(shape, element, count, layered, cubemap, surface, gather))
+        return made if data is None else made.copy_from(data, stream=stream)
+
+    def mipmapped_array(
+        self,
+        source: names.Any,
+        dtype: names.Any = None,
+        *,
+        levels: int | None = None,
+        channels: int | None = None,
+        layered: bool = False,
+        cubemap: bool = False,
+        surface: bool = False,
+        stream: names.Any = None,
+    ) -> names.MipmappedArray:
+        """Make a mipmapped array: of the shape and the dtype of level 0, or from an exporter, copied into level 0.
+
+        levels  None: all, down to a single element; see textures/mipmapped.py
+        """
+        from .textures.arrays import shape_or_view
+        from .textures.formats import Form
+        from .textures.mipmapped import MipmappedArray
+
+        shape, element, count, data = shape_or_view(source, dtype, channels, stream)
+        made = MipmappedArray.create(self, Form(shape, element, count, layered, cubemap, surface), levels)
+        if data is not None:
+            made[0].copy_from(data, stream=stream)
+        return made
+
+    def texture(self, source: names.Any, *, channels: int | None = None, **options: names.Any) -> names.TextureObject:
+        """Make a texture over an array, or over the memory of a view of one or two dimensions; no data is copied.
+
+        channels  of a view, whose last dimension they are; 1 if it is not given
+        options   address_mode, filter_mode, read_mode, normalized_coords, border_color, ...; see TextureOptions
+        raises    ValueError  memory that a texture cannot read, or options that cannot be combined
+        """
+        from .textures.textures import TextureObject, TextureOptions
+
+        return TextureObject.create(self, source, channels, TextureOptions(**options))
+
+    def surface(self, array: names.OpaqueArray) -> names.SurfaceObject:
+        """Make a surface over an array that was made with surface=True, so that kernels can write it."""
+        from .textures.surfaces import SurfaceObject
+
+        return SurfaceObject.create(self, array)
 
     def load(self, code: str | bytes | names.PathLike[str]) -> names.Module:
         """Load PTX (str or bytes), a cubin or fatbin (bytes), or the file at a path (os.PathLike only)."""
@@ -237,11 +353,34 @@ class Device(Owned):
         from ..compiler.program import compile_for
         from .kernels.module import Module
 
-        built = compile_for(self.compute_capability, source, options, headers, names, cache)
+        loaded = self._primary.driver
+        newest = None
+        if not getattr(loaded.libcuda, "reads_every_ptx", False):
+            newest = loaded.version // 1000, loaded.version % 1000 // 10
+        built = compile_for(self.compute_capability, newest, source, options, headers, names, cache)
         try:
             return Module(self, built.code, names=built.names)
         except CudaError as error:
-            raise built.explain(error, self._primary.driver.version) from None
+            raise built.explain(error, loaded.version) from None
+
+    def link(
+        self,
+        inputs: names.Iterable[names.Any],
+        *,
+        options: names.Sequence[str] = (),
+    ) -> names.Module:
+        """Link images of code for this device, and load the result; see compiler/linking.py.
+
+        inputs  PTX, cubins, fatbins, LTO-IR, host objects and archives: str, bytes or os.PathLike, in a sequence, or in
+                a dict whose keys name them in messages
+        raises  LinkFailed      a symbol that no input defines, or two: .log and .symbols
+                LinkerNotFound  LTO-IR, and there is no nvJitLink
+                Unsupported     a kind of input that this driver or linker cannot take
+        """
+        from .kernels.linking import link_for
+        from .kernels.module import Module
+
+        return Module(self, link_for(self, inputs, options))
 
     def _closing(self) -> None:
         self._held = None
@@ -261,6 +400,7 @@ class _Use:
     """The release of a Device, by which it holds its context."""
 
     __slots__ = ("primary",)
+    survives = True  # Device.reset()
 
     def __init__(self, primary: PrimaryContext) -> None:
         self.primary = primary
@@ -288,22 +428,13 @@ def _look_up(ordinal: int) -> tuple[PrimaryContext, int]:
     return known
 
 
-def _check_device(other: object) -> None:
-    if not isinstance(other, Device):
-        raise TypeError(f"the other device must be a Device, not {a_kind(other)}")
-
-
-def _attribute_number(name: str) -> int:
-    full = name.upper()
-    if not full.startswith("CU_DEVICE_ATTRIBUTE_"):
-        full = "CU_DEVICE_ATTRIBUTE_" + full
-    table = cuda_h.enum("CUdevice_attribute")
-    if full not in table:
-        import difflib
-
-        near = difflib.get_close_matches(full, table, 3, 0.5)
-        raise ValueError(f"unknown device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
-    return table[full]
+def _other(other: Any) -> Device:
+    """Return another device, given as a Device or by its ordinal."""
+    if isinstance(other, Device):
+        return other
+    if isinstance(other, bool) or not hasattr(type(other), "__index__"):
+        raise TypeError(f"the other device must be a Device or its ordinal, not {a_kind(other)}")
+    return Device(index(other))
 
 
 def devices() -> list[Device]:
@@ -322,3 +453,11 @@ def synchronize() -> None:
     synchronize_contexts()
     if dropped:
         drain()
+    if failed:
+        _raise_failed(None)
+
+
+def _raise_failed(ordinal: int | None) -> None:
+    from .streams.host_functions import raise_from_device
+
+    raise_from_device(ordinal)

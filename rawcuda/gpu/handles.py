@@ -25,23 +25,34 @@ from .context import PrimaryContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from .calls import Calls
 
 __all__ = [
+    "ARRAY",
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
+    "GREEN",
+    "GREEN_STREAM",
     "Kind",
     "Lifetime",
     "MANAGED",
+    "MIPMAPPED",
     "MODULE",
     "ORDERED",
     "PINNED",
+    "PITCHED",
+    "POOL",
+    "POOLED",
+    "REGISTERED",
     "STREAM",
+    "SURFACE",
+    "TEXTURE",
     "TIMED_EVENT",
+    "around",
     "capturing",
     "make",
     "unnoticed",
@@ -58,7 +69,8 @@ class Kind:
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
     waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
-               although this is not documented
+               although this is not documented; the functions that destroy arrays and textures may not, nor does
+               cuMemFree_v2 if the memory is of a pool
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -82,13 +94,24 @@ EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIM
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
 # In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True)
+# Otherwise cuMemFree_v2 does not wait for work that uses such memory, so that this is done before.
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
+POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
+POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy", unnoticed=True)
 PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
     "cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", unnoticed=True, waits=True
 )
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=True, waits=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
+PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2", unnoticed=True)
+ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=True)
+MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
+TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
+SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", unnoticed=True, waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
@@ -106,7 +129,7 @@ def make(
 
     arguments  the creating function's prepared arguments after the pointer to the handle
     by         the context's calls to use; by default those that make the context current
-    stream     for ORDERED, an object with queue(), which is kept as long as the memory
+    stream     for ORDERED and POOLED, an object with queue(), which is kept as long as the memory
     raises     CudaError  from the driver
     """
     if dropped:
@@ -151,7 +174,7 @@ class Lifetime(ctypes.c_void_p):
             if self.value:
                 inside = None if primary.current_context() == primary._handle else primary
                 if self.stream is not None:
-                    self._release_in_order(inside)
+                    self._release_in_order(inside, late)
                 elif kind.unnoticed:
                     self._release_unnoticed(inside, kind.waits and not late and not capturing)
                 elif careful or inside is not None:
@@ -177,7 +200,7 @@ class Lifetime(ctypes.c_void_p):
         run(chain(first, step, (exchange,)), inside)
         _exchanges.append(exchange)
 
-    def _release_in_order(self, inside: PrimaryContext | None) -> None:
+    def _release_in_order(self, inside: PrimaryContext | None, late: bool) -> None:
         """Free memory in the order of its stream if that can still be used, otherwise like memory without a stream.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
@@ -187,7 +210,7 @@ class Lifetime(ctypes.c_void_p):
             if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
                 return
             self.once = iter((self,))  # the memory was not freed
-        self._release_unnoticed(inside, False)
+        self._release_unnoticed(inside, queue is None and not late and not capturing)
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
@@ -219,6 +242,12 @@ def _exchange(primary: PrimaryContext) -> Any:
 
 
 _exchanges: list[Any] = []  # steps that no thread uses now: making one takes 350 ns
+
+
+def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
+    """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
+    exchange = _exchange(primary)
+    return chain((exchange,), steps, (exchange,))
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,17 +9,20 @@ Read next    copies/transfer.py
 
 from __future__ import annotations
 
+import ctypes
 from _weakref import ref
+from functools import partial
 from operator import index
 
 from .. import names
 from ..arrays import copying, making
+from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
-from .context import PrimaryContext, primary_of
-from .handles import DEVICE, MANAGED, ORDERED, PINNED, Kind, Lifetime, make
+from .context import PrimaryContext, context_of, primary_of, reaches
+from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
 
 TYPE_CHECKING = False
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-__all__ = ["Lease", "Memory", "allocate"]
+__all__ = ["Lease", "Memory", "allocate", "blank", "size_of"]
 
 _KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
 
@@ -55,6 +58,7 @@ class Memory(Owned, Bytes):
     """
 
     __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
+    readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
 
     nbytes: int
     kind: str
@@ -63,6 +67,7 @@ class Memory(Owned, Bytes):
     if TYPE_CHECKING:
         _primary: PrimaryContext
         _keeps: Any
+        _side: copying.Side
         _leases: list[ref[Lease]]  # the first is the one that counts
 
     def __init__(self) -> None:
@@ -119,6 +124,38 @@ class Memory(Owned, Bytes):
                 except ValueError:  # another thread removed it
                     pass
 
+    @classmethod
+    def register(
+        cls,
+        exporter: names.Any,
+        *,
+        device: names.Device | None = None,
+        portable: bool = True,
+        read_only: bool = False,
+        io_memory: bool = False,
+    ) -> Memory:
+        """Page-lock an array in host memory where it is, and return it as "pinned" memory, which close() undoes.
+
+        Until then the exporter is kept alive, and devices can access its memory.
+
+        exporter   an array whose elements are one run of bytes; for 0 bytes nothing is page-locked
+        device     the device in whose context this is done; by default one that is in use
+        portable   page-locked for all devices
+        read_only  devices only read it; necessary for an exporter that is read-only
+        io_memory  it is memory of a device on the bus, mapped into this process
+        calls      cuMemHostRegister_v2, cuMemHostUnregister
+        raises     ProtocolError  a read-only exporter, without read_only=True
+                   ValueError     no host memory, page-locked memory, or elements that are not one run of bytes
+                   InvalidUse     a part of the memory is page-locked already
+        """
+        from .memories import registered
+
+        kind = _ReadOnlyMemory if read_only else Memory
+        memory: Memory = registered.page_lock(
+            exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
+        )
+        return memory
+
     @property
     def ptr(self) -> int:
         """Return the address of the first byte; raises Closed if this Memory, or the owner of the bytes, is closed."""
@@ -135,10 +172,140 @@ class Memory(Owned, Bytes):
             lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
+    def is_accessible_from(self, device: names.Any) -> bool:
+        """Tell whether kernels on a device may use the memory.
+
+        The access of other devices is enabled for plain device memory by Device.enable_peer_access(), for memory of a
+        pool by its pool. All devices may use pinned and managed memory that is not from a pool.
+
+        device  a Device or its ordinal
+        calls   cuPointerGetAttribute
+        """
+        return self._access_from(device if type(device) is int else _ordinal_of(device)) != 0
+
+    def _access_from(self, ordinal: int) -> int:
+        """Return the access of a device: 0, 1 to read, 3 to read and write."""
+        if ordinal != self._primary.ordinal:
+            release = self._release
+            if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+                return _access_flags(self.ptr, ordinal)
+            if self.kind == "device" and not reaches(ordinal, self._primary.ordinal):
+                return 0
+        return 1 if self.readonly else 3
+
+    def _remedy(self, ordinal: int) -> str:
+        """Return how a device can be given access to this memory, as text for an error."""
+        release, own = self._release, self._primary.ordinal
+        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+            return f'its pool.set_access(Device({ordinal}), "readwrite")'
+        return f"Device({ordinal}).enable_peer_access(Device({own}))"
+
     @property
     def is_host_accessible(self) -> bool:
         """Tell whether the CPU can access the memory."""
         return self.kind != "device"
+
+    # -- managed memory
+
+    def advise(self, advice: str, location: names.Any = None, *, offset: int = 0, nbytes: int | None = None) -> Memory:
+        """Tell the driver how managed memory will be used, and return self.
+
+        advice    "set_read_mostly", "set_preferred_location", "set_accessed_by", or "unset_..." for each
+        location  a Device, "host", "numa:0" or "numa:current", for the advice about a location
+        units     offset and nbytes are in bytes: the part of the memory, by default all of it
+        calls     cuMemAdvise_v2
+        raises    ValueError   not managed memory; an unknown advice; no location, or one too many; no such part
+                  Unsupported  the device cannot use managed memory at the same time as the host
+        """
+        from .memories import managed
+
+        managed.advise(self, advice, location, offset, nbytes)
+        return self
+
+    def prefetch(
+        self, location: names.Any, *, stream: names.Any = None, offset: int = 0, nbytes: int | None = None
+    ) -> Memory:
+        """Move managed memory to a Device, the "host" or a "numa:0" node, in the order of a stream; return self.
+
+        units   offset and nbytes are in bytes
+        calls   cuMemPrefetchAsync_v2
+        raises  ValueError, Unsupported  as for advise()
+        """
+        from .memories import managed
+
+        managed.prefetch(self, location, stream, offset, nbytes)
+        return self
+
+    def discard(
+        self, location: names.Any = None, *, stream: names.Any, offset: int = 0, nbytes: int | None = None
+    ) -> Memory:
+        """Give up the content of managed memory, in the order of a stream, and return self.
+
+        Pages that will be overwritten need not be moved. With a location, they are prefetched there, without content.
+
+        units   offset and nbytes are in bytes
+        calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
+        raises  ValueError, Unsupported  as for advise()
+        """
+        from .memories import managed
+
+        managed.discard(self, location, stream, offset, nbytes)
+        return self
+
+    def range_attributes(self, *, offset: int = 0, nbytes: int | None = None) -> dict[str, names.Any]:
+        """Return what all pages of managed memory, or of a part of it, have in common.
+
+        The keys are "read_mostly", "preferred_location", "accessed_by" and "last_prefetch_location".
+
+        units   offset and nbytes are in bytes
+        calls   cuMemRangeGetAttributes
+        raises  ValueError  not managed memory, or no such part
+        """
+        from .memories import managed
+
+        return managed.attributes(self, offset, nbytes)
+
+    @property
+    def read_mostly(self) -> bool:
+        """Return whether all managed memory here is advised to be read mostly; it can be set."""
+        from .memories import managed
+
+        return bool(managed.attributes(self)["read_mostly"])
+
+    @read_mostly.setter
+    def read_mostly(self, value: bool) -> None:
+        self.advise("set_read_mostly" if value else "unset_read_mostly")
+
+    @property
+    def preferred_location(self) -> names.Any:
+        """Return the preferred location of all managed memory here, a Device, "host", "numa:0" or None; can be set."""
+        from .memories import managed
+
+        return managed.attributes(self)["preferred_location"]
+
+    @preferred_location.setter
+    def preferred_location(self, location: names.Any) -> None:
+        from .memories import managed
+
+        managed.replace(self, "preferred_location", location)
+
+    @property
+    def accessed_by(self) -> names.Any:
+        """Return the set of Devices and "host" that will access this managed memory; it can be changed and assigned."""
+        from .memories import managed
+
+        return managed.accessed_by(self)
+
+    @accessed_by.setter
+    def accessed_by(self, locations: names.Any) -> None:
+        self.accessed_by.replace(locations)
+
+    @property
+    def last_prefetch_location(self) -> names.Any:
+        """Return where all managed memory here was prefetched to last: a Device, "host", "numa:0" or None."""
+        from .memories import managed
+
+        return managed.attributes(self)["last_prefetch_location"]
 
     # -- exports, all through a one-dimensional view of uint8
 
@@ -197,12 +364,51 @@ class Memory(Owned, Bytes):
         interface: dict[str, Any] = self.view().__array_interface__
         return interface
 
+    def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.Any:
+        """Return a NumPy array; raises TypeError if the CPU cannot access the memory."""
+        return self.view().__array__(dtype, copy)
+
     def __len__(self) -> int:
         return self.nbytes
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
+
+    def __deepcopy__(self, memo: object) -> Memory:
+        copied: Memory = self.device.allocate(self.nbytes, kind=self.kind)
+        return copied.copy_from(self)
+
+    def __reduce_ex__(self, protocol: object) -> names.Any:
+        """Describe the memory for pickle: the receiver gets a copy of the bytes, on its current device."""
+        return reduce_memory(self, protocol)
 
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         return f"<Memory {where} {self.nbytes} bytes, {self.kind}, device {self.device.ordinal}>"
+
+
+class _ReadOnlyMemory(Memory):
+    """Page-locked memory of a read-only exporter."""
+
+    __slots__ = ()
+    readonly = True
+
+
+_ReadOnlyMemory.__name__ = _ReadOnlyMemory.__qualname__ = Memory.__name__  # so that messages show the public name
+
+
+def _access_flags(address: int, ordinal: int) -> int:
+    """Return the CUmemAccess_flags of a device for memory, from CU_POINTER_ATTRIBUTE_ACCESS_FLAGS."""
+    primary, flags = context_of(ordinal), ctypes.c_uint64()
+    primary.open()
+    primary.inside.cuPointerGetAttribute(ctypes.byref(flags), ctypes.c_int(16), as_argument(address))
+    return flags.value & 0xFFFFFFFF
+
+
+def _ordinal_of(device: Any) -> int:
+    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+        raise TypeError(f"a device must be a Device, not {a_kind(device)}")
+    return int(device.ordinal)
 
 
 def _kind_of(kind: Any) -> Kind:
@@ -230,22 +436,17 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
     row = _kind_of(kind)
-    if type(nbytes) is not int:
-        nbytes = _whole("nbytes", nbytes)
-    if not 0 <= nbytes < 2**63:
-        raise ValueError(f"nbytes={worded(nbytes)}: a size must be in 0 .. 2**63-1")
+    if type(nbytes) is not int or not 0 <= nbytes < 2**63:
+        nbytes = size_of("nbytes", nbytes)
     primary = primary_of(device)
     if primary is None:
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")
-    memory: Memory = _new(Memory)
-    memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
-    memory._keeps = None
-    memory._leases = []
+    memory = blank(device, primary, nbytes, kind, stream)
     if stream is not None and kind != "device":
-        raise ValueError(f"{kind} memory is not stream-ordered: leave stream out")
+        raise ValueError(f"{kind} memory is stream-ordered only if it comes from a pool: give a pool, or no stream")
     if nbytes == 0:
-        memory._own(0, Once(_release_nothing))
-    elif stream is None:
+        return memory
+    if stream is None:
         make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
         is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
@@ -253,6 +454,31 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
         make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
+
+
+def blank(
+    device: Any, primary: PrimaryContext, nbytes: int, kind: str, stream: Any, made: type[Memory] = Memory
+) -> Memory:
+    """Return a Memory of a class that has no bytes yet; for 0 bytes it is complete."""
+    memory: Memory = _new(made)
+    memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
+    memory._keeps = None
+    memory._leases = []
+    if nbytes == 0:
+        memory._own(0, Once(_release_nothing))
+    return memory
+
+
+def size_of(name: str, given: Any) -> int:
+    """Return a number of bytes that a user passes.
+
+    raises  TypeError   not an int
+            ValueError  negative, or larger than any memory
+    """
+    size = given if type(given) is int else _whole(name, given)
+    if not 0 <= size < 2**63:
+        raise ValueError(f"{name}={worded(size)}: a size must be in 0 .. 2**63-1")
+    return size
 
 
 _new: Any = object.__new__

@@ -17,7 +17,7 @@ from ..errors import refusal
 from .calls import scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
-from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, work_handle
+from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, home_of, work_handle
 from .retention import retain, retained, sweep
 from .stream import record_and_wait
 
@@ -101,16 +101,21 @@ def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
         synchronize_contexts()
         if is_view:  # (the stream of a Memory is that of its allocation)
             thing.stream = None
-    elif handle_of(theirs) not in (work_handle(stream), NO_SYNC):
-        record_and_wait(primary, theirs, stream)
+        return
+    working = handle_of(theirs)
+    if working == NO_SYNC:
+        return
+    there = (device_of(thing) if is_view else thing._primary) if working <= PER_THREAD else None
+    if working != work_handle(stream) or there is not None and there is not primary:
+        record_and_wait(primary, theirs, stream, there)
 
 
 def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
     """Keep foreign memory until a stream has completed its work, and make its exporter's stream wait for that."""
-    handle = work_handle(stream)
+    handle, home = work_handle(stream), home_of(stream, primary)
     if type(view) is view._streamed:
         hold_back((view,), handle, primary)
-    retain(primary, handle, view._owner)
+    retain(home, handle, view._owner)
 
 
 def wait_for(thing: Any, side: Side, stream: Any) -> None:

@@ -9,6 +9,7 @@ Read next    graph.py, stream.py
 
 from __future__ import annotations
 
+import ctypes
 from operator import index
 
 from .. import names
@@ -16,7 +17,7 @@ from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..owned import Owned, invalidate
 from ..protocols.cuda_stream import handle_from as _protocol_handle
-from .context import PrimaryContext, any_calls, primary_of
+from .context import PrimaryContext, any_calls, held_contexts, primary_of
 from .handles import make
 
 TYPE_CHECKING = False
@@ -33,13 +34,16 @@ __all__ = [
     "PER_THREAD",
     "StreamHandle",
     "calls_on",
+    "failed",
     "handle_of",
+    "home_of",
     "work_handle",
 ]
 
 NO_SYNC = -1
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _LEGACY_ARGUMENT = as_argument(LEGACY)
+failed: list[names.Any] = []  # what host functions raised, each with its origin: see streams/host_functions.py
 
 
 class InContext(Owned):
@@ -163,6 +167,29 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
         return primary.inside, _LEGACY_ARGUMENT
     handle = work_handle(stream)
     return (primary.inside if handle <= PER_THREAD else primary.direct), as_argument(handle)
+
+
+def home_of(stream: Any, primary: PrimaryContext) -> PrimaryContext:
+    """Return the context of a stream, in which an event must be made that is recorded on the stream.
+
+    stream   as for handle_of
+    primary  the context that is the answer for a default stream, and if the stream is not of a device that we use
+    calls    cuStreamGetCtx
+    """
+    if isinstance(stream, StreamHandle):
+        if stream._primary is not None:
+            return stream._primary
+        handle: Any = stream._handle
+    else:
+        handle = handle_of(stream)
+    if handle is None or handle <= PER_THREAD or len(held_contexts()) == 1:
+        return primary
+    context = ctypes.c_uint64()
+    primary.inside.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
+    for held in held_contexts():
+        if held._handle == context.value:
+            return held
+    return primary
 
 
 class Ordering:

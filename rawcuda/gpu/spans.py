@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..driver import as_argument
 from ..owned import drain, dropped
 from .context import reaches
+from .memory import Memory
 from .ordering import keep_foreign, make_ready
 from .queue import StreamHandle, calls_on
 from .retention import retained, sweep
@@ -90,7 +91,7 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     """
     form, primary = to.form, to.primary
     if isinstance(stream, StreamHandle) and stream._primary is not primary:
-        _check_reach(stream, to)
+        _check_reach(stream, target, to)
     if not width:
         return False
     if form.size is None:
@@ -122,14 +123,20 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     return True
 
 
-def _check_reach(stream: StreamHandle, to: Side) -> None:
+def _check_reach(stream: StreamHandle, target: Any, to: Side) -> None:
     """Check that the device of a stream can access memory that it is to fill."""
     working, there = stream._primary, to.primary.ordinal
-    if working is not None and to.kind == "device" and not reaches(working.ordinal, there):
-        raise ValueError(
-            f"{stream!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
-            f"stream of device {there}, or call Device({working.ordinal}).enable_peer_access(Device({there})) first"
-        )
+    if working is None or to.kind != "device":
+        return
+    owner = target if isinstance(target, Memory) else target._owner
+    ours = isinstance(owner, Memory)
+    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there):
+        return
+    remedy = f"Device({working.ordinal}).enable_peer_access(Device({there}))"
+    raise ValueError(
+        f"{stream!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
+        f"stream of device {there}, or call {owner._remedy(working.ordinal) if ours else remedy} first"
+    )
 
 
 _FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}

@@ -15,7 +15,18 @@ from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
-from .queue import LEGACY, NO_SYNC, PER_THREAD, InContext, StreamHandle, calls_on, handle_of, work_handle
+from .queue import (
+    LEGACY,
+    NO_SYNC,
+    PER_THREAD,
+    InContext,
+    StreamHandle,
+    calls_on,
+    failed,
+    handle_of,
+    home_of,
+    work_handle,
+)
 from .retention import give_back, retain, retained, sweep, take_event
 
 TYPE_CHECKING = False
@@ -39,6 +50,8 @@ __all__ = [
 
 _NON_BLOCKING = ctypes.c_uint(1)  # CU_STREAM_NON_BLOCKING
 _NO_FLAGS = ctypes.c_uint(0)
+_BLOCKING, _BLOCKING_UNTIMED = ctypes.c_uint(1), ctypes.c_uint(1 | 2)  # CU_EVENT_BLOCKING_SYNC, _DISABLE_TIMING
+_EXTERNAL = ctypes.c_uint(1)  # CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL
 
 
 class Stream(StreamHandle):
@@ -46,9 +59,10 @@ class Stream(StreamHandle):
 
     A new stream is non-blocking: it does not wait for the legacy default stream. Any thread may use it.
 
-    device    the device, or None for a borrowed handle
-    priority  a lower number is a higher priority; 0 is the default; values outside the device's range are clamped
-    calls     cuStreamCreateWithPriority, cuStreamDestroy_v2
+    device       the device, or None for a borrowed handle
+    priority     a lower number is a higher priority; 0 is the default; values outside the device's range are clamped
+    nonblocking  False: work in this stream and in the legacy default stream wait for each other
+    calls        cuStreamCreateWithPriority, cuStreamDestroy_v2
     """
 
     __slots__ = ()
@@ -58,12 +72,12 @@ class Stream(StreamHandle):
         legacy: ClassVar[Stream]
         per_thread: ClassVar[Stream]
 
-    def __init__(self, device: names.Device, *, priority: int = 0) -> None:
+    def __init__(self, device: names.Device, *, priority: int = 0, nonblocking: bool = True) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
-        if type(priority) is int and priority == 0:
+        if type(priority) is int and priority == 0 and nonblocking:
             self._create(device, STREAM, STREAM.numbers)
         else:
-            self._create(device, STREAM, (_NON_BLOCKING, _priority(priority)))
+            self._create(device, STREAM, (_NON_BLOCKING if nonblocking else _NO_FLAGS, _priority(priority)))
 
     @classmethod
     def from_handle(cls, handle: names.Any) -> Stream:
@@ -82,16 +96,61 @@ class Stream(StreamHandle):
         self._calls.cuStreamGetPriority(self._argument or self._prepare(), ctypes.byref(value))
         return value.value
 
-    def synchronize(self) -> None:
-        """Wait until all work on this stream is done.
+    @property
+    def is_nonblocking(self) -> bool:
+        """Tell whether this stream and the legacy default stream do not wait for each other.
 
-        calls   cuStreamSynchronize
+        calls   cuStreamGetFlags
         """
+        value = ctypes.c_uint()
+        self._calls.cuStreamGetFlags(self._argument or self._prepare(), ctypes.byref(value))
+        return bool(value.value & 1)
+
+    @property
+    def id(self) -> int:
+        """Return a number that no other stream of this process has, ever; a handle may be used again.
+
+        calls   cuStreamGetId
+        """
+        value = ctypes.c_uint64()
+        self._calls.cuStreamGetId(self._argument or self._prepare(), ctypes.byref(value))
+        return value.value
+
+    @property
+    def attributes(self) -> names.StreamAttributes:
+        """Return the attributes, which can be set: stream.attributes.synchronization_policy = "spin"."""
+        from .streams.attributes import StreamAttributes
+
+        self.handle  # raises Closed
+        return StreamAttributes(self)
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait until all work on this stream is done, and raise what a function of call() has raised.
+
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuStreamSynchronize, cuStreamQuery
+        raises   TimeoutError  the time is over; the work goes on
+        """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuStreamSynchronize(self._argument or self._prepare())
         if retained:
             sweep(now=True)
         if dropped:
             drain()
+        if failed:
+            from .streams.host_functions import raise_from
+
+            raise_from(self)
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether all work on this stream is done.
@@ -116,29 +175,84 @@ class Stream(StreamHandle):
         if self._primary is primary:
             calls, queue = primary.direct, self._argument or self._prepare()
         else:
+            _check_device(event, self)
             calls, queue = calls_on(self, primary)
         calls.cuEventRecord(event._argument or event._prepare(), queue)
         return event
 
-    def wait(self, other: names.Any) -> None:
+    def wait(self, other: names.Any, *, external: bool = False) -> None:
         """Make later work on this stream wait for an event, or for the work that another stream has now.
 
-        other   an Event, or a stream in any form that handle_of takes
-        calls   cuStreamWaitEvent
+        other     an Event, of any device, or a stream in any form that handle_of takes
+        external  in a capture: each launch of the graph waits for the event as it is recorded then
+        calls     cuStreamWaitEvent
         """
         if isinstance(other, Event):
             # A default stream belongs to the current context: use the event's context.
             calls, queue = calls_on(self, other._primary) if self._primary is None else (self._calls, self._argument)
-            calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
+            flags = _EXTERNAL if external else _NO_FLAGS
+            calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), flags)
             return
+        if external:
+            raise TypeError(f"external=True is for an Event, not for {a_kind(other)}")
         is_ours = isinstance(other, StreamHandle)
         source = other.handle if is_ours else work_handle(other)
         if source == self.handle:
             return  # work on one stream is ordered already
-        primary = self._primary or (other._primary if is_ours else None)
+        primary = (other._primary if is_ours else None) or self._primary  # an event can be recorded only on its device
         if primary is None:
             raise ValueError("both streams are borrowed, so their device is not known: record an event and wait for it")
         record_and_wait(primary, other if is_ours else source, self)
+
+    def call(self, function: names.Callable[..., object], *arguments: names.Any) -> None:
+        """Call a function on the CPU when the earlier work on this stream is done; later work waits until it returns.
+
+        The function runs in a thread of the driver, and must not call the driver: that is refused. What it raises is
+        raised by the next synchronize() of this stream or of its device. In a capture, each launch of the graph calls
+        it.
+
+        calls   cuLaunchHostFunc
+        """
+        from .streams.host_functions import call
+
+        call(self, function, arguments)
+
+    def wait_value(
+        self, where: names.Any, value: int, how: str = ">=", *, bits: int | None = None, flush: bool = False
+    ) -> None:
+        """Make later work on this stream wait until an integer in memory meets a condition.
+
+        where   a view of one element of 32 or 64 bits, a Memory, or an address; not managed memory
+        how     ">=", a cyclic comparison: the difference, as a signed number, is not negative; "=="; "&": they have a
+                bit in common; "nor": a bit is 0 in both
+        bits    32 (the default) or 64, where the elements do not say it
+        flush   also wait until earlier writes of other devices are visible; few systems support it
+        calls   cuStreamWaitValue32_v2, cuStreamWaitValue64_v2
+        raises  Unsupported  the device does not support a condition, or 64 bits
+        """
+        from .streams.values import wait_value
+
+        wait_value(self, where, value, how, bits, flush)
+
+    def write_value(self, where: names.Any, value: int, *, bits: int | None = None) -> None:
+        """Write an integer to memory when the earlier work on this stream is done.
+
+        where   and the other arguments: as in wait_value()
+        calls   cuStreamWriteValue32_v2, cuStreamWriteValue64_v2
+        """
+        from .streams.values import write_value
+
+        write_value(self, where, value, bits)
+
+    def batch(self, operations: names.Iterable[tuple[names.Any, ...]]) -> None:
+        """Queue several waits and writes of values with one call; if one is wrong, none is queued.
+
+        operations  tuples ("wait", where, value), ("wait", where, value, how), ("write", where, value), ("barrier",)
+        calls       cuStreamBatchMemOp_v2
+        """
+        from .streams.values import batch
+
+        batch(self, operations)
 
     def capture(self, mode: str = "thread_local") -> Graph:
         """Return a graph that records, in a with block, the work queued on this stream.
@@ -171,6 +285,16 @@ def _priority(given: Any) -> ctypes.c_int:
     return ctypes.c_int(number)
 
 
+def _check_device(event: Event, stream: Any) -> None:
+    """Refuse to record an event on a stream of another device."""
+    primary = getattr(stream, "_primary", None)
+    if primary is not None and primary is not event._primary:
+        raise ValueError(
+            f"the event is of device {event._primary.ordinal} and the stream of device {primary.ordinal}: an event can "
+            "be recorded only on its own device, so make the event there; any stream can wait for it"
+        )
+
+
 class _DefaultStream(Stream):
     """One of the two streams that exist without being created; it cannot be closed."""
 
@@ -194,35 +318,56 @@ Stream.per_thread = _DefaultStream(PER_THREAD)
 class Event(InContext):
     """A point in a stream that other streams can wait for; with timing, also a time stamp.
 
-    calls   cuEventCreate, cuEventDestroy_v2
+    blocking  synchronize() lets the CPU sleep, and does not poll
+    calls     cuEventCreate, cuEventDestroy_v2
     """
 
-    __slots__ = ("timing",)
+    __slots__ = ("timing", "blocking")
 
     device: names.Device
     if TYPE_CHECKING:
         _primary: PrimaryContext
 
-    def __init__(self, device: names.Device, *, timing: bool = False) -> None:
-        self.timing = timing
+    def __init__(self, device: names.Device, *, timing: bool = False, blocking: bool = False) -> None:
+        self.timing, self.blocking = timing, blocking
         kind = TIMED_EVENT if timing else EVENT
-        self._create(device, kind, kind.numbers)
+        self._create(device, kind, (_BLOCKING if timing else _BLOCKING_UNTIMED,) if blocking else kind.numbers)
 
-    def record(self, stream: names.Any = None) -> Event:
+    def record(self, stream: names.Any = None, *, external: bool = False) -> Event:
         """Record the current point of a stream, and return the event.
 
-        calls   cuEventRecord
+        external  in a capture: each launch of the graph records the event, which other work can wait for
+        calls     cuEventRecord, cuEventRecordWithFlags
+        raises    ValueError  a stream of another device
         """
         calls, queue = calls_on(stream, self._primary)
-        calls.cuEventRecord(self._argument or self._prepare(), queue)
+        if calls is not self._primary.inside:
+            _check_device(self, stream)
+        if external:
+            calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
+        else:
+            calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self
 
-    def synchronize(self) -> None:
+    def synchronize(self, timeout: float | None = None) -> None:
         """Wait until the recorded point is reached; an event that was never recorded counts as reached.
 
-        calls   cuEventSynchronize
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuEventSynchronize, cuEventQuery
+        raises   TimeoutError  the time is over; the work goes on
         """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuEventSynchronize(self._argument or self._prepare())
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await event` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event that was never recorded counts as reached.
@@ -253,15 +398,18 @@ class Event(InContext):
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any) -> None:
-    """Make a stream wait for the work that another stream has now, by an event in a context.
+def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: PrimaryContext | None = None) -> None:
+    """Make a stream wait for the work that another stream has now, by an event in the context of that stream.
 
-    working, waiting  two different streams, in any form that calls_on takes
+    working, waiting  two different streams, in any form that calls_on takes, also of two devices
+    primary           the context of `waiting` if that is a default stream
+    there             the context of `working` if that is a default stream; the same one by default
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    event = take_event(primary)  # the driver stores the wait during the call, so the event can be reused afterwards
-    calls, queue = calls_on(working, primary)
+    home = home_of(working, there or primary)
+    event = take_event(home)  # the driver stores the wait during the call, so the event can be reused afterwards
+    calls, queue = calls_on(working, home)
     calls.cuEventRecord(event.argument, queue)
     calls, queue = calls_on(waiting, primary)
     calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
-    give_back(event, primary)
+    give_back(event, home)

@@ -1,5 +1,5 @@
 """C headers as data: the functions, enumerations and structures of the driver.
 
-What it is   cuda_h: the functions of cuda.h as C text, a reader, and enums and structures that are made on first use.
+What it is   cuda_h: every name of cuda.h, made on first use; the C text that it is made from; a reader of such text.
 Read next    cuda_h.py
 """

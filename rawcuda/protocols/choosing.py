@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
 
-__all__ = ["PROTOCOLS", "describe", "forget", "learn", "reader_of", "readers"]
+__all__ = ["PROTOCOLS", "Unviewable", "describe", "forget", "learn", "reader_of", "readers"]
 
 # protocol -> the attribute by which it is offered
 PROTOCOLS = {
@@ -40,8 +40,10 @@ PROTOCOLS = {
     "cuda_array_interface": "__cuda_array_interface__",
     "array_interface": "__array_interface__",
     "buffer": "",
+    "arrow": "__arrow_c_array__",  # or __arrow_c_device_array__; tried only if it is named
 }
-_UNASKED = tuple(PROTOCOLS)[1:]  # the default; the exchange table is for torch's tensors, or if it is named
+_TRIED = tuple(PROTOCOLS)[:-1]
+_UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
 # when one is freed, `_types` removes its entries before its id can be another type's.
 readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
@@ -141,10 +143,14 @@ def _room(name: str) -> Any:
         from . import array_interface
 
         room = array_interface
-    else:
+    elif name == "buffer":
         from . import buffer
 
         room = buffer
+    else:
+        from . import arrow
+
+        room = arrow
     return room
 
 
@@ -169,6 +175,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
         read = kind._viewed_again  # type: ignore[attr-defined]
     elif protocol is None and issubclass(kind, Bytes):
         read = _view_memory
+    elif protocol is None and issubclass(kind, _of_module("numpy.ma", "MaskedArray")):
+        read = _refuse_mask
     else:
         read = _reader_for(kind, exporter, steps, protocol, read) or read
     if len(_types) >= _MOST:
@@ -229,7 +237,7 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         return {}
     if issubclass(kind, _of_module("torch", "Tensor")):
         if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
-            names = tuple(PROTOCOLS)
+            names = _TRIED
         return {name: partial(_checked, name) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
         names = ("buffer",)  # its __array_interface__ would make another array
@@ -244,6 +252,17 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         describe = _room("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
     return made
+
+
+class Unviewable(TypeError):
+    """The refusal of an exporter whose memory does not say all that the object means."""
+
+
+def _refuse_mask(exporter: Any, kind: Kind, stream: Any) -> Description | None:
+    raise Unviewable(
+        "a masked array cannot be viewed, since no protocol can express its mask: give array.filled(value), or its "
+        "array.data with all elements"
+    )
 
 
 def _describe_of(name: str) -> Reader:
@@ -313,6 +332,8 @@ def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, Bu
             f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
         )
     hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
+    if hasattr(type(exporter), "__array__"):
+        hint = ": its __array__ may be a copy, so give numpy.asarray(object), or copy from it with copy() or upload()"
     return TypeError(
         f"{what} is not an exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
         f"buffer protocol{hint}"

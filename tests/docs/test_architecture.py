@@ -105,6 +105,6 @@ def test_every_question_has_a_room_and_a_function_in_it() -> None:
 
 def test_the_names_of_a_room_are_found() -> None:
     assert {"Stream", "Stream.wait", "Event.record"} <= names_in("gpu/stream.py")
-    assert "PROTOTYPES" in names_in("headers/cuda_h.py") and "from_code" in names_in("errors.py")
+    assert "PROTOTYPES" in names_in("headers/functions.py") and "from_code" in names_in("errors.py")
     assert missing("`gpu/stream.py` `Stream.wait()` `Stream.no_such()` `NO_SUCH`") == ["Stream.no_such", "NO_SUCH"]
     assert "dlpack.py" in rooms() and "gpu/__init__.py" not in rooms() and Path(FOLDER, "__init__.py").exists()

@@ -141,7 +141,7 @@ def test_freed_in_another_thread_than_its_per_thread_stream(device):
 def test_kinds_that_are_none(device):
     with pytest.raises(ValueError, match="'device', 'pinned', 'managed'"):
         device.allocate(8, kind="shared")
-    with device.stream() as stream, pytest.raises(ValueError, match="not stream-ordered"):
+    with device.stream() as stream, pytest.raises(ValueError, match="stream-ordered only if it comes from a pool"):
         device.allocate(8, kind="pinned", stream=stream)
 
 
@@ -330,7 +330,7 @@ def test_plain_copies_and_fills_on_any_stream(device, kinds, stream):
 def test_an_owned_thing_is_not_copied(device):
     with device.allocate(8) as memory, device.stream() as stream:
         for thing in (memory, stream, device):
-            for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            for way in (copy.copy,) if thing is memory else (copy.copy, copy.deepcopy, pickle.dumps):
                 with pytest.raises(TypeError, match="one owner|cannot be pickled"):
                     way(thing)
 

@@ -311,3 +311,49 @@ def test_subinterpreters_are_refused(python):
         interpreters.run_string(ident, textwrap.dedent(code))
     """)
     assert "subinterpreter" in result.stdout, result.stdout + result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_host_views_stay_usable_in_a_forked_child(python):
+    """Whatever protocol they came by; what needs the driver raises ForkedAfterInit."""
+    pytest.importorskip("numpy")
+    python(
+        """
+        import array, copy, os, pickle, sys, warnings
+        from tests.subject import rawcuda
+        warnings.simplefilter("ignore")
+        import numpy as np
+        device = rawcuda.Device(0)
+        there, a = device.upload(np.ones(3, "f4")), np.arange(6, dtype="f4")
+        views = [rawcuda.view(a, protocol=name) for name in (None, "dlpack", "array_interface", "buffer")]
+        views += [rawcuda.view(array.array("f", range(6))), rawcuda.view(a).copy()]
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                for v in views:
+                    v[0] = 5
+                    v.fill(2)
+                    rawcuda.copy(v, v)
+                    rawcuda.copy(a, v)
+                    made = [v.tolist(), v.copy().tolist(), np.asarray(v).tolist(), np.from_dlpack(v).tolist()]
+                    made += [v.memoryview().tolist(), v.astype("i4").tolist(), copy.deepcopy(v).tolist()]
+                    made += [pickle.loads(pickle.dumps(v)).tolist(), rawcuda.view(v).tolist()]
+                    assert made == [[2.0] * 6] * 9, made
+                assert rawcuda.view(np.ones(2)).tolist() == [1.0, 1.0]
+                for use in (there.tolist, there.download, lambda: device.upload(a), device.stream,
+                            lambda: there[0] == 1, lambda: pickle.dumps(there), lambda: rawcuda.copy(a, there)):
+                    try:
+                        use()
+                    except rawcuda.ForkedAfterInit:
+                        pass
+                    else:
+                        raise AssertionError("not refused")
+                status = 0
+            finally:
+                sys.stdout.flush()
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert there.tolist() == [1.0] * 3
+        """
+    )

@@ -304,6 +304,25 @@ def test_a_label_that_lies_is_refused_before_the_memory_is_touched(device):
     assert right.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 
+def test_a_label_is_checked_in_each_copy(device):
+    """The exporter frees its memory while it is exported: what was right for the first copy is wrong for the next."""
+    theirs, ours = device.allocate(24), device.upload(array.array("f", range(6)))
+    v = view(Exporter(Tensor(theirs.ptr, shape=(6,), device=(2, 0))))
+    part = v[1:]
+    copy(v, ours)
+    copy(part, ours[1:])
+    assert v.tolist() == ours.tolist() and part.tolist() == ours.tolist()[1:]
+    device.synchronize()
+    theirs.close()
+    host = array.array("f", range(6))
+    for touch in (v.tolist, part.tolist, v.download, lambda: v.fill(0), lambda: copy(v, ours), lambda: copy(ours, v)):
+        with pytest.raises(ProtocolError, match="the driver says"):
+            touch()
+    for touch in (lambda: copy(v, host), lambda: copy(host, v), lambda: copy(part, v[:-1]), lambda: part.fill(0)):
+        with pytest.raises(ProtocolError, match="the driver says"):
+            touch()
+
+
 # -- the kernel
 
 

@@ -20,8 +20,8 @@ INTERNAL = "__CUDA_API_VERSION_INTERNAL"
 COMPILER = {"__GNUC__", "__LP64__", "__linux__"}
 
 
-def find_headers():
-    """Return the cuda.h files of this machine: those of a toolkit, and those of nvidia-cuda-runtime from PyPI.
+def find_headers(name="cuda.h"):
+    """Return the files of this name on this machine: those of a toolkit, and those of NVIDIA's packages from PyPI.
 
     The environment variable CUDA_HEADERS may name more folders, separated as in PATH.
     """
@@ -30,7 +30,7 @@ def find_headers():
     packages = {Path(folder) / "nvidia" for folder in [*sys.path, sysconfig.get_paths()["purelib"]] if folder}
     wheels = [found for root in sorted(packages) for found in sorted(root.glob("*/include"), reverse=True)]
     others = map(Path, filter(None, os.environ.get("CUDA_HEADERS", "").split(os.pathsep)))
-    found = [folder / "cuda.h" for folder in [*others, *toolkits, *wheels] if (folder / "cuda.h").is_file()]
+    found = [folder / name for folder in [*others, *toolkits, *wheels] if (folder / name).is_file()]
     return list({path.resolve(): path for path in found}.values())
 
 
@@ -52,12 +52,12 @@ class Header:
         self.path = Path(path)
         source = _without_comments(self.path.read_text(encoding="utf-8", errors="replace"))
         public, code, macros = _declarations(source, COMPILER)
-        internal, _, _ = _declarations(source, COMPILER | {INTERNAL})
+        internal, all_code, _ = _declarations(source, COMPILER | {INTERNAL})
         self.prototypes = {**internal, **public}  # by exported symbol; the public declaration has precedence
         self.version = int(macros["CUDA_VERSION"])  # 13000 is CUDA 13.0
         self.enums, values = _enums(code, macros)
         self.defines = _values_of(macros, values)
-        self.types = _types(code)  # name -> text of its members
+        self.types = _types(all_code)  # name -> text of its members
         self.since = _since(self.path.with_name("cudaTypedefs.h"))
 
     def members(self, struct):
@@ -146,12 +146,28 @@ def parameters_of(text):
 
 def _number(expression, known, macros):
     """Evaluate a constant expression: numbers, names of other constants and macros, casts, shifts."""
+    if expression == "(~0u)":
+        return 2**32 - 1
     text = re.sub(r"\(\s*(?:CU\w+|void\s*\*)\s*\)(?=\s*[\w(-])", "", expression)
     text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
     text = re.sub(
         r"\b[A-Za-z_]\w*\b", lambda m: str(known[m[0]] if m[0] in known else _number(macros[m[0]], known, macros)), text
     )
     return int(eval(f"({text})", {"__builtins__": {}}))
+
+
+def small_header(path):
+    """Return the functions, enums, #defines and types of a header without old ABIs: nvrtc.h, nvJitLink.h."""
+    source = _without_comments(Path(path).read_text(encoding="utf-8", errors="replace"))
+    _, code, macros = _declarations(source, COMPILER | {"NVJITLINK_NO_INLINE"})
+    functions = {}
+    declared = re.findall(r"\bnv\w+(?: |\*)+(_*nv\w+)\s*\(((?:[^();{]|\([^()]*\))*)\)\s*;", code)
+    declared += re.findall(r"\bchar \*(nv\w+)\s*\(([^()]*)\)\s*;", code)
+    for name, parameters in sorted(declared):  # __nvJitLinkCreate_12_4 counts if there is no plain declaration
+        functions[re.sub(r"__(\w+)_\d+_\d+", r"\1", name)] = normal(" ".join(parameters.split()))
+    enums, _ = _enums(code, macros)
+    defines = {name: int(value, 0) for name, value in macros.items() if name.startswith("NV") and value[:2] == "0x"}
+    return functions, enums, defines, _types(code)
 
 
 def _enums(code, macros):
@@ -162,6 +178,7 @@ def _enums(code, macros):
         for part in filter(None, (part.strip() for part in body.split(","))):
             word, _, expression = part.partition("=")
             value = _number(expression, known, macros) if expression.strip() else value + 1
+            value -= 2**32 * (2**31 <= value and "<<" in expression)  # 1 << 31 is an int, and negative
             members[word.strip()] = known[word.strip()] = value
         enums[name] = members
     return enums, known
@@ -180,16 +197,18 @@ def _values_of(macros, known):
 
 
 def _types(code):
-    """Return the members' text of each struct and union by its typedef names."""
+    """Return the members' text of each struct and union by its tag and its typedef names."""
     bodies = {}
-    for start in re.finditer(r"\btypedef\s+(?:struct|union)\s*(\w*)\s*\{", code):
+    code = re.sub(r"_CONCAT_OUTER\((\w+), RESOURCE_ABI_VERSION\)", r"\g<1>1", code)
+    for start in re.finditer(r"^ *(?:typedef\s+)?(?:struct|union)\s*(\w*)\s*\{", code, re.M):
         depth, position = 1, start.end()
         while depth:
             depth += {"{": 1, "}": -1}.get(code[position], 0)
             position += 1
         name = re.match(r"\s*(\w+)\s*;", code[position:])
-        if name:
-            bodies[name[1]] = code[start.end() : position - 1]
+        for each in (name[1] if name else "", start[1]):
+            if each:
+                bodies.setdefault(each, code[start.end() : position - 1])
     for original, alias in re.findall(r"\btypedef\s+(?:struct\s+|union\s+)?(\w+)\s+(\w+)\s*;", code):
         if original in bodies:
             bodies[alias] = bodies[original]

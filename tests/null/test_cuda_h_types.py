@@ -8,11 +8,9 @@ from tests.subject import module
 
 cuda_h = module("headers.cuda_h")
 
-HANDLES = [
-    name
-    for name in cuda_h.__all__
-    if isinstance(getattr(cuda_h, name), type) and issubclass(getattr(cuda_h, name), cuda_h.Handle) and name != "Handle"
-]
+c_types = module("headers.c_types")
+
+HANDLES = [name for name in cuda_h.HEADER.names() if issubclass(getattr(cuda_h, name), cuda_h.Handle)]
 
 
 def through(symbol, *arguments):
@@ -30,6 +28,8 @@ def _samples(kind):
     """Yield (argument, the value that must arrive) for a parameter type."""
     if issubclass(kind, cuda_h.Integer):
         yield from ((value, value) for value in (0, 1, kind.low, kind.high))
+    elif issubclass(kind, ctypes.c_float):
+        yield from [(0, 0.0), (-1.5, -1.5), (ctypes.c_float(2), 2.0)]
     elif issubclass(kind, cuda_h.Handle):
         yield from [(None, None), (kind(2**63 + 5), 2**63 + 5)]
     elif issubclass(kind, ctypes.Structure):
@@ -43,7 +43,7 @@ def _samples(kind):
             (ctypes.pointer(value), at(value)),
             (array, at(array)),
         ]
-    elif issubclass(kind, cuda_h._String):
+    elif issubclass(kind, c_types.String):
         yield None, None
         array = ctypes.create_string_buffer(b"abc")
         yield array, ctypes.addressof(array)
@@ -190,8 +190,7 @@ def test_a_result_goes_where_its_type_fits():
 def test_a_structure_is_its_own_type():
     right = cuda_h.CUmemLocation(1, 0)
     assert [
-        bytes(got) if isinstance(got, cuda_h.CUmemLocation) else got
-        for got in through("cuMemAdvise_v2", 4096, 1, 1, right)
+        bytes(got) if isinstance(got, ctypes.Structure) else got for got in through("cuMemAdvise_v2", 4096, 1, 1, right)
     ] == [4096, 1, 1, bytes(right)]
     for wrong in (cuda_h.CUuuid(), 1, None):
         with pytest.raises(ctypes.ArgumentError):

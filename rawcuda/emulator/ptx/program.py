@@ -28,9 +28,9 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
+from .running.clusters import Group, clusters_of, divide
 from .running.machine import (
     LOCAL_LIMIT,
-    Block,
     Exited,
     Launch,
     Limits,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["Code", "Entry", "load"]
+__all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
 _SECONDS_OF_PROBE = 30.0
@@ -90,6 +90,11 @@ class Entry:
             if bound:
                 x, y, z = _three(bound)
                 self.max_threads = min(self.max_threads, x * y * z)
+        cluster = limits.get("reqnctapercluster")
+        self.required_cluster = _three(cluster) if cluster else None
+        self.explicit_cluster = "explicitcluster" in limits or cluster is not None
+        self.blocks_are_clusters = "blocksareclusters" in limits
+        self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: no limit of its own
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
@@ -108,11 +113,14 @@ class Entry:
         progress: Progress | None = None,
         cooperative: bool = False,  # without an effect, because the blocks run one after another
         limits: Limits | None = None,
-        allowed: Callable[[Allocation], bool] | None = None,
+        rights: Callable[[Allocation], int] | None = None,
+        cluster: tuple[int, int, int] | None = None,
+        opaque: Callable[[int], Any] | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; allowed: tells if an allocation is accessible
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -127,7 +135,9 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.allowed = allowed
+        launch.rights, launch.opaque = rights, opaque
+        if cluster is not None:
+            divide(launch, cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -153,7 +163,7 @@ class Entry:
     def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None], executor: str) -> bool:
         """Run the launch with the second executor, if that is faster; tell whether it was run."""
         threads = launch.gx * launch.gy * launch.gz * launch.threads
-        if executor == "auto" and threads < LEAST_THREADS:
+        if executor == "auto" and threads < LEAST_THREADS or launch.cluster_size > 1:
             return False
         code = self._code
         if self._arrays is None:
@@ -170,8 +180,7 @@ class Entry:
             _run_alone(kernel, launch, number, thread, self._translated.blocking)
 
         def step(count: int) -> None:
-            clock.done += count
-            clock.look()
+            clock.step(count)
 
         return self._arrays.run(launch, executor, clock.look, step, scalar, probe)
 
@@ -204,8 +213,8 @@ class _Clock:
         self.done = 0
         self._last = time.monotonic()
 
-    def step(self) -> None:
-        self.done += 1
+    def step(self, blocks: int = 1) -> None:
+        self.done += blocks
         if self.progress is not None:
             self.look()
 
@@ -216,31 +225,27 @@ class _Clock:
             self.progress(self.done, self.total)
 
 
-def _blocks(launch: Launch, first: int, count: int) -> Any:
-    for number in range(first, first + count):
-        yield Block(launch, number % launch.gx, number // launch.gx % launch.gy, number // (launch.gx * launch.gy))
-
-
 def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
-    for block in _blocks(launch, first, count):
-        launch.block = block
-        run_plainly(kernel(launch, block), block)
-        clock.step()
+    for cluster in clusters_of(launch, first, count):
+        for block in cluster.blocks:
+            launch.block, block.present = block, True
+            run_plainly(kernel(launch, block), block)
+            block.present = False
+            clock.step()
 
 
 def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
-    """Run blocks in order; a block that waits for another is set aside, and the later blocks run first."""
-    aside: list[Team] = []
-    for block in _blocks(launch, first, count):
-        launch.block = block
-        team = Team(kernel(launch, block), block)
-        if team.run():
-            clock.step()
-            aside = _again(aside, launch, clock) if aside else aside
+    """Run clusters in order; one that waits for another is set aside, and the later ones run first."""
+    aside: list[Group] = []
+    for cluster in clusters_of(launch, first, count):
+        group = Group(cluster, [Team(kernel(launch, block), block) for block in cluster.blocks], launch)
+        if group.run():
+            clock.step(len(cluster.blocks))
+            aside = _again(aside, clock) if aside else aside
         else:
-            aside.append(team)
+            aside.append(group)
     while aside:
-        aside = _again(aside, launch, clock)
+        aside = _again(aside, clock)
 
 
 class _Enough(Exception):
@@ -252,17 +257,18 @@ def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: 
 
     raises  Fault   it never ends (702), or anything else that is wrong
     """
-    (block,) = _blocks(launch, number, 1)
+    (cluster,) = clusters_of(launch, number, 1)
+    (block,) = cluster.blocks
     until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
 
     def look() -> None:
         if time.monotonic() > until:
             raise _Enough
 
-    launch.block, launch.after_refill = block, look
+    launch.block, launch.after_refill, block.present = block, look, True
     try:
         if together:
-            Team(kernel(launch, block), block).run()
+            Group(cluster, [Team(kernel(launch, block), block)], launch).run()
         else:
             block.running = thread
             x, y, z = launch.index_of(thread)
@@ -274,18 +280,17 @@ def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: 
     launch.block = None
 
 
-def _again(aside: list[Team], launch: Launch, clock: _Clock) -> list[Team]:
+def _again(aside: list[Group], clock: _Clock) -> list[Group]:
     still = []
     before = clock.done
-    for team in aside:
-        launch.block = team.block
-        if team.run():
-            clock.step()
+    for group in aside:
+        if group.run():
+            clock.step(len(group.teams))
         else:
-            still.append(team)
+            still.append(group)
     if clock.done > before:
-        for team in still:
-            team.idle_rounds = 0
+        for group in still:
+            group.forget_waiting()
     return still
 
 
@@ -460,7 +465,7 @@ def load(
     shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
-    text = _text(image)
+    text = text_of(image)
     module = parse(text, architecture)
     try:
         return Code(module, space, dump)
@@ -468,7 +473,7 @@ def load(
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 
 
-def _text(image: bytes) -> str:
+def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
         raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")

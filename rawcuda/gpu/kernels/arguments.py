@@ -18,18 +18,20 @@ from struct import Struct
 
 from ... import names
 from ...arrays.strided import _MemoryView
-from ...errors import a_kind, worded
+from ...elements.dtypes import of
+from ...errors import ProtocolError, a_kind, worded
 from ..context import reaches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from ...elements.dtypes import DType
     from ...protocols.description import Place
     from ..device import Device
     from .signature import Parameter
 
-__all__ = ["Declared", "In", "Slot", "ctypes_letter", "declared"]
+__all__ = ["Declared", "In", "OBJECTS", "Passed", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
@@ -59,13 +61,39 @@ class In:
         return "In(In(...))" if isinstance(self.exporter, In) else f"In({self.exporter!r})"
 
 
+class Passed:
+    """An object that a launch passes by value: a texture or a surface (8 bytes), or a tensor map (128 bytes).
+
+    declares  the type of a parameter that takes only such objects, a key of OBJECTS
+    """
+
+    __slots__ = ()
+    declares = ""
+
+    def _pass(self, slot: Slot) -> int | bytes:
+        """Return what the kernel gets, after checking that the object is open and that the parameter takes it."""
+        raise NotImplementedError
+
+
 class Declared:
-    """A declared parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`."""
+    """A declared parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`.
 
-    __slots__ = ("type", "size", "alignment", "reads", "ctype")
+    element  of a pointer: the DType of the elements of the arrays that it takes, or None for all
+    """
 
-    def __init__(self, type: str, size: int, alignment: int, reads: bool = False, ctype: Any = None) -> None:
+    __slots__ = ("type", "size", "alignment", "reads", "ctype", "element")
+
+    def __init__(
+        self,
+        type: str,
+        size: int,
+        alignment: int,
+        reads: bool = False,
+        ctype: Any = None,
+        element: DType | None = None,
+    ) -> None:
         self.type, self.size, self.alignment, self.reads, self.ctype = type, size, alignment, reads, ctype
+        self.element = element
 
 
 # Names of NumPy types, and the PTX types that they declare.
@@ -93,11 +121,28 @@ _FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of 
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
 
 
-def declared(what: Any) -> Declared:
-    """Read a declaration: a dtype ("float32", a NumPy dtype), a PTX type ("f32"), "pointer", In, or a ctypes type.
+# The types of parameters that take objects: size and alignment.
+OBJECTS = {"texture": (8, 8), "surface": (8, 8), "tensor map": (128, 64)}
+_OBJECT_NAMES = {"cudaTextureObject_t": "texture", "cudaSurfaceObject_t": "surface", "CUtensorMap": "tensor map"}
 
+
+def declared(what: Any) -> Declared:
+    """Read a declaration of a parameter.
+
+    what    a dtype ("float32", a NumPy dtype), a PTX type ("f32"), a ctypes type; for arrays "pointer", In (which the
+            kernel only reads), or their element type with a star: "float32*", "const float32*"; "texture", "surface",
+            "tensor map", or their classes
     raises  TypeError  the object is none of these
     """
+    if isinstance(what, type) and issubclass(what, Passed) and what.declares:
+        return Declared(what.declares, *OBJECTS[what.declares])
+    if isinstance(what, str) and _OBJECT_NAMES.get(what, what) in OBJECTS:
+        kind = _OBJECT_NAMES.get(what, what)
+        return Declared(kind, *OBJECTS[kind])
+    if isinstance(what, str) and what.rstrip().endswith("*"):
+        return _declared_pointer(what)
+    if isinstance(what, type) and issubclass(what, ctypes._Pointer):
+        return Declared("pointer", 8, 8, element=_element(what._type_, what))
     if what is In or isinstance(what, str) and what == "pointer":
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):
@@ -115,6 +160,36 @@ def declared(what: Any) -> Declared:
     )
 
 
+def _declared_pointer(text: str) -> Declared:
+    """Read "float32*" or "const float32*"; "void*" takes arrays of every type."""
+    words = text.replace("*", " * ").split()
+    reads = words[0] == "const" or words[1:2] == ["const"]
+    words = [word for word in words if word != "const"]
+    if len(words) != 2 or words[1] != "*":
+        raise TypeError(f"{text!r} declares no parameter: give an element type with a star, such as 'float32*'")
+    hint = {"int": "int32*", "float": "float32*", "double": "float64*", "long": "int64*", "char": "int8*"}.get(words[0])
+    if hint is not None:
+        raise TypeError(f"{text!r} declares no parameter: {hint!r}?")
+    return Declared("pointer", 8, 8, reads, element=None if words[0] == "void" else _element(words[0], text))
+
+
+def _element(what: Any, given: Any) -> DType:
+    """Return the element type of a pointer."""
+    if isinstance(what, str):
+        what = what.lstrip(".")
+        what = next((name for name, ptx in _NAMES.items() if ptx == what and not name.startswith("bool")), what)
+    elif isinstance(what, type) and issubclass(what, ctypes._SimpleCData):
+        letter = ctypes_letter(what)
+        what = f"{ {'u': 'uint', 's': 'int', 'f': 'float'}[letter] }{ctypes.sizeof(what) * 8}" if letter else what
+    try:
+        found = of(what)
+    except (TypeError, ProtocolError) as error:
+        raise TypeError(f"{given!r} declares no parameter: {error}") from None
+    if found.packed:
+        raise TypeError(f"{given!r} declares no parameter: {found} elements share bytes")
+    return found
+
+
 def ctypes_letter(kind: Any) -> str:
     """Return the PTX letter ("u", "s" or "f") of a ctypes class, or "" if it is not a number."""
     code = getattr(kind, "_type_", None)
@@ -126,7 +201,9 @@ def ctypes_letter(kind: Any) -> str:
 class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
-    form      "address" (8 bytes that take a number or an array), "integer", "real" or "bytes"
+    form      "address" (8 bytes that take a number or an array), "typed" (the same, for arrays of one element type),
+              "integer", "real" or "bytes"
+    element   of a "typed" slot: the DType of the arrays
     format    the struct format of its cell: a launch packs each argument into a cell of its own, of 8 bytes or more
     type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
@@ -147,6 +224,7 @@ class Slot:
         "format",
         "type",
         "size",
+        "element",
         "converts",
         "reads",
         "low",
@@ -165,6 +243,7 @@ class Slot:
         self.kernel, self.parameter, self.device, self.ordinal = kernel, parameter, device, device.ordinal
         self.type = kind = parameter.type if wanted is None else wanted.type
         self.size = size = parameter.size
+        self.element = None if wanted is None else wanted.element
         self.converts = wanted is not None and bool(kind)
         self.reads = reads or wanted is not None and wanted.reads
         bits = size * 8
@@ -173,7 +252,7 @@ class Slot:
         self.places: set[Place] = set()
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format, value = "address", "P", "q"
+            self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"
         elif kind[:1] in ("u", "s") and size in _INTEGERS:
             self.form, self.format, value = (
                 "integer",
@@ -192,7 +271,7 @@ class Slot:
             return self
         reader = self._reader
         if reader is None:
-            wanted = Declared(self.type, self.size, 1) if self.converts else None
+            wanted = Declared(self.type, self.size, 1, element=self.element) if self.converts else None
             reader = Slot(self.kernel, self.parameter, wanted, self.device, reads=True)
             reader.table = self.table
             self._reader = reader
@@ -210,14 +289,21 @@ class Slot:
 
     def refuse(self, kind: type[Exception], argument: Any, why: str) -> NoReturn:
         """Raise an error that names kernel, parameter and argument."""
-        if self.type and self.type != "pointer":
+        if self.element is not None:
+            shown = f"{self.element}*"
+        elif self.type in OBJECTS:
+            shown = f"a {self.type}"
+        elif self.type and self.type != "pointer":
             shown = f".{self.type}"
         else:
             shown = self.type or f"{self.size} bytes without a type"
         raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
-    def refuse_place(self, argument: Any, where: tuple[str, int | None]) -> None:
-        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace)."""
+    def refuse_place(self, argument: Any, where: tuple[str, int | None], owner: Any = None) -> None:
+        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
+
+        owner  the Memory, if it is ours
+        """
         kind, ordinal = where
         if kind == "cpu":
             if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
@@ -228,11 +314,12 @@ class Slot:
                 f"is in host memory, which device {self.ordinal} cannot access: "
                 'device.upload(it), or allocate it as "pinned" or "managed"',
             )
+        remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
         self.refuse(
             ValueError,
             argument,
             f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
-            f"Device({self.ordinal}).enable_peer_access(Device({ordinal})), or copy it",
+            f"{remedy if owner is None else owner._remedy(self.ordinal)}, or copy it",
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:

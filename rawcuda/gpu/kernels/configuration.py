@@ -1,18 +1,20 @@
 """A launch's configuration: grid, block, shared memory and cluster, and their limits for a kernel.
 
 What it is   `extents` and `whole` read user input. `Limits` are read once per kernel, so that the check of another grid
-             needs no call of the driver.
-What not     it launches nothing; launch.py does.
-Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute
+             needs no call of the driver. `Asked` holds the attributes of a launch: clusters, priority and so on.
+What not     it launches nothing; launch.py does. launches/options.py reads the options that most programs do not use.
+Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute,
+             CUlaunchAttribute
 Read next    launch.py
 """
 
 from __future__ import annotations
 
+from ctypes import addressof, memmove
 from operator import index
 from struct import Struct
 
-from ...errors import a_kind, worded
+from ...errors import Unsupported, a_kind, worded
 from ...headers import cuda_h
 from ...owned import drain
 
@@ -25,9 +27,28 @@ if TYPE_CHECKING:
     Extents = tuple[int, int, int]
     Shape = tuple[Extents, Extents, int]
 
-__all__ = ["Limits", "extents", "grant_shared", "whole"]
+__all__ = [
+    "Asked",
+    "Limits",
+    "ask",
+    "check_version",
+    "chosen",
+    "config_of",
+    "driver_version",
+    "extents",
+    "grant_shared",
+    "refused",
+    "require",
+    "truth",
+    "whole",
+]
 
 _pack_words = Struct("7I").pack_into
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION
+_VALUE = Struct("3I52x")
+_VERSION = ("version",)  # a key beside the device attributes
+_LARGEST, _PORTABLE_CLUSTER = 2**32 - 1, 8
+_MOST_THREADS, _SHARED_BYTES, _MOST_DYNAMIC = 0, 1, 8  # CUfunction_attribute
 
 
 def extents(name: str, given: Any) -> Extents:
@@ -100,9 +121,138 @@ def _numbers(name: str, given: Any) -> tuple[Any, ...]:
 
 def whole(name: str, given: Any) -> int:
     """Return the number given for `name` as a plain int; raises TypeError."""
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+    if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{name} must be an int, not {a_kind(given)}")
     return int.__index__(index(given))
+
+
+class Asked:
+    """The attributes of a launch, beside its grid, block and shared memory; checked, and never changed.
+
+    values     (CUlaunchAttributeID, the 64 bytes of its value) for each, in the order of their numbers
+    key        the values as bytes, which are equal if the values are
+    given      what the user gave: {"priority": -1}
+    cluster    blocks in a cluster, or None; `preferred`: in a preferred cluster, likewise
+    uses       the objects that the driver uses at each launch, events and memory: they must stay open
+    """
+
+    __slots__ = ("values", "key", "given", "cluster", "preferred", "uses")
+
+    def __init__(
+        self,
+        values: tuple[tuple[int, bytes], ...],
+        given: dict[str, Any],
+        cluster: Extents | None = None,
+        preferred: Extents | None = None,
+        uses: tuple[Any, ...] = (),
+    ) -> None:
+        self.values, self.given, self.cluster, self.preferred, self.uses = values, given, cluster, preferred, uses
+        self.key = b"".join([number.to_bytes(4, "little") + value for number, value in values])
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether a cluster has more blocks than every device with clusters permits."""
+        x, y, z = self.cluster or (1, 1, 1)
+        return x * y * z > _PORTABLE_CLUSTER
+
+    def without_uses(self) -> Asked:
+        """Return the same attributes, which keep nothing alive."""
+        given = {
+            name: value if type(value) in (int, bool, str) or value is self.cluster else worded(value)
+            for name, value in self.given.items()
+        }
+        return Asked(self.values, given, self.cluster, self.preferred)
+
+    def config(self, config: Any) -> Any:
+        """Add these attributes to a CUlaunchConfig, which keeps them alive, and return it."""
+        attributes = (cuda_h.CUlaunchAttribute * len(self.values))()
+        for attribute, (number, value) in zip(attributes, self.values):
+            attribute.id = number
+            memmove(addressof(attribute.value), value, len(value))
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        return config
+
+
+def ask(kernel: Kernel, cooperative: Any, cluster: Any) -> Asked:
+    """Return the attributes of a cooperative launch, or of one with clusters.
+
+    raises  Unsupported             the device can do neither
+            TypeError, ValueError   `cluster` is not one to three numbers, each at least 1
+    """
+    values: list[tuple[int, bytes]] = []
+    given: dict[str, Any] = {}
+    blocks = None
+    if cooperative:
+        require(kernel, "cooperative", "COOPERATIVE_LAUNCH")
+        values.append((_COOPERATIVE, _VALUE.pack(1, 0, 0)))
+        given["cooperative"] = True
+    if cluster is not None:
+        blocks = extents("cluster", cluster)
+        require(kernel, "cluster", "CLUSTER_LAUNCH")
+        if max(blocks) > _LARGEST:
+            raise ValueError(f"cluster={worded(cluster)}: no device has clusters of so many blocks")
+        values.append((_CLUSTER_DIMENSION, _VALUE.pack(*blocks)))
+        given["cluster"] = blocks
+    return Asked(tuple(values), given, blocks)
+
+
+def require(kernel: Kernel, option: str, attribute: str) -> int:
+    """Return a device attribute that tells whether a launch may have an option.
+
+    raises  Unsupported  it is 0
+    """
+    found = kernel.device.attribute(attribute)
+    if not found:
+        raise refused(
+            f"{option}: device {kernel.device.ordinal} does not support it: its attribute {attribute} is {found}"
+        )
+    return found
+
+
+def refused(message: str) -> Unsupported:
+    """Return the error for what the device or the driver does not support."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call="cuLaunchKernelEx")
+
+
+def truth(name: str, given: Any) -> int:
+    """Return 0 or 1 for False or True; raises TypeError."""
+    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
+        given = given.item()
+    if not isinstance(given, int) or given not in (0, 1):
+        raise TypeError(f"{name}={worded(given)}: give True or False")
+    return int(given)
+
+
+def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
+    """Return the number of a value of an enumeration, given by its name or its number."""
+    if isinstance(given, str):
+        if given in words:
+            return words.index(given)
+    elif isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
+    elif 0 <= given < len(words):
+        return whole(name, given)
+    raise ValueError(f"{name}={worded(given)}: it is one of {', '.join(map(repr, words))}")
+
+
+def driver_version(kernel: Kernel) -> int:
+    """Return the CUDA version of the kernel's driver, such as 12040."""
+    facts = kernel._primary.attributes
+    version = facts.get(_VERSION)
+    if version is None:
+        version = facts[_VERSION] = kernel._primary.driver.version
+    return version
+
+
+def check_version(kernel: Kernel, what: str, since: int) -> None:
+    """Refuse what the driver is too old for."""
+    version = driver_version(kernel)
+    if version < since:
+        raise refused(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
+
+
+def _words(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 class Limits:
@@ -121,18 +271,19 @@ class Limits:
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel) -> None:
-        attribute, facts = kernel.device.attribute, kernel.attributes
+        attribute, fact = kernel.device.attribute, kernel._fact
         self.kernel = kernel.name
         self.grid_x, self.grid_y, self.grid_z = [attribute(f"MAX_GRID_DIM_{axis}") for axis in "XYZ"]
         self.block_x, self.block_y, self.block_z = [attribute(f"MAX_BLOCK_DIM_{axis}") for axis in "XYZ"]
-        self.threads, self.static = facts["max_threads_per_block"], facts["shared_bytes"]
+        self.threads, self.static = fact(_MOST_THREADS), fact(_SHARED_BYTES)
         self.shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - self.static
-        self.granted = facts["max_dynamic_shared_bytes"]
+        self.granted = fact(_MOST_DYNAMIC)
 
-    def write(self, shape: Shape, cluster: Extents | None, words: Any) -> None:
+    def write(self, shape: Shape, asked: Asked | None, words: Any) -> None:
         """Check a configuration, and write it to the first seven words of a CUlaunchConfig.
 
         shape   grid, block and shared_bytes
+        asked   the other attributes, if there are any
         raises  ValueError  the message names the value and the limit
         """
         (gx, gy, gz), (bx, by, bz), shared_bytes = shape
@@ -145,12 +296,12 @@ class Limits:
             and bz <= self.block_z
             and bx * by * bz <= self.threads
             and 0 <= shared_bytes <= self.shared
-            and cluster is None
+            and asked is None
         ):
-            self._refuse(shape, cluster)
+            self._refuse(shape, asked)
         _pack_words(words, 0, gx, gy, gz, bx, by, bz, shared_bytes)
 
-    def _refuse(self, shape: Shape, cluster: Extents | None) -> None:
+    def _refuse(self, shape: Shape, asked: Asked | None) -> None:
         """Raise ValueError if the configuration is not possible."""
         grid, block, shared_bytes = shape
         largest_grid, largest_block = [
@@ -170,8 +321,13 @@ class Limits:
                 f"shared_bytes={worded(shared_bytes)}: kernel {self.kernel} can have 0 .. {self.shared} besides its "
                 f"static {self.static}"
             )
-        if cluster is not None and any(extent % part for extent, part in zip(grid, cluster)):
-            raise ValueError(f"grid={grid} is not a whole number of clusters of {cluster}")
+        if asked is None:
+            return
+        for name, parts in (("cluster", asked.cluster), ("preferred_cluster", asked.preferred)):
+            if parts is not None and any(extent % part for extent, part in zip(grid, parts)):
+                raise ValueError(
+                    f"grid={grid} is not a whole number of clusters of {name}={parts}: the grid is counted in blocks"
+                )
 
 
 def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:
@@ -179,12 +335,15 @@ def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
     """
-    kernel._forget_attributes()  # a kernel with declared parameters may have requested more for the same function
-    if shared_bytes > kernel.attributes["max_dynamic_shared_bytes"]:
-        with kernel.device.current():
-            kernel.device._primary.driver.cuFuncSetAttribute(
-                cuda_h.CUfunction(kernel.handle), cuda_h.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
-            )
-        kernel._forget_attributes()
-    limits.granted = kernel.attributes["max_dynamic_shared_bytes"]
+    # a kernel with declared parameters may have requested more for the same function
+    if shared_bytes > kernel._fact(_MOST_DYNAMIC):
+        kernel._set_fact(_MOST_DYNAMIC, shared_bytes)
+    limits.granted = kernel._fact(_MOST_DYNAMIC)
     drain()
+
+
+def config_of(handle: int, asked: Asked | None) -> Any:
+    """Return a CUlaunchConfig for a stream; Limits.write sets its first seven words."""
+    config = cuda_h.CUlaunchConfig()
+    config.hStream = cuda_h.CUstream(handle)
+    return config if asked is None or not asked.values else asked.config(config)

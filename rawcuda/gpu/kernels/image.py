@@ -1,7 +1,7 @@
-"""Code images: telling PTX, cubin and fatbin apart, checking that they are complete, and listing a cubin's kernels.
+"""Code images: telling PTX, cubin and fatbin apart, checking that they are complete, and listing their kernels.
 
 What it is   a check before the driver gets an image: the driver is not told the length, so it would read beyond the end
-             of a truncated image.
+             of a truncated image; and what the image says about its kernels and variables.
 What not     it checks neither the architecture nor the code: the driver does.
 Source       ELF-64 Object File Format; fatbinary_section.h of the CUDA toolkit (magic numbers and header)
 Read next    signature.py
@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import struct
 
+from ...errors import PtxError
+from ...images.containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
+from . import signature
+from .signature import Parameter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from ...images.outline import Declaration
 
-__all__ = ["prepare", "cubin_kernels"]
+__all__ = ["cubin_kernels", "kernels", "prepare", "signatures", "variables"]
 
-_ELF, _FATBIN, _FATBIN_WRAPPER = b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"
-_EM_CUDA = 190
-_NOBITS = 8  # a section without bytes in the file (.bss, shared memory)
+_FATBIN_WRAPPER = b"\xb1\x43\x62\x46"
 
 
 def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
@@ -42,10 +45,10 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
         raise TypeError(
             f"code must be PTX (str or bytes), a cubin or fatbin (bytes), or an os.PathLike, not {type(code).__name__}"
         )
-    if data[:4] == _ELF and not isinstance(code, str):
-        _sections(data)
+    if data[:4] == ELF and not isinstance(code, str):
+        sections(data)
         return "cubin", data + b"\0"
-    if data[:4] == _FATBIN and not isinstance(code, str):
+    if data[:4] == FATBIN and not isinstance(code, str):
         _check_fatbin(data)
         return "fatbin", data + b"\0"
     if data[:4] == _FATBIN_WRAPPER:
@@ -73,55 +76,70 @@ def _check_fatbin(data: bytes) -> None:
         raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data)}")
 
 
-def _sections(data: bytes) -> list[tuple[str, int, int]]:
-    """Return a cubin's sections as (name, offset, size in the file), after checking that they are inside the image.
-
-    raises  ValueError  truncated, or not a 64-bit little-endian ELF file
-    """
-    if len(data) < 64:
-        raise ValueError(f"a truncated cubin: it has {len(data)} bytes, but the header alone has 64")
-    if data[4:6] != b"\x02\x01":
-        raise ValueError("an ELF file that is not 64-bit and little-endian is not a cubin")
-    (machine,) = struct.unpack_from("<H", data, 18)  # e_machine
-    if machine != _EM_CUDA:
-        raise ValueError(
-            f"an ELF file for machine {machine} is not a cubin (machine {_EM_CUDA}): a host program or object file?"
-        )
-    programs, table = struct.unpack_from("<QQ", data, 32)  # e_phoff, e_shoff
-    program_size, programs_count, entry_size, count, names_index = struct.unpack_from(
-        "<HHHHH", data, 54
-    )  # e_phentsize ...
-    if programs + program_size * programs_count > len(data):
-        raise ValueError(
-            "a truncated cubin: its segment table ends at byte "
-            f"{programs + program_size * programs_count} of {len(data)}"
-        )
-    if table + entry_size * count > len(data):
-        raise ValueError(
-            f"a truncated cubin: its section table ends at byte {table + entry_size * count} of {len(data)}"
-        )
-    if count and (entry_size < 64 or names_index >= count):
-        raise ValueError("a damaged cubin: its section table is inconsistent")
-    headers = []
-    for index in range(count):
-        name, kind, offset, size = struct.unpack_from("<II16xQQ", data, table + index * entry_size)
-        size = 0 if kind == _NOBITS else size
-        if offset + size > len(data):
-            raise ValueError(f"a truncated cubin: a section ends at byte {offset + size} of {len(data)}")
-        headers.append((name, offset, size))
-    if not headers:
-        return []
-    start, end = headers[names_index][1], sum(headers[names_index][1:])
-    return [
-        (data[start + name : end].split(b"\0", 1)[0].decode("utf-8", "replace"), offset, size)
-        for name, offset, size in headers
-    ]
-
-
 def cubin_kernels(data: bytes) -> list[str]:
-    """List the kernels of a cubin by its sections ".text.NAME", which include device functions that were not inlined.
+    """List the kernels of a cubin, by its symbols or else by its sections ".text.NAME".
 
     raises  ValueError  truncated
     """
-    names = [name for name, _, _ in _sections(data)]
-    return [name[6:] for name in names if name.startswith(".text.")]
+    listed = symbols(data)
+    if listed:
+        return [symbol.name for symbol in listed if symbol.is_kernel]
+    return [section.name[6:] for section in sections(data) if section.name.startswith(".text.")]
+
+
+def signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
+    """Return the parameters of each kernel as far as an image tells them: PTX gives types, a cubin only sizes."""
+    try:
+        if kind == "ptx":
+            return signature.kernels(data.rstrip(b"\0").decode("utf-8", "replace"))
+        if kind == "cubin":
+            return {
+                name: [Parameter("", offset, size, "") for offset, size in found]
+                for name, found in cubin_parameters(data).items()
+            }
+        found = {}
+        for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):  # PTX last: it tells more
+            if member.kind in ("ptx", "cubin"):
+                found.update(signatures(member.kind, member.code))
+        return found
+    except (PtxError, ValueError):  # the driver has accepted the code: only our reader fails
+        return {}
+
+
+def kernels(kind: str, data: bytes) -> list[str] | None:
+    """List the kernels of an image in its order; None if a part of it cannot be read."""
+    if kind == "ptx":
+        return list(signatures(kind, data))
+    if kind == "cubin":
+        return cubin_kernels(data)
+    found: list[str] = []
+    try:
+        for member in fatbin(data):
+            if member.kind in ("ptx", "cubin"):
+                found += kernels(member.kind, member.code) or []
+    except ValueError:
+        return None
+    return list(dict.fromkeys(found)) or None
+
+
+def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
+    """Return the variables of an image that the driver can find, by name: as PTX declares them, or their size."""
+    from ...images.outline import declarations
+
+    found: dict[str, Declaration | int] = {}
+    try:
+        if kind == "ptx":
+            for each in declarations(data.rstrip(b"\0").decode("utf-8", "replace")):
+                if each.kind in ("global", "const") and each.defined:
+                    found[each.name] = each
+        elif kind == "cubin":
+            for symbol in symbols(data):
+                if symbol.is_variable:
+                    found[symbol.name] = symbol.size
+        else:
+            for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):
+                if member.kind in ("ptx", "cubin"):
+                    found.update(variables(member.kind, member.code))
+    except ValueError:
+        return {}
+    return found

@@ -15,7 +15,7 @@ from ...errors import InvalidUse
 from ...headers import cuda_h
 from ..stream import Stream
 from .arguments import Declared
-from .configuration import Limits, extents, grant_shared, whole
+from .configuration import Limits, ask, extents, grant_shared, whole
 from .launch import Launch, Packing, prepare, stream_handle
 from .signature import Parameter
 
@@ -23,38 +23,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .configuration import Extents, Shape
+    from .configuration import Asked, Shape
 
 __all__ = ["Kernel", "Known"]
 
 _LEGACY = 1  # CU_STREAM_LEGACY
 
-# Our name of a function attribute, and its number: CU_FUNC_ATTRIBUTE_...
-_ATTRIBUTES = {
-    "max_threads_per_block": 0,
-    "shared_bytes": 1,
-    "constant_bytes": 2,
-    "local_bytes": 3,
-    "registers": 4,
-    "ptx_version": 5,
-    "binary_version": 6,
-    "max_dynamic_shared_bytes": 8,
-    "preferred_shared_carveout": 9,
-}
+_SETTABLE = frozenset((8, 9, 11, 12, 13, 14, 15, 17))  # the CUfunction_attributes that can be set
 _MOST_KEPT = 256  # streams for which a kernel keeps launches
 
 
 class Known:
     """The facts about a function of a module; all Kernel objects of one name share them. They keep no module alive.
 
-    idle  the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
+    facts  the CUfunction_attributes that were read, by their numbers; only those that cannot be set are kept
+    asked  the attributes of launches that were read from user input, by the values given
+    idle   the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
     """
 
-    __slots__ = ("function", "parameters", "declared", "attributes", "limits", "packing", "idle")
+    __slots__ = ("function", "parameters", "declared", "facts", "limits", "packing", "asked", "idle")
 
     def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.function, self.declared = function, wanted
-        self.attributes: dict[str, int] = {}
+        self.facts: dict[int, int] = {}
+        self.asked: dict[Any, Asked] = {}
         self.limits: Limits | None = None  # these two are made at the first launch
         self.packing: Packing | None = None
         self.idle: dict[Any, list[Launch]] = {}
@@ -110,38 +102,143 @@ class Kernel:
     # -- facts
 
     @property
-    def attributes(self) -> dict[str, int]:
-        """Return the driver's facts about the compiled kernel; sizes are in bytes, versions are such as 75.
+    def attributes(self) -> names.KernelAttributes:
+        """Return the driver's facts about the compiled kernel, by name; some can be set. See KernelAttributes."""
+        from ..launches.attributes import KernelAttributes
+
+        return KernelAttributes(self)
+
+    def _fact(self, number: int) -> int:
+        """Return a CUfunction_attribute.
 
         calls   cuFuncGetAttribute
         """
-        known = self._known.attributes
-        if not known:
-            value, known = ctypes.c_int(), {}  # stored when it is complete: several threads may be here
+        known = self._known.facts
+        if number not in known or self.module._handle is None:
+            value, function = ctypes.c_int(), cuda_h.CUfunction(self.handle)
             with self.device.current():
-                for name, number in _ATTRIBUTES.items():
-                    self.device._primary.driver.cuFuncGetAttribute(
-                        ctypes.byref(value), number, cuda_h.CUfunction(self.handle)
-                    )
-                    known[name] = value.value
-            self._known.attributes = known
-        return dict(known)
+                self._primary.driver.cuFuncGetAttribute(ctypes.byref(value), number, function)
+            if number in _SETTABLE:
+                return value.value
+            known[number] = value.value
+        return known[number]
 
-    def _forget_attributes(self) -> None:
-        self._known.attributes = {}
+    def _set_fact(self, number: int, value: int) -> None:
+        """Set a CUfunction_attribute.
+
+        calls   cuFuncSetAttribute
+        """
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncSetAttribute(function, number, value)
+
+    def set_cache_config(self, prefer: names.Any) -> None:
+        """Tell the driver to prefer "shared" memory, "l1" cache, "equal" parts, or "none"; it may choose another.
+
+        calls   cuFuncSetCacheConfig
+        """
+        from ..launches.occupancy import cache_config
+
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncSetCacheConfig(function, cache_config(prefer))
+
+    @property
+    def is_loaded(self) -> bool:
+        """Tell whether the kernel's code is on the device; with lazy loading it is after the first use.
+
+        calls   cuFuncIsLoaded
+        """
+        state, function = ctypes.c_uint(), cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncIsLoaded(ctypes.byref(state), function)
+        return state.value == 1  # CU_FUNCTION_LOADING_STATE_LOADED
+
+    def load(self) -> None:
+        """Load the kernel's code now, so that its first launch takes no longer than the others.
+
+        calls   cuFuncLoad
+        """
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncLoad(function)
+
+    # -- occupancy
 
     def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
         """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
 
         calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
         """
-        x, y, z = extents("block", block)
-        blocks = ctypes.c_int()
-        with self.device.current():
-            self.device._primary.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(blocks), cuda_h.CUfunction(self.handle), x * y * z, shared_bytes
-            )
-        return blocks.value
+        return self.max_active_blocks(block, shared_bytes)
+
+    def max_active_blocks(
+        self, block: int | names.Sequence[int], shared_bytes: int = 0, *, disable_caching_override: bool = False
+    ) -> int:
+        """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
+
+        block         threads in a block: a number, or up to three
+        shared_bytes  dynamic shared memory of a block
+        disable_caching_override  count as if the L1 cache of global memory had no effect on the result
+        calls         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+        raises        ValueError  a negative number; a block or shared memory that does not fit gives 0
+        """
+        from ..launches.occupancy import max_active_blocks
+
+        return max_active_blocks(self, block, shared_bytes, disable_caching_override)
+
+    def suggest_block(self, shared_bytes: names.Any = 0, *, limit: int = 0) -> names.Suggestion:
+        """Return (block, grid): the block with the highest occupancy, and the smallest grid that fills the device.
+
+        shared_bytes  dynamic shared memory of a block: a number, or a function of the number of threads in a block
+        limit         the largest block; 0 is the kernel's own limit
+        calls         cuOccupancyMaxPotentialBlockSize
+        raises        ValueError, TypeError  a number that cannot be; what the function raises or returns likewise
+        """
+        from ..launches.occupancy import suggest_block
+
+        return suggest_block(self, shared_bytes, limit)
+
+    def available_dynamic_shared(self, blocks: int, block: int | names.Sequence[int]) -> int:
+        """Return how many bytes of dynamic shared memory each block may have if `blocks` run on a multiprocessor.
+
+        calls   cuOccupancyAvailableDynamicSMemPerBlock
+        raises  ValueError  so many blocks do not fit
+        """
+        from ..launches.occupancy import available_dynamic_shared
+
+        return available_dynamic_shared(self, blocks, block)
+
+    def max_potential_cluster_size(
+        self, block: int | names.Sequence[int], shared_bytes: int = 0, **options: names.Any
+    ) -> int:
+        """Return the largest number of blocks in a cluster with this block; `options` are those of configure().
+
+        calls   cuOccupancyMaxPotentialClusterSize
+        raises  Unsupported  the device has no clusters
+        """
+        from ..launches.occupancy import cluster_occupancy
+
+        return cluster_occupancy(self, "cuOccupancyMaxPotentialClusterSize", block, shared_bytes, None, options)
+
+    def max_active_clusters(
+        self,
+        block: int | names.Sequence[int],
+        shared_bytes: int = 0,
+        *,
+        cluster: int | names.Sequence[int] | None = None,
+        **options: names.Any,
+    ) -> int:
+        """Return the number of clusters of this kernel that the device can run at the same time.
+
+        cluster  blocks in a cluster; None is the size that the kernel was compiled with
+        options  those of configure()
+        calls    cuOccupancyMaxActiveClusters
+        raises   Unsupported  the device has no clusters
+        """
+        from ..launches.occupancy import cluster_occupancy
+
+        return cluster_occupancy(self, "cuOccupancyMaxActiveClusters", block, shared_bytes, cluster, options)
 
     # -- launches
 
@@ -154,6 +251,7 @@ class Kernel:
         stream: names.Any = None,
         cooperative: bool = False,
         cluster: int | names.Sequence[int] | None = None,
+        **options: names.Any,
     ) -> Launch:
         """Check a configuration once, and return a callable that takes the arguments.
 
@@ -161,16 +259,23 @@ class Kernel:
         shared_bytes  dynamic shared memory; above 48 KiB it is requested from the driver
         stream        the stream to launch on; None is the legacy default stream
         cooperative   all blocks run at the same time, so that they can synchronize
-        cluster       blocks in a cluster (compute capability 9.0)
+        cluster       blocks in a cluster (compute capability 9.0); the grid is counted in blocks, too
+        options       priority, programmatic_stream_serialization, programmatic_event, launch_completion_event,
+                      mem_sync_domain, mem_sync_domain_map, preferred_cluster, cluster_scheduling_policy,
+                      access_policy_window, preferred_shared_carveout and the others of launches/options.py; an
+                      option that is None is left out
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
+                      Unsupported  this device or driver does not have an option
         """
         handle = stream_handle(stream, self._primary)
+        asked = None
+        if cooperative or cluster is not None or options:
+            asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
         launch = self._prepare(
             (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
             handle,
             stream,
-            bool(cooperative),
-            None if cluster is None else extents("cluster", cluster),
+            asked,
         )
         launch.kernel = self
         return launch
@@ -184,6 +289,7 @@ class Kernel:
         stream: names.Any = None,
         cooperative: bool = False,
         cluster: int | names.Sequence[int] | None = None,
+        **options: names.Any,
     ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments.
 
@@ -199,51 +305,94 @@ class Kernel:
             and (handle := stream._handle) is not None
         ):
             handle = stream_handle(stream, self._primary)
+        key: Any = handle
+        asked = None
+        if cooperative or cluster is not None or options:
+            asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
+            if asked is not None:
+                key = handle, asked.key
         shape = (
             extents("grid", grid),
             extents("block", block),
             shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
         )
-        key: Any = handle
-        if cooperative or cluster is not None:
-            key = handle, bool(cooperative), None if cluster is None else extents("cluster", cluster)
         try:
             idle = self._idle[key]
             launch = idle.pop()  # no other thread has it now
         except LookupError:
-            idle, launch = self._another(key, shape)
+            idle, launch = self._another(key, shape, handle, asked)
         if launch._shape != shape:  # this saves 300 ns of 1,350 where the shape is the same as before
             limits: Any = self._known.limits
-            limits.write(shape, None if key is handle else key[2], launch._words)
+            limits.write(shape, asked, launch._words)
             launch._shape = shape
             if shape[2] > limits.granted:
                 grant_shared(self, limits, shape[2])
         launch(*args)
         idle.append(launch)
 
-    def _another(self, key: Any, shape: Any) -> tuple[list[Launch], Launch]:
+    def _ask(
+        self, cooperative: Any, cluster: Any, options: dict[str, Any], shared_bytes: Any
+    ) -> tuple[Asked | None, Any]:
+        """Read the options of a launch; return its attributes, and its shared memory if an option names that.
+
+        What was read from numbers and names is kept, and is used again for the same ones.
+        """
+        if cluster is not None:
+            cluster = extents("cluster", cluster)
+        known, cooperative = self._known.asked, bool(cooperative)
+        key: Any = cooperative, cluster
+        if options:
+            key = cooperative, cluster, *options.items(), *map(type, options.values())
+        try:
+            return known[key], shared_bytes
+        except (KeyError, TypeError):  # not met before; a list, which cannot be a key
+            pass
+        if not options:
+            made: Asked | None = ask(self, cooperative, cluster)
+        else:
+            from ..launches.options import read_options
+
+            made, shared_bytes, is_plain = read_options(self, cooperative, cluster, options, shared_bytes)
+            if not is_plain:
+                return made, shared_bytes
+        if made is not None:
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            known[key] = made
+        return made, shared_bytes
+
+    def _another(self, key: Any, shape: Any, handle: int, asked: Asked | None) -> tuple[list[Launch], Launch]:
         """Return a launch for a stream, and the list to put it into after its use."""
-        handle, cooperative, cluster = key if type(key) is tuple else (key, False, None)
-        launch = self._prepare(shape, handle, None, cooperative, cluster)
+        if asked is not None:  # its events were checked for this call; to keep them alive would be a leak
+            asked = asked.without_uses()
+        launch = self._prepare(shape, handle, None, asked)
         if len(self._idle) >= _MOST_KEPT:
             self._idle.clear()
         return self._idle.setdefault(key, []), launch
 
-    def _prepare(self, shape: Shape, handle: int, stream: Any, cooperative: bool, cluster: Extents | None) -> Launch:
+    def _limits(self) -> Limits:
+        """Return the limits of this kernel, which are read at its first launch."""
+        limits = self._known.limits
+        if limits is None:
+            limits = self._known.limits = Limits(self)
+        return limits
+
+    def _prepare(self, shape: Shape, handle: int, stream: Any, asked: Asked | None) -> Launch:
         """Check a configuration, and return a Launch that does not refer to this kernel."""
         self.module.handle  # raises Closed
-        known = self._known
-        limits = known.limits
-        if limits is None:
-            limits = known.limits = Limits(self)
+        known, limits = self._known, self._limits()
         packing = known.packing
         if packing is None:
             packing = known.packing = Packing(self)
-        launch = prepare(packing, self.module, handle, stream, cooperative, cluster)
-        limits.write(shape, cluster, launch._words)
+        launch = prepare(packing, self.module, handle, stream, asked)
+        limits.write(shape, asked, launch._words)
         launch._shape = shape
         if shape[2] > limits.granted:
             grant_shared(self, limits, shape[2])
+        if asked is not None and asked.is_large:
+            from ..launches.occupancy import check_cluster
+
+            check_cluster(self, asked, shape)
         return launch
 
     def __call__(self, *args: names.Any, **named: names.Any) -> names.NoReturn:
@@ -257,6 +406,9 @@ class Kernel:
             f"{self.name}.launch(..., grid=blocks, block=threads), or configure(grid=blocks, block=threads) and call "
             "the result with the arguments"
         )
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Kernel belongs to a driver's handle of this process, and cannot be copied or pickled")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

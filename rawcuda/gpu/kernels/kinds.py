@@ -15,7 +15,7 @@ import sys
 from ...arrays.strided import _MemoryView
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import In
+from .arguments import In, Passed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ _BASES: tuple[tuple[Any, str], ...] = (
     (bytes, "bytes"),
     (In, "in"),
     (Memory, "memory"),
+    (Passed, "passed"),
     (Description, "view"),
     (ctypes._SimpleCData, "ctypes value"),
     ((ctypes.Structure, ctypes.Union), "ctypes structure"),
@@ -89,7 +90,7 @@ def is_plain(kind: type, form: str, size: int) -> bool:
     return dtype.type is kind and dtype.itemsize <= (8 if form == "real" else size) and dtype.kind in _PLAIN[form]
 
 
-_PLAIN = {"address": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
+_PLAIN = {"address": "iu", "typed": "iu", "integer": "iu", "real": "iuf", "bytes": ""}
 
 
 def is_exporter(value: Any) -> bool:

@@ -25,7 +25,7 @@ from _weakref import ref
 from ... import names, tracing
 from ...arrays.strided import StridedView
 from ...driver import WRONG_CONTEXT, as_argument
-from ...errors import Closed
+from ...errors import Closed, worded
 from ...headers import cuda_h
 from ...owned import token as valid_token
 from ...protocols.cuda_stream import handle_from
@@ -35,6 +35,7 @@ from ..ordering import hold_back
 from ..stream import Stream, retain, work_handle
 from . import source
 from .arguments import Slot
+from .configuration import config_of
 from .packing import Kept, table_for
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from ...protocols.description import Place
     from ..context import PrimaryContext
-    from .configuration import Extents, Shape
+    from .configuration import Asked, Shape
     from .kernel import Kernel
     from .module import Module
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "Packing", "prepare", "stream_handle"]
 
 _PER_THREAD = 2
-_CLUSTER_DIMENSION, _COOPERATIVE = 4, 2  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _COOPERATIVE
+_INVALID_VALUE, _INVALID_CLUSTER_SIZE = 1, 912  # CUDA_ERROR_INVALID_VALUE, _INVALID_CLUSTER_SIZE
 
 
 class Packing:
@@ -203,6 +204,7 @@ class Launch:
         "_config",
         "_shape",  # grid, block and shared_bytes
         "_words",  # the memory that these are written to; see Limits.write
+        "_asked",  # the attributes, or None
         "_given",  # the driver's arguments if there are no parameters, so that nothing is packed
         "_handle",  # of the stream
         "_context",  # for a default stream, the context that must be current
@@ -227,6 +229,7 @@ class Launch:
         _config: Any
         _shape: Shape
         _words: Any
+        _asked: Asked | None
         _given: tuple[Any, ...]
         _handle: int
         _context: int | None
@@ -283,6 +286,16 @@ class Launch:
         """Return the size of the dynamic shared memory in bytes."""
         return self._shape[2]
 
+    @property
+    def cluster(self) -> tuple[int, int, int] | None:
+        """Return the number of blocks in a cluster, x, y, z, or None."""
+        return None if self._asked is None else self._asked.cluster
+
+    @property
+    def attributes(self) -> dict[str, names.Any]:
+        """Return the options of this launch beside grid, block, shared memory and stream: {"priority": -1}."""
+        return {} if self._asked is None else dict(self._asked.given)
+
     # -- the parts that most calls do not need
 
     def _check(self) -> Callable[..., int]:
@@ -303,10 +316,14 @@ class Launch:
             packing.driver.refuse_forked(self._symbol)
         if self._handle <= _PER_THREAD:
             self._context = packing.device._primary.handle
+        if self._asked is not None and self._asked.uses:  # these do not end the token when they are closed
+            for used in self._asked.uses:
+                used.handle  # raises Closed
+            token = []
         if tracing.listeners:
             return self._call_traced
         self._token = token
-        if self.stream is None:  # also valid for the next Launch that Kernel.launch prepares
+        if self.stream is None and token:  # also valid for the next Launch that Kernel.launch prepares
             packing.token = token
         return self._call
 
@@ -365,7 +382,15 @@ class Launch:
             if primary.driver.current_context() != primary.handle:
                 code = self._in_context(call, given)
         if code:
-            raise self._packing.driver.error(code, self._symbol, *self._shown())
+            raise self._packing.driver.error(code, self._symbol, *self._shown(), self._reason(code))
+
+    def _reason(self, code: int) -> str:
+        """Return what can be said of a refusal that the driver's code does not explain."""
+        if code not in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
+            return ""
+        from ..launches.attributes import why_refused
+
+        return why_refused(self._primary, self._packing.function, self._shape, self._asked)
 
     def _retain(self, kept: Kept) -> None:
         """Keep views of other libraries' arrays alive until the stream has completed this launch.
@@ -390,11 +415,16 @@ class Launch:
             "sharedMemBytes": self.shared_bytes,
             "hStream": cuda_h.CUstream(self._handle),
         }
+        facts.update(self.attributes)
         return list(facts), tuple(facts.values())
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Launch belongs to a driver's handle of this process, and cannot be copied or pickled")
 
     def __repr__(self) -> str:
         words = f"{self._packing.name}({', '.join(self._packing.names)})"
-        return f"<Launch {words} grid {self.grid} block {self.block}>"
+        more = "".join([f" {name} {worded(value)}" for name, value in self.attributes.items()])
+        return f"<Launch {words} grid {self.grid} block {self.block}{more}>"
 
 
 def stream_handle(stream: Any, primary: PrimaryContext) -> int:
@@ -423,12 +453,11 @@ def stream_handle(stream: Any, primary: PrimaryContext) -> int:
 _protocol_kinds: set[type] = set()  # types that have the CUDA stream protocol: this saves 350 ns of 1,500
 
 
-def prepare(
-    packing: Packing, module: Module, handle: int, stream: Any, cooperative: bool, cluster: Extents | None
-) -> Launch:
+def prepare(packing: Packing, module: Module, handle: int, stream: Any, asked: Asked | None) -> Launch:
     """Return a Launch without a shape; it keeps neither its kernel nor its module alive.
 
     stream  as it was given, or None if this launch is not the user's
+    asked   its attributes, if it has any
     calls   cuLaunchKernelEx (since 11.8), cuLaunchKernel, cuLaunchCooperativeKernel
     """
     launch: Launch = object.__new__(packing.type_for(handle <= _PER_THREAD))
@@ -436,14 +465,15 @@ def prepare(
     launch._packing, launch._module, launch._pool = packing, ref(module), []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
     launch._primary = packing.device._primary
-    launch._token, launch._context = packing.token, None
-    if handle <= _PER_THREAD:
+    launch._token, launch._context, launch._asked = packing.token, None, asked
+    if handle <= _PER_THREAD or asked is not None:
         launch._token = ()
     symbol, call = packing.entry
-    if call is not None or cluster is not None:
+    cooperative = asked is not None and asked.given == _ONLY_COOPERATIVE
+    if call is not None or asked is not None and not cooperative:
         launch._symbol = "cuLaunchKernelEx"
         launch._call = call or packing.driver.raw("cuLaunchKernelEx")
-        launch._words = _config(handle, cooperative, cluster)
+        launch._words = config_of(handle, asked)
         launch._config = ctypes.byref(launch._words)
     else:
         launch._symbol = symbol = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
@@ -456,21 +486,7 @@ def prepare(
     return launch
 
 
-def _config(handle: int, cooperative: bool, cluster: Extents | None) -> Any:
-    """Return a CUlaunchConfig; Limits.write sets its first seven words."""
-    config = cuda_h.CUlaunchConfig()
-    if cooperative or cluster is not None:
-        attributes, count = (cuda_h.CUlaunchAttribute * 2)(), 0
-        if cooperative:
-            attributes[0].id, attributes[0].value.cooperative, count = _COOPERATIVE, 1, 1
-        if cluster is not None:
-            extent = attributes[count].value.clusterDim
-            attributes[count].id = _CLUSTER_DIMENSION
-            extent.x, extent.y, extent.z = cluster
-            count += 1
-        config.attrs, config.numAttrs = attributes, count  # this keeps them alive
-    config.hStream = cuda_h.CUstream(handle)
-    return config
+_ONLY_COOPERATIVE = {"cooperative": True}  # what drivers before 11.8 have a function for
 
 
 def _call_of_old(function: Any, stream: Any, takes_extra: bool) -> Callable[..., int]:

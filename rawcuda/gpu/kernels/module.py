@@ -12,26 +12,30 @@ import ctypes
 import os
 
 from ... import names as hints
-from ...errors import CompileFailed, CudaError, NotFound, PtxError, a_kind, from_code
+from ...arrays import making
+from ...elements.dtypes import of
+from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code
 from ...headers import cuda_h
 from ...owned import Owned, invalidate
 from ..handles import MODULE, make
 from ..memory import Memory
-from . import image, signature
+from . import image
 from .arguments import declared
 from .kernel import Kernel, Known
-from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
+    from ...elements.dtypes import DType
     from ..context import PrimaryContext
 
-__all__ = ["Module"]
+__all__ = ["Module", "Variable", "loaded_with_logs", "read_code"]
 
 _LOG_BYTES = 64 << 10
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
+_IS_MANAGED = 8  # CU_POINTER_ATTRIBUTE_IS_MANAGED
+_LAZY = 2  # CU_MODULE_LAZY_LOADING
 _JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code from the image
 
 
@@ -46,23 +50,38 @@ class Module(Owned):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("device", "info_log", "_kind", "_signatures", "_names", "_other_names", "_functions", "_known")
+    __slots__ = (
+        "device",
+        "info_log",
+        "_data",
+        "_kind",
+        "_signatures",
+        "_names",
+        "_other_names",
+        "_functions",
+        "_known",
+        "_variables",
+        "_library",
+    )
 
     def __init__(self, device: hints.Device, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
-        if isinstance(code, os.PathLike):
-            with open(code, "rb") as file:
-                code = file.read()
-        self._kind, data = image.prepare(code)
+        self._kind, data = read_code(code)
         self.device = device
-        self._other_names = dict(names or {})
         device.context
         self.info_log = _load(self, device._primary, self._kind, data)
-        self._signatures = _signatures(self._kind, data)
+        self._know(data, names, None)
+
+    def _know(self, data: bytes, names: Any, library: object) -> None:
+        """Keep what the image says about its kernels; it is asked for its variables when one is wanted."""
+        self._data, self._library = data, library
+        self._other_names: dict[str, str] = dict(names or {})
+        self._signatures = image.signatures(self._kind, data)
         self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
         self._known: dict[str, Known] = {}  # not the kernels: they refer to their module, which would make a cycle
+        self._variables: dict[str, Any] | None = None
 
     # -- kernels
 
@@ -117,7 +136,7 @@ class Module(Owned):
             there = (
                 f"it has {_listed(self.names, name)}"
                 if what == "kernel"
-                else "extern and visible variables have their PTX names"
+                else f"it has {_listed(list(self._declared()), name)}; a static variable may have no name there"
             )
             raise NotFound(
                 f"no {what} {name!r} in this module: {there}",
@@ -129,7 +148,7 @@ class Module(Owned):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the kernels, as far as the code or the driver lists them.
+        """Return the names of the kernels, as far as the driver or the code lists them.
 
         calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
         """
@@ -140,7 +159,7 @@ class Module(Owned):
     def _enumerate(self) -> list[str]:
         loaded, module, count = self.device._primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
         if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
-            return []
+            return image.kernels(self._kind, self._data) or []
         with self.device.current():
             loaded.cuModuleGetFunctionCount(ctypes.byref(count), module)
             functions = (cuda_h.CUfunction * count.value)()
@@ -168,17 +187,62 @@ class Module(Owned):
 
     # -- variables
 
-    def global_(self, name: str) -> Memory:
+    @property
+    def variables(self) -> list[str]:
+        """Return the names of the global and constant variables, as far as the code tells them.
+
+        In PTX, variables that are neither .visible nor .weak are included, which not every driver finds by name.
+        """
+        self.handle
+        return list(self._declared())
+
+    def _declared(self) -> dict[str, Any]:
+        if self._variables is None:
+            self._variables = image.variables(self._kind, self._data)
+        return self._variables
+
+    def global_(self, name: str) -> Variable:
         """Return a variable of the module as memory, which is valid as long as the module.
 
-        calls   cuModuleGetGlobal_v2
+        It has the element type and the shape that the PTX declares; a cubin tells only the size, in bytes.
+        calls   cuModuleGetGlobal_v2, cuPointerGetAttribute
         raises  NotFound  there is no such variable
         """
         if not isinstance(name, str):
             raise TypeError(f"a variable's name is a str, not {a_kind(name)}")
-        name, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
-        self._get("variable", "cuModuleGetGlobal_v2", name, ctypes.byref(address), ctypes.byref(size))
-        return Memory.borrow(self.device, address.value or 0, size.value, owner=self)
+        there, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
+        self._get("variable", "cuModuleGetGlobal_v2", there, ctypes.byref(address), ctypes.byref(size))
+        said = self._declared().get(there.lstrip("&"))
+        managed = self._is_managed(address) if said is None or type(said) is int else said.managed
+        kind = "managed" if managed else "device"
+        made: Any = Variable.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
+        made.name = name
+        made.dtype, made.shape = _type_of(said, size.value)
+        return made  # type: ignore[no-any-return]
+
+    def _is_managed(self, address: Any) -> bool:
+        value = ctypes.c_uint()
+        try:
+            with self.device.current():
+                self.device._primary.driver.cuPointerGetAttribute(
+                    ctypes.cast(ctypes.byref(value), ctypes.c_void_p), _IS_MANAGED, address
+                )
+        except CudaError:
+            return False
+        return bool(value.value)
+
+    @property
+    def loading_mode(self) -> str:
+        """Return "lazy" if the driver loads a kernel when it is first used, and "eager" if it has loaded all of them.
+
+        The environment's CUDA_MODULE_LOADING chooses it, before the driver is initialized.
+        calls   cuModuleGetLoadingMode
+        raises  SymbolNotFound  a driver before CUDA 11.7, which loads eagerly
+        """
+        self.handle
+        mode = ctypes.c_uint()
+        self.device._primary.driver.cuModuleGetLoadingMode(ctypes.byref(mode))
+        return "lazy" if mode.value == _LAZY else "eager"
 
     def _closing(self) -> None:
         invalidate()
@@ -187,20 +251,95 @@ class Module(Owned):
         return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
 
 
+class Variable(Memory):
+    """A variable of a module: its memory, and its type as the code declares it.
+
+    name   as it was asked for
+    dtype  the element type; uint8 if only the size is known
+    shape  () for a single element
+
+    As an argument of copy() and of its own copy_from() and copy_to() it is bytes, like any Memory. view() and the
+    exports have the type.
+    """
+
+    __slots__ = ("name", "dtype", "shape")
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def view(self, dtype: hints.Any = None) -> hints.StridedView:
+        """Return the variable as an array of its own type and shape, or in one dimension of another type.
+
+        raises  ValueError  nbytes is not a multiple of the element size
+        """
+        if dtype is not None:
+            return making.over_memory(self, dtype)
+        flat = making.over_memory(self, self.dtype)
+        return flat if len(self.shape) == 1 else flat.reshape(self.shape)
+
+    def tolist(self) -> hints.Any:
+        """Return the value, as a number or as nested lists of numbers."""
+        return self.view().tolist()
+
+    def download(self) -> hints.StridedView:
+        """Return a copy in host memory."""
+        return self.view().download()
+
+    def __repr__(self) -> str:
+        where = "closed" if self._handle is None else hex(self._handle)
+        return (
+            f"<Variable {self.name} {self.dtype} {self.shape} {where} {self.nbytes} bytes, {self.kind}, device "
+            f"{self.device.ordinal}>"
+        )
+
+
+def _type_of(said: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
+    """Return the element type and shape of a variable; bytes where the code tells none that has this size."""
+    dtype = getattr(said, "dtype", "")
+    if dtype:
+        element, count = of(dtype), 1
+        for extent in said.shape:
+            count *= extent
+        if count * element.itemsize == nbytes:
+            return element, said.shape
+    return of("uint8"), (nbytes,)
+
+
+def read_code(code: Any) -> tuple[str, bytes]:
+    """Return the kind and the bytes of code that a user gives; see image.prepare()."""
+    if isinstance(code, os.PathLike):
+        with open(code, "rb") as file:
+            code = file.read()
+    return image.prepare(code)
+
+
 def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> str:
     """Load an image, give its handle to the module, and return the compiler's info log."""
+
+    def load(options: Any, values: Any) -> None:
+        arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
+        make(module, MODULE, primary, arguments)
+
+    return loaded_with_logs(load, primary.driver, kind, data)
+
+
+def loaded_with_logs(load: Callable[[Any, Any], object], driver: Any, kind: str, data: bytes) -> str:
+    """Call a function that loads an image, with the options for logs and their values; return the info log.
+
+    raises  CudaError  from the function, with the log
+    """
     info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
     options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
     # A size is passed as the pointer itself; the driver overwrites it with the log's length.
     values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
-    arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
     try:
-        make(module, MODULE, primary, arguments)
+        load(options, values)
     except CudaError as error:
         log = errors.value.decode("utf-8", "replace").strip("\n")
         if error.code not in _JIT_CODES or not log:
             raise
-        name, text = primary.driver.describe(error.code)
+        name, text = driver.describe(error.code)
         told = from_code(error.code, name, text, error.call, error.arguments, log)
         if isinstance(told, CompileFailed):
             told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
@@ -208,16 +347,8 @@ def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> st
             raise told from None
         finally:
             del told  # otherwise its traceback refers to this frame, and this frame to the error
-    return info.value.decode("utf-8", "replace")
-
-
-def _signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
-    if kind != "ptx":
-        return {}
-    try:
-        return signature.kernels(data[:-1].decode("utf-8", "replace"))
-    except PtxError:  # the driver has accepted the code: only our reader fails
-        return {}
+    said: bytes = info.value
+    return said.decode("utf-8", "replace")
 
 
 def _listed(names: list[str], wanted: str) -> str:

@@ -21,9 +21,10 @@ from operator import index
 
 from ...arrays.strided import view
 from ...errors import Closed, ProtocolError
+from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import In, Slot, ctypes_letter
+from .arguments import OBJECTS, In, Passed, Slot, ctypes_letter
 from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
@@ -76,6 +77,8 @@ class Packers(dict):  # type: ignore[type-arg]
         """Return the packer for a type; everything that depends only on the type is decided here, once."""
         sort, size, form = kind_of(kind), self._size, self._form
         if form == "bytes":
+            if self._converts and self._type in OBJECTS:
+                return _OBJECT.get(sort, _refuse_object)
             if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
                 return _pack_address_bytes  # not passed by value: an array in host memory
             if self._converts and sort in _CONVERTED:
@@ -96,7 +99,9 @@ class Packers(dict):  # type: ignore[type-arg]
                 return _refuse_kind
             if getattr(kind, "__ctype_be__", None) in kind.__mro__:  # (CUDA's byte order is little)
                 return _pack_swapped
-        if form == "address":
+        if form == "typed" and sort in _TYPED:
+            return _TYPED[sort]
+        if form in ("address", "typed"):
             return _ADDRESS.get(sort, _refuse_address)
         return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
 
@@ -179,11 +184,16 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
+_ALL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal and argument.kind == "device":
-        where = "cuda", argument.device.ordinal
-        if not slot.can_reach(where):
-            slot.refuse_place(argument, where)
+    if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
+        access = argument._access_from(slot.ordinal) if argument._handle is not None else _ALL
+        if not access:
+            slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+        if access != _ALL and not slot.reads:
+            slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
@@ -215,8 +225,60 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     except (Closed, ProtocolError) as error:
         _name(slot, error)
         raise
+    except Unviewable as error:
+        slot.refuse(TypeError, argument, str(error))
     kept.append(made)
     return address
+
+
+def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
+    """Pack a texture, a surface or a tensor map, which is kept until the stream has completed the launch."""
+    try:
+        value = argument._pass(slot)
+    except Closed as error:
+        _name(slot, error)
+        raise
+    kept.append(argument)
+    return value
+
+
+def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
+    value = _pack_passed(slot, argument, kept)
+    return value if type(value) is bytes else int(value).to_bytes(8, "little")
+
+
+def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
+    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+    _check_element(slot, argument, getattr(argument, "dtype", None))
+    return _pack_memory(slot, argument, kept)
+
+
+def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
+    _check_element(slot, argument, argument.dtype)
+    return _pack_view(slot, argument, kept)
+
+
+def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+    address = _pack_foreign(slot, argument, kept)
+    _check_element(slot, argument, kept[-1].dtype)
+    return address
+
+
+def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
+    """Check that an array has the declared element type; dtype is None for bytes, which have none."""
+    if dtype is not None and dtype is not slot.element and dtype != slot.element:
+        why = f"has elements of {dtype}: convert it, or declare '{dtype}*' if the kernel takes that"
+        slot.refuse(TypeError, argument, why)
+
+
+def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    """Pack an object, or the number of one, into a parameter that is declared to take only such objects."""
+    if isinstance(argument, Passed):
+        if argument.declares == slot.type:
+            return _pack_passed_bytes(slot, argument, kept)
+    elif slot.size == 8:
+        return (_pack_index(slot, argument, kept) % _WHOLE).to_bytes(8, "little")
+    _refuse_object(slot, argument, kept)
 
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
@@ -240,7 +302,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     try:
-        return _pack_foreign(slot, argument, kept)
+        return (_pack_foreign if slot.element is None else _pack_typed_foreign)(slot, argument, kept)
     except TypeError:  # from the exporter, or because this is not an exporter
         if is_exporter(argument):
             raise
@@ -251,8 +313,9 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
-    if not slot.can_reach(where):
-        slot.refuse_place(given, where)
+    owner = made.owner if isinstance(made.owner, Memory) and where[0] == "cuda" else None
+    if not (slot.can_reach(where) if owner is None else owner.is_accessible_from(slot.ordinal)):
+        slot.refuse_place(given, where, owner)
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
@@ -366,6 +429,12 @@ def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     slot.refuse(TypeError, argument, why)
 
 
+def _refuse_object(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
+    maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
+    slot.refuse(TypeError, argument, f"is none: {maker} makes one")
+
+
 def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     if isinstance(argument, (int, float, complex)):
         slot.refuse(
@@ -430,8 +499,16 @@ _ADDRESS: dict[str, Packer] = {
     "exporter": _pack_foreign,
     "ctypes array": _pack_foreign,
     "in": _pack_in,
+    "passed": _pack_passed,
     "ctypes pointer": _refuse_pointer,
     "other": _pack_other_address,
+}
+_TYPED: dict[str, Packer] = {
+    "memory": _pack_typed_memory,
+    "own view": _pack_typed_view,
+    "view": _pack_typed_view,
+    "exporter": _pack_typed_foreign,
+    "ctypes array": _pack_typed_foreign,
 }
 _REAL: dict[str, Packer] = {
     "int": _pack_real,
@@ -446,6 +523,11 @@ _REAL: dict[str, Packer] = {
     "numpy other": _refuse_numpy,
     "sequence": _refuse_sequence,
     "other": _pack_other_real,
+}
+_OBJECT: dict[str, Packer] = {  # of a parameter that is declared as a texture, a surface or a tensor map
+    **dict.fromkeys(("passed", "int", "integral", "numpy integer"), _pack_object),
+    "in": _pack_in,
+    "bytes": _pack_bytes,
 }
 _BYTES: dict[str, Packer] = {
     "bytes": _pack_bytes,
@@ -464,6 +546,7 @@ _BYTES: dict[str, Packer] = {
     "exporter": _pack_address_bytes,
     "ctypes pointer": _pack_address_bytes,
     "in": _pack_in,
+    "passed": _pack_passed_bytes,
     "sequence": _refuse_sequence,
     "other": _pack_other_bytes,
 }

@@ -92,6 +92,13 @@ _HOME = {
             else {name} if kind is int{bound} or kind in plain_{number}
             else 0 if {name} is None
             else {table}""",
+    "typed": """{name}.start if (kind := type({name})) is MemoryView
+            and {name}._dtype is self._slots[{number}].element
+            and ({name}._place is here or {name}._place in self._slots[{number}].places)
+            and {name}.owner._handle is not None
+            else {name} if kind is int{bound} or kind in plain_{number}
+            else 0 if {name} is None
+            else {table}""",
     "integer": """{name} if (kind := type({name})) is int and {low} <= {name} <= {high} or kind in plain_{number}
             else {table}""",
     "real": """{name} if (kind := type({name})) is float or kind in plain_{number}

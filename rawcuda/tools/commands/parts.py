@@ -44,8 +44,18 @@ class Part(NamedTuple):
 
 PARTS = {
     "gpu": Part(
-        ("compiler", "emulator", "tools"),
-        ("loadable",),
+        (
+            "compiler",
+            "emulator",
+            "gpu.devices",
+            "gpu.kernels.linking",
+            "gpu.launches.options",
+            "gpu.memories",
+            "gpu.streams",
+            "gpu.textures",
+            "tools",
+        ),
+        ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
     "view": Part(

@@ -27,6 +27,7 @@ from .syntax import (
     Sink,
     Special,
     Symbol,
+    Texel,
     Vector,
 )
 
@@ -62,7 +63,11 @@ class OperandReader:
             return self._address(scope)
         if text == "{":
             tokens.advance()
-            return Vector(self._list(scope, "}"))
+            vector = Vector(self._list(scope, "}"))
+            if tokens.text == "|":
+                tokens.advance()
+                return Pair(vector, self._named(scope))
+            return vector
         if text == "(" and calls:
             tokens.advance()
             return Vector(self._list(scope, ")"), round=True)
@@ -111,7 +116,7 @@ class OperandReader:
         tokens.advance()
         return Name(text, scope, found)
 
-    def _address(self, scope: Scope) -> Address:
+    def _address(self, scope: Scope) -> Address | Texel:
         tokens = self.tokens
         tokens.expect("[")
         base: Register | Symbol | None = None
@@ -131,8 +136,12 @@ class OperandReader:
                 tokens.expect("]")
         else:
             offset = self._offset()
-        if tokens.text == ",":
-            raise tokens.fail("Tensor and texture addresses are not emulated")
+        if tokens.accept(","):
+            if not tokens.accept("{"):
+                raise tokens.fail("Tensor addresses, and textures with separate samplers, are not emulated")
+            texel = Texel(base, offset, Vector(self._list(scope, "}")))
+            tokens.expect("]")
+            return texel
         tokens.expect("]")
         return Address(base, offset)
 
@@ -170,7 +179,7 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     row("smid", "u32", "B.number % 132")
     row("nsmid", "u32", "132")
     row("gridid", "u64", "L.number")
-    row("is_explicit_cluster", "pred", "L.cluster_size > 1")
+    row("is_explicit_cluster", "pred", "L.explicit_cluster")
     row("lanemask_eq", "u32", "1 << (t & 31)", False)
     row("lanemask_lt", "u32", "(1 << (t & 31)) - 1", False)
     row("lanemask_le", "u32", "(2 << (t & 31)) - 1", False)

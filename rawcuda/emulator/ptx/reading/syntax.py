@@ -16,13 +16,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Union
 
-    Operand = Union["Register", "Special", "Int", "Float", "Symbol", "Address", "Vector", "Not", "Pair", "Sink", "Name"]
+    Operand = Union[
+        "Register", "Special", "Int", "Float", "Symbol", "Address", "Texel", "Vector", "Not", "Pair", "Sink", "Name"
+    ]
     Item = Union["Instruction", "Label"]
 
 __all__ = [
     "Address", "BITS", "Float", "Function", "Instruction", "Int", "INVALID_IMAGE", "INVALID_PTX", "Label", "Module",
     "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Prototype", "python_name", "Register", "Rejected",
-    "Scope", "Sink", "Special", "Symbol", "UNSUPPORTED_VERSION", "Variable", "Vector",
+    "Scope", "Sink", "Special", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
 ]  # fmt: skip
 
 BITS = {
@@ -141,6 +143,17 @@ class Address:
     def __init__(self, base: Register | Symbol | None, offset: int) -> None:
         self.base = base
         self.offset = offset
+
+
+class Texel:
+    """A texture or surface with coordinates, `[%rd1, {%f1, %f2}]`."""
+
+    __slots__ = ("base", "offset", "coordinates")
+
+    def __init__(self, base: Register | Symbol | None, offset: int, coordinates: Vector) -> None:
+        self.base = base
+        self.offset = offset
+        self.coordinates = coordinates
 
 
 class Vector:

@@ -16,8 +16,9 @@ from struct import pack_into, unpack_from
 from types import GeneratorType
 
 from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
-from ..translating.unit import CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ..translating.unit import CLUSTER_BITS, CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Watch
+from .sampling import Pixels, Sampler, open_surface, open_texture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,12 +121,15 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
-        self.cluster = self.clusters = (1, 1, 1)
-        self.cluster_size = 1
+        self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
+        self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        self.allowed: Callable[[Allocation], bool] | None = None  # whether the kernel's device may access an allocation
+        # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
+        self.rights: Callable[[Allocation], int] | None = None
+        self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
+        self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
         self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
@@ -146,15 +150,14 @@ class Launch:
         found = self.space.find(address)
         if found is None or address + total > found.base + found.size:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
-        if self.allowed is not None and not self.allowed(found):
-            raise Fault(
-                ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, on another device, without peer access to it"
-            )
+        rights = 3 if self.rights is None else self.rights(found)
+        if not rights:
+            raise Fault(ILLEGAL_ADDRESS, self.space.refuse(found, address, total))
         if found.written is not None and found.base not in self._met:
             self._met.add(found.base)
             found.settle()
         self.marked = found.marks(code, total)
-        view, low, length = found.typed(code, total)
+        view, low, length = found.typed(code, total, rights == 3)
         return view, low - offset - (base + offset - address), length - total + 1
 
     def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
@@ -211,9 +214,22 @@ class Launch:
             )
         return unpack_from("<" + code, self.parameters, offset)[0]
 
+    def texture(self, handle: int) -> Sampler:
+        """Return the texture of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Sampler else open_texture(self, handle)
+
+    def surface(self, handle: int) -> Pixels:
+        """Return the surface of a handle."""
+        found = self.opened.get(handle)
+        return found if type(found) is Pixels else open_surface(self, handle)
+
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""
-        found = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
+        if space == "shared":  # of this block; that of the others is in the same window, above it
+            rank = self.block.cluster_rank + 1 if self.block is not None else 0
+            return 0 <= address - SHARED_WINDOW < 1 << 40 and address - SHARED_WINDOW >> CLUSTER_BITS in (0, rank)
+        found = {"cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
         if found is not None:
             return 0 <= address - found < 1 << 40
         held = self.space.find(address)
@@ -272,7 +288,7 @@ class Block:
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank",
+        "cluster_rank", "mates", "present",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -284,8 +300,9 @@ class Block:
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
-        self.cluster_place = (0, 0, 0)
-        self.cluster_rank = 0
+        self.cluster_place, self.cluster_rank = (0, 0, 0), 0
+        self.mates: Any = None  # the Cluster of this block
+        self.present: bool | None = None  # whether it runs: None before it has started
 
     def watch(self, granule: int) -> Watch:
         """Return the history of the shared memory, created on first use."""
@@ -401,6 +418,8 @@ class Thread:
         return keep[0], base - keep[1], keep
 
     def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        if place >> CLUSTER_BITS:
+            return (*self.block.mates.reach(self.block, place, code, total), None)
         if place % total:
             raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
         size = len(self.block.shared)

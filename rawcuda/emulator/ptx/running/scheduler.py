@@ -68,6 +68,7 @@ class Team:
             dict.fromkeys(warp) for warp in self.warps
         ]  # thread -> the value to send to it
         self.arrived: dict[int, int] = {}  # barrier -> the number of threads that arrived without waiting
+        self.moves = 0  # changes whenever a thread does more than wait
         self.idle_rounds = 0
         self.idle_since = 0.0
 
@@ -81,6 +82,7 @@ class Team:
             for number in range(len(self.warps)):
                 if self.ready[number]:
                     moved = self._run_warp(number) or moved
+            self.moves += moved
             if not self.left:
                 break
             if self._barriers() or self._convergence():
@@ -92,7 +94,9 @@ class Team:
                     return False
                 continue
             if not any(self.ready):
-                raise self._deadlock()
+                if any(request is not None and request[0] == "cluster" for request in self.waiting):
+                    return False
+                raise self.deadlock()
         return True
 
     # -- one warp
@@ -114,12 +118,15 @@ class Team:
                     waiting[t] = None
                     self.left -= 1
                     moved = True
+                    block.mates.leave(block, t)
                     continue
                 waiting[t] = request
                 if request[0] != "spin":
                     moved = True
                     if request[0] == "bar" and request[3] == "arrive":
                         self._arrive(t, request)
+                    elif request[0] == "cluster" and block.mates.may_pass(block, t, request[2]):
+                        waiting[t], self.ready[number][t] = None, None
             self._serve(number)
             ready = self.ready[number]
         return moved
@@ -260,7 +267,8 @@ class Team:
 
     # -- reports
 
-    def _deadlock(self) -> Fault:
+    def deadlock(self) -> Fault:
+        """Return the error for threads of which none can continue."""
         return Fault(LAUNCH_FAILED, "deadlock: no thread of the block can continue: " + self._whereabouts())
 
     def _whereabouts(self) -> str:
@@ -286,6 +294,8 @@ def _words(request: Request) -> str:
     if kind == "bar":
         count = f" for {request[2]} threads" if request[2] else ""
         return f"barrier {request[1]}{count}, ptx line {request[5]}"
+    if kind == "cluster":
+        return f"the cluster's barrier, ptx line {request[2]}"
     if kind == "spin":
         return f"a waiting loop, ptx line {request[1]}"
     mask = f" with member mask {request[2]:#x}" if request[2] is not None else ""

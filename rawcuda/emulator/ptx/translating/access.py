@@ -22,6 +22,7 @@ from ...space import WIDTH
 from ..reading.syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
 from .emit import FLOAT_TYPES, Emitter, Note, mask
 from .forms import check_read, check_written
+from .unit import CLUSTER_BITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,8 +244,6 @@ class AccessEmitter(Emitter):
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):
                 raise self.reject(f"Modifier '.{chosen['sem']}' requires scope with '{instruction.opcode}' instruction")
-        if shape.chosen.get("space") == "shared::cluster":
-            raise self.reject("Shared memory of other blocks of a cluster is not emulated")
         address = next(o for o in instruction.operands if isinstance(o, Address))
         if isinstance(address.base, Symbol):
             target = address.base.target
@@ -266,7 +265,7 @@ class AccessEmitter(Emitter):
                 raise self.mismatch(instruction)
         elif space != "local":
             raise self.reject("Immediate addresses allowed only for .local state space")
-        return space
+        return "shared::cluster" if shape.has("shared::cluster") else space
 
     def place(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         """Write the checks of an access, and return the view and the index of its first element."""
@@ -276,6 +275,8 @@ class AccessEmitter(Emitter):
             return self._place_shared(address, code, total, verb)
         if space == "local":
             return self._place_local(address, code, total, verb)
+        if space == "shared::cluster":
+            return self._place_in_cluster(address, code, total, verb)
         return self._place_global(space, address, code, total, verb)
 
     def _address(self, address: Address) -> tuple[str, int]:
@@ -351,7 +352,7 @@ class AccessEmitter(Emitter):
                 "read": f"watch_read({start}, False, {self.line})",
                 "write": f"watch_write({start}, {self.line})",
             }.get(verb, f"watch_mark({start})")
-            self.put(f"if 0 <= {place} < {1 << 40:#x}: {call}", note)
+            self.put(f"if 0 <= {place} < {1 << CLUSTER_BITS:#x}: {call}", note)
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
@@ -392,6 +393,14 @@ class AccessEmitter(Emitter):
                 note,
             )
         return name
+
+    def _place_in_cluster(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
+        base, offset = self._address(address)
+        self.needs_block = True
+        shift = _SHIFT[WIDTH[code]]
+        note = Note("shared::cluster", verb, total, base, offset)
+        self.put(f"w, i = B.mates.reach(B, {f'{base} + {offset}' if offset else base}, {code!r}, {total})", note)
+        return "w", f"i >> {shift}" if shift else "i", note
 
     def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)

@@ -193,8 +193,6 @@ class ControlEmitter(ConvertEmitter):
 
     def do_bar(self, instruction: Instruction, shape: Shape) -> None:
         """Write a barrier of the block, which waits or only arrives."""
-        if "cluster" in shape.chosen:
-            raise self.reject("Cluster barriers are not emulated")
         count = instruction.operands[1] if len(instruction.operands) > 1 else None
         verb = "arrive" if "arrive" in shape.chosen else "sync"
         if verb == "arrive" and isinstance(count, Int) and not count.value:
@@ -203,10 +201,6 @@ class ControlEmitter(ConvertEmitter):
             f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, "
             f"{self.line}, {self._aligned(instruction)}"
         )
-
-    def do_bar_cluster(self, instruction: Instruction, shape: Shape) -> None:
-        """Reject a barrier of a cluster."""
-        raise self.reject("Cluster barriers are not emulated")
 
     def _barrier(self, operand: Operand) -> str:
         if isinstance(operand, Int) and operand.value & 0xFFFFFFFF > 15:

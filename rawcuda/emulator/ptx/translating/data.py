@@ -481,7 +481,7 @@ class DataEmitter(AccessEmitter):
         """Write a test for the state space of a generic address."""
         space = shape.chosen["space"]
         if space == "shared::cluster":
-            space = "shared"
+            space = "cluster"
         self.assign(
             instruction.operands[0],
             "pred",

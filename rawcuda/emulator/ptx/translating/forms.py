@@ -12,8 +12,8 @@ The opcode table has rows of five or six columns, one row for each form of an op
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
   are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
-  address. After the type, `^` permits a wider register (`ld`, `st`, `cvt`), `!` requires a register, and `>23<256` are
-  the bounds of a constant.
+  address, `texel` a texture or surface with coordinates. After the type, `^` permits a wider register (`ld`, `st`,
+  `cvt`), `!` requires a register, `+` a vector of operands of this type, and `>23<256` are the bounds of a constant.
 - result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
   passes the whole instruction to the method of that name.
@@ -43,6 +43,7 @@ from ..reading.syntax import (
     Sink,
     Special,
     Symbol,
+    Texel,
     Vector,
 )  # fmt: skip
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     Row = tuple[str, ...]
 
-__all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "fits"]
+__all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "coordinate_types", "fits"]
 
 SETS = {
     "rnd": "rn rz rm rp",
@@ -77,6 +78,12 @@ SETS = {
     "testp": "finite infinite number notanumber normal subnormal",
     "dir": "l r",
     "clampwrap": "clamp wrap",
+    "geom": "1d 2d 3d a1d a2d cube acube",
+    "component": "r g b a",
+    "bounds": "trap clamp zero",
+    "reduction": "add min max and or",
+    "query": "width height depth channel_data_type channel_order normalized_coords array_size num_mipmap_levels "
+    "num_samples",
 }
 _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
@@ -93,7 +100,7 @@ _REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # p
 class Slot:
     """An operand of a row: its name, its type, and how strictly the type is checked."""
 
-    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain")
+    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain", "vector")
 
     def __init__(self, text: str) -> None:
         name, _, type = text.partition(":")
@@ -103,6 +110,8 @@ class Slot:
         self.least = int(least) + 1 if least else 0
         self.optional = name[-1] == "?"
         self.name = name.rstrip("?")
+        self.vector = type[-1:] == "+"
+        type = type.rstrip("+")
         self.relaxed = type[-1:] == "^"
         self.plain = type[-1:] == "!"
         self.type = type.rstrip("^!") or "T"
@@ -284,7 +293,9 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
     for slot, type, operand in zip(form.slots, shape.wanted, operands):
-        if type in _OTHER:
+        if slot.vector:
+            _check_vector(instruction, slot, type, operand)
+        elif type in _OTHER:
             if not isinstance(operand, _OTHER[type]):
                 raise _mismatch(instruction)
             _check_bounds(instruction, slot, operand)
@@ -312,8 +323,31 @@ _OTHER: dict[str, tuple[type, ...]] = {
     "constant": (Int,),
     "vector": (Vector,),
     "name": (Name, Symbol, Register),
+    "texel": (Texel,),
     "pair": (Pair, Register, Sink),
 }
+
+
+def _check_vector(instruction: Instruction, slot: Slot, type: str, operand: Operand) -> None:
+    """Check the items of a vector; a result may be followed by a predicate."""
+    if isinstance(operand, Pair) and slot.written:
+        check_written(instruction, operand.second, "pred", False)
+        operand = operand.first
+    if isinstance(operand, Vector) and operand.round:
+        raise _mismatch(instruction)
+    for item in operand.items if isinstance(operand, Vector) else [operand]:
+        if not slot.written:
+            check_read(instruction, item, type, slot.relaxed)
+        elif not isinstance(item, Sink) or not isinstance(operand, Vector):
+            check_written(instruction, item, type, slot.relaxed)
+
+
+def coordinate_types(shape: Shape, texel: Texel) -> list[str]:
+    """Return the type of each coordinate: an integer for a layer, then the second type of the instruction."""
+    count = len(texel.coordinates.items)
+    type = shape.types[1] if len(shape.types) > 1 else "s32"
+    layer = ["s32"] if shape.chosen.get("geom", "")[:1] == "a" else []
+    return [*layer, *[type] * (count - len(layer))]
 
 
 def _mismatch(instruction: Instruction) -> Rejected:
@@ -354,7 +388,8 @@ def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: b
     elif isinstance(operand, Name):
         raise Rejected.at(instruction.line, f"Unknown symbol '{operand.text[:80]}'")
     elif isinstance(operand, Special):
-        if instruction.opcode != "cvt":
+        is_predicate = type == "pred" and instruction.opcode == "mov" and operand.name == "is_explicit_cluster"
+        if instruction.opcode != "cvt" and not is_predicate:
             raise Rejected.at(
                 instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
             )

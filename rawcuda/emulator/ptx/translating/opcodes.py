@@ -15,7 +15,9 @@ Read next    data.py
 
 from __future__ import annotations
 
+from .cluster_opcodes import CLUSTERS
 from .forms import Table
+from .textures import TEXTURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,8 +237,6 @@ CONTROL: list[Row] = [
     ("barrier .cta? .arrive .aligned? @6.0", "", "a:u32 b:u32", "!bar", ""),
     ("barrier .cta? .red .aligned? .popc @6.0", "u32", "d a:u32 b:any c?:pred", "!bar_red", ""),
     ("barrier .cta? .red .aligned? .and|or @6.0", "pred", "d a:u32 b:any c?:pred", "!bar_red", ""),
-    ("barrier .cluster .arrive .release|relaxed? .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
-    ("barrier .cluster .wait .acquire? .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
     ("bar .warp .sync @6.0", "", "a:u32", "!warp_sync", ""),
     ("shfl .sync .shfl @6.0", "b32", "d:pair a b:b32 c:b32 e:u32", "!shfl", ""),
     ("shfl .shfl", "b32", "d:pair a b:b32 c:b32", "!shfl", ""),
@@ -251,7 +251,6 @@ CONTROL: list[Row] = [
     ("redux .sync .and|or|xor @7.0 @sm_80", "b32", "d:u32 a:u32 e:u32", "!redux", ""),
     ("activemask @6.2", "b32", "d", "!activemask", ""),
     ("elect .sync @8.0 @sm_90", "", "d:pair e:u32", "!elect", ""),
-    ("griddepcontrol .launch_dependents|wait @7.8 @sm_90", "", "", "!nothing", ""),
     ("setmaxnreg .inc|dec .sync .aligned @8.0 @sm_90", "u32", "a:constant>23<257", "!nothing", ""),
 ]  # fmt: skip
 
@@ -337,13 +336,11 @@ FLOATS: list[Row] = [
 ]  # fmt: skip
 
 _TENSOR = "tensor-core instructions are not emulated"
-_TEXTURE = "textures and surfaces are not emulated"
 _BULK = "asynchronous barriers and bulk copies are not emulated"
 REFUSED = {
     **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05"), _TENSOR),
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURE),
+    "istypep": "textures and surfaces are objects here, not variables",
     **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
-    **dict.fromkeys(("mapa", "getctarank"), "shared memory of other blocks of a cluster is not emulated"),
     "applypriority": "cache policies are not emulated",
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
     **dict.fromkeys(
@@ -358,7 +355,6 @@ REFUSED_MODIFIERS = {
         ("e4m3x2", "e5m2x2", "e4m3x4", "e5m2x4", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"), "floats of 8 bits and less"
     ),
     **dict.fromkeys(("bulk", "mbarrier", "reduce"), _BULK),
-    "shared::cluster": "shared memory of other blocks of a cluster",
 }
 
 # a cache policy has no effect on results: it is created, passed and ignored
@@ -373,4 +369,4 @@ POLICIES: list[Row] = [
       and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
-TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL], REFUSED, REFUSED_MODIFIERS)
+TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *CLUSTERS, *TEXTURES], REFUSED, REFUSED_MODIFIERS)

@@ -25,8 +25,10 @@ from ..reading.syntax import (
     Register,
     Special,
     Symbol,
+    Texel,
     Vector,
 )  # fmt: skip
+from .forms import coordinate_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +52,14 @@ def _registers(operand: Operand) -> list[Register]:
         return [operand]
     if isinstance(operand, Address):
         return [operand.base] if isinstance(operand.base, Register) else []
+    if isinstance(operand, Texel):
+        return [item for item in (operand.base, *operand.coordinates.items) if isinstance(item, Register)]
     if isinstance(operand, Not):
         return [operand.of]
     if isinstance(operand, Vector):
         return [item for item in operand.items if isinstance(item, Register)]
+    if isinstance(operand, Pair) and isinstance(operand.first, Vector):
+        return [*_registers(operand.first), *_registers(operand.second)]
     if isinstance(operand, Pair):
         return [item for item in (operand.first, operand.second) if isinstance(item, Register)]
     return []
@@ -103,6 +109,13 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
             if isinstance(operand, Address):
                 if isinstance(operand.base, Register):
                     integer_use[operand.base.index] = True
+                continue
+            if isinstance(operand, Texel):
+                if isinstance(operand.base, Register):
+                    integer_use[operand.base.index] = True
+                for item, kind in zip(operand.coordinates.items, coordinate_types(shape, operand)):
+                    if isinstance(item, Register):
+                        (float_use if kind in _FLOATS else integer_use)[item.index] = True
                 continue
             carried = opcode in _CARRIERS and slot.name in "dab" or opcode == "atom" and slot.written
             if opcode == "shfl" and slot.name == "b" or opcode == "selp" and slot.name == "c":

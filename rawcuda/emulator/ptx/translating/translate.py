@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 
 from ..reading.syntax import BITS, Instruction, Variable
-from .control import ControlEmitter
+from .clusters import ClusterEmitter
 from .emit import FLOAT_TYPES, Line
 from .flow import EXIT, Block, Plan
 from .registers import (
@@ -35,6 +35,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
+from .textures import TextureEmitter
 from .unit import Prepared, Unit, local_layout
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class Translated:
         self.shared_size = writer.shared_size
 
 
-class Writer(ControlEmitter):
+class Writer(ClusterEmitter, TextureEmitter):
     """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:

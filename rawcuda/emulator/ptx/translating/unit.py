@@ -23,13 +23,14 @@ from .forms import Shape, check
 from .opcodes import TABLE
 from .registers import reads_and_writes
 
-__all__ = ["CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
+__all__ = ["CLUSTER_BITS", "CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
 # Generic addresses of memory that is not global: above any host address, below the first device address.
 SHARED_WINDOW = 1 << 48
 LOCAL_WINDOW = (1 << 48) + (1 << 40)
 PARAMETER_WINDOW = (1 << 48) + (2 << 40)
 CODE_BASE = (1 << 48) + (3 << 40)
+CLUSTER_BITS = 24  # an address of shared memory has a block of the cluster above these bits; see clusters.py
 CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 

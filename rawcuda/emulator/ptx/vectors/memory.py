@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...space import POISON
-from ..translating.unit import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ..translating.unit import CLUSTER_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .numeric import spread
 
 TYPE_CHECKING = False
@@ -56,10 +56,10 @@ class Trouble(Exception):
 class Held:
     """An allocation as arrays."""
 
-    __slots__ = ("allocation", "base", "size", "bytes", "logged", "saved", "_views", "_marks")
+    __slots__ = ("allocation", "base", "size", "bytes", "logged", "saved", "writable", "_views", "_marks")
 
-    def __init__(self, allocation: Allocation) -> None:
-        self.allocation = allocation
+    def __init__(self, allocation: Allocation, writable: bool) -> None:
+        self.allocation, self.writable = allocation, writable
         self.base, self.size = allocation.base, allocation.size
         self.bytes = np.frombuffer(allocation.data, u1)
         self.logged = 0
@@ -252,8 +252,10 @@ class Chunk:
 
     def in_space(self, space: str, address: Array) -> Array:
         """Tell whether generic addresses are in a state space."""
-        if space in ("shared", "local", "param"):
-            window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}[space]
+        if space == "shared":  # of this block: its rank in its cluster is 0
+            return address - u8(SHARED_WINDOW) < u8(2 << CLUSTER_BITS)
+        if space in ("cluster", "local", "param"):
+            window = {"cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}[space]
             return address - u8(window) < u8(_SPAN)
         from .numeric import each
 
@@ -274,6 +276,8 @@ class Chunk:
         """Record elements before they change."""
         if held is not None and held.saved:
             return
+        if held is not None and not held.writable:
+            raise Trouble("a store in memory that is only readable")
         old = taken(array, index)
         self.log.append((held, array, index, old))
         size = old.nbytes + getattr(index, "nbytes", 0)

@@ -93,7 +93,8 @@ class Moves(BaseWriter):
 
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:
         """Write a test for the state space of a generic address."""
-        space = shape.chosen["space"].split("::")[0]
+        space = shape.chosen["space"]
+        space = "cluster" if space == "shared::cluster" else space.split("::")[0]
         self.assign(
             instruction.operands[0], "pred", f"M.in_space({space!r}, {self.value(instruction.operands[1], 'b64')})"
         )

@@ -118,11 +118,12 @@ class Run:
             raise Trouble("outside every allocation")
         held = self._held.get(found.base)
         if held is None or held.allocation is not found:
-            if launch.allowed is not None and not launch.allowed(found):
+            rights = 3 if launch.rights is None else launch.rights(found)
+            if not rights:
                 raise Trouble("memory of another device")
             if found.written is not None:
                 found.settle()
-            held = self._held[found.base] = Held(found)
+            held = self._held[found.base] = Held(found, rights == 3)
         return held
 
     def chunk_blocks(self) -> int:

@@ -1,0 +1,219 @@
+"""Elements as other things: bytes, elements of another dtype, the values of nested lists, text.
+
+What it is   `to_bytes`, `as_type`, `assign`, which stores what `view[key] = value` gives, and `shown`, the values in a
+             repr.
+What not     copies convert nothing: copying.py. These functions work in host memory, value by value where NumPy is not
+             loaded; the elements of a device are fetched, converted and sent back.
+Source       NumPy: `ndarray.astype` with casting="unsafe", `ndarray.tobytes`, "Assigning values to indexed arrays"
+Read next    copying.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from math import inf, isfinite
+
+from ..elements import layout
+from ..elements.dtypes import of
+from ..elements.scalars import decode, encode
+from ..errors import worded
+from ..interpreter.cpython import partial
+from ..protocols.choosing import PROTOCOLS
+from ..protocols.description import Bytes, Description
+from .copying import copy, download, duplicate, fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..elements.dtypes import DType
+
+    Ints = tuple[int, ...]
+
+__all__ = ["as_type", "assign", "shown", "to_bytes"]
+
+
+def to_bytes(view: Any, order: str = "C") -> bytes:
+    """Return a copy of the elements as bytes; see StridedView.tobytes."""
+    if order not in ("C", "F"):
+        raise ValueError(f"order {worded(order)}: give 'C' (row-major) or 'F' (column-major)")
+    plain = download(view.T if order == "F" else view)
+    return ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
+
+
+# -- another dtype
+
+
+def as_type(view: Any, dtype: Any, always: bool) -> Any:
+    """Return the elements converted to a dtype; see StridedView.astype."""
+    new = of(dtype)
+    if new is view.dtype:
+        return duplicate(view) if always else view
+    for one in (view.dtype, new):
+        if one.kind == "opaque" or one.lanes > 1 or one.packed or one.name in ("float128", "complex256"):
+            raise TypeError(
+                f"astype() converts numbers, and {one} is none: reinterpret() gives the bytes another dtype"
+            )
+    data = _converted(view.dtype, to_bytes(view), new)
+    target = view._like(view.shape, new)
+    if data:
+        copy(target, _host(view, view.shape, new, data))
+    return target
+
+
+def _host(view: Any, shape: Ints, dtype: DType, data: bytes) -> Any:
+    """Return an array in host memory with these bytes."""
+    made = view._plain_kind._empty_host(shape, dtype)
+    ctypes.memmove(made.ptr, data, len(data))
+    return made
+
+
+def _converted(old: DType, data: bytes, new: DType) -> bytes:
+    numpy = _numpy()
+    if numpy is not None:
+        try:
+            kinds = [numpy.dtype(one.name) for one in (old, new)]
+        except (TypeError, AttributeError):  # a small float, for example
+            pass
+        else:
+            with numpy.errstate(all="ignore"):
+                array = numpy.frombuffer(data, kinds[0])
+                if kinds[0].kind == "c" and kinds[1].kind not in "cb":
+                    array = array.real  # as below; NumPy would warn
+                return array.astype(kinds[1]).tobytes()  # type: ignore[no-any-return]
+    return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
+
+
+def _numpy() -> Any:
+    return sys.modules.get("numpy")
+
+
+def _cast(new: DType, value: Any) -> Any:
+    """Return a number that a type can hold: truncated, wrapped around, or infinite, as in C."""
+    if new.kind == "complex" or new.kind == "bool":
+        return value
+    if isinstance(value, complex):
+        value = value.real
+    if new.kind == "float":
+        try:
+            encode(new, value)
+            return value
+        except ValueError:
+            return inf if value > 0 else -inf
+    low = -(1 << new.bits - 1) if new.kind == "int" else 0
+    number = int(value) if isfinite(value) else low
+    return (number - low) % (1 << new.bits) + low
+
+
+# -- assignments
+
+
+def assign(part: Any, value: Any) -> None:
+    """Store a value in a view: a number in every element, a nested list, or the elements of an exporter."""
+    kind = type(value)
+    if kind in (bool, int, float, complex):
+        fill(part, value)
+    elif isinstance(value, (list, tuple, range)):
+        copy(part, _array_of(part, value))
+    elif _is_number(kind) and part.dtype.kind != "opaque":
+        fill(part, value)
+    else:
+        copy(part, value)
+
+
+def _is_number(kind: type) -> bool:
+    """Tell whether objects of a type are single numbers: Python's, NumPy's, Decimal, Fraction."""
+    generic = getattr(sys.modules.get("numpy"), "generic", None)
+    if isinstance(generic, type) and issubclass(kind, generic):
+        return True  # it exports its memory, as an array of another dtype
+    if issubclass(kind, (Description, Bytes)) or any([name and hasattr(kind, name) for name in PROTOCOLS.values()]):
+        return False
+    return any([hasattr(kind, name) for name in ("__index__", "__float__", "__complex__")])
+
+
+def _array_of(part: Any, values: Any) -> Any:
+    """Return an array in host memory, of a view's dtype, with the values of a nested list."""
+    shape: list[int] = []
+    first = values
+    while isinstance(first, (list, tuple, range)):
+        shape.append(len(first))
+        if not first or len(shape) > layout.MAX_NDIM:
+            break
+        first = first[0]
+    leaves: list[Any] = []
+    _collect(values, shape, 0, leaves)
+    dtype = part.dtype
+    return _host(part, tuple(shape), dtype, b"".join([encode(dtype, _leaf(leaf)) for leaf in leaves]))
+
+
+def _collect(values: Any, shape: list[int], depth: int, leaves: list[Any]) -> None:
+    if len(values) != shape[depth]:
+        raise ValueError(
+            f"the nested list is ragged: dimension {depth} has lists of {shape[depth]} values and of {len(values)}"
+        )
+    for value in values:
+        nested = isinstance(value, (list, tuple, range))
+        if nested != (depth + 1 < len(shape)):
+            raise ValueError(f"the nested list is ragged: dimension {depth} has lists beside numbers")
+        if nested:
+            _collect(value, shape, depth + 1, leaves)
+        else:
+            leaves.append(value)
+
+
+def _leaf(value: Any) -> Any:
+    """Return the value of an element of a list; a view or an array without dimensions gives its item()."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) and getattr(value, "shape", None) == () else value
+
+
+# -- text
+
+_MOST_SHOWN = (2, 6, 6)  # values in each of the last dimensions, and one in each before
+
+
+def shown(view: Any) -> str:
+    """Return a few values of a view of host memory as text, such as "[1.0, 2.0, ...]"; "" if they cannot be read."""
+    dtype, shape = view.dtype, view.shape
+    if not view._place.is_host or dtype.kind == "opaque" or not 0 < dtype.itemsize <= 64 or view.ndim > 8:
+        return ""
+    most = _MOST_SHOWN[-view.ndim :] if view.ndim < 3 else (1,) * (view.ndim - 3) + _MOST_SHOWN
+    few = tuple([min(extent, n) for extent, n in zip(shape, most)])
+    places = [view.ptr]
+    for extent, stride in zip(few, view.strides):
+        places = [place + i * stride for place in places for i in range(extent)]
+    data = _peek(places, dtype.itemsize)
+    return "" if data is None else _listed(iter(decode(dtype, data)), few, shape)
+
+
+def _peek(places: list[int], nbytes: int) -> bytes | None:
+    """Read bytes at addresses through a pipe: the system refuses addresses that cannot be read, which may be wrong."""
+    try:
+        write = ctypes.CDLL(None)["write"]
+        back, forth = os.pipe()
+    except (OSError, AttributeError, TypeError):  # another system: Windows
+        return None
+    try:
+        write.restype, write.argtypes = ctypes.c_ssize_t, (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+        return _read_through(partial(write, forth), back, places, nbytes)
+    finally:
+        os.close(back)
+        os.close(forth)
+
+
+def _read_through(write: Any, back: int, places: list[int], nbytes: int) -> bytes | None:
+    read = []
+    for place in places:
+        if write(place, nbytes) != nbytes:
+            return None
+        read.append(os.read(back, nbytes))
+    return b"".join(read)
+
+
+def _listed(values: Any, few: Ints, shape: Ints) -> str:
+    if not few:
+        return repr(next(values))
+    parts = [_listed(values, few[1:], shape[1:]) for _ in range(few[0])]
+    return f"[{', '.join(parts + ['...'] * (few[0] < shape[0]))}]"

@@ -1,0 +1,157 @@
+"""A view as a number: comparisons and conversions of a view without dimensions, and the refusal of arithmetic.
+
+What it is   `Numeric`, the part of a StridedView that gives its value to Python. Only a view without dimensions has a
+             value; it is fetched, from a device too.
+What not     It computes nothing: the error of `view + 1` names the libraries that do.
+Source       NumPy, `ndarray`, "Special methods"; The Python Language Reference, "Emulating numeric types"
+Read next    strided.py
+"""
+
+from __future__ import annotations
+
+from ..errors import a_kind
+from ..protocols.description import Description
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+else:  # a name for typing.get_type_hints(); importing typing takes milliseconds
+    Any = object
+
+__all__ = ["Numeric"]
+
+_COMPUTE = "compute with numpy.asarray(view), cupy.asarray(view) or torch.as_tensor(view)"
+
+
+class Numeric:
+    """The value of a view without dimensions."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        shape: tuple[int, ...]
+        dtype: Any
+
+        def item(self, *index: int) -> Any: ...
+
+    def __bool__(self) -> bool:
+        return bool(self.item())  # as in NumPy: the truth value is not that of the length
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError(f"a view does not search its elements: {_COMPUTE}, or look into tolist()")
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in ("int", "uint"):
+            raise TypeError(
+                f"only a view of integers without dimensions is an index, not one of {self.dtype}, shape {self.shape}"
+            )
+        return self._number("an index")  # type: ignore[no-any-return]
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return round(self._number("round()"), ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value("format()"), spec) if spec or not self.shape else str(self)
+
+    def _value(self, use: str) -> Any:
+        """Return the value of a view without dimensions; raises TypeError for others."""
+        if self.shape:
+            raise TypeError(
+                f"{use} needs a view without dimensions, not one of shape {self.shape}: index it, or call item() or "
+                "tolist()"
+            )
+        return self.item()
+
+    def _number(self, use: str) -> Any:
+        value = self._value(use)
+        if isinstance(value, bytes):
+            raise TypeError(f"{use} needs a number: an element of dtype {self.dtype} is only a run of bytes")
+        return value
+
+    def _compared(self, other: object, sign: str) -> Any:
+        if self.shape or isinstance(other, Numeric) and other.shape:
+            shaped = self if self.shape else other
+            raise TypeError(
+                f"view {sign} {'None' if other is None else type(other).__name__}: views are not compared element by "
+                f"element, and this one has shape {shaped.shape}: "  # type: ignore[attr-defined]
+                + ("use `is None`" if other is None else f"{_COMPUTE}, or compare tolist()")
+            )
+        return self.item()
+
+    def __eq__(self, other: object) -> bool:
+        value = self._compared(other, "==")
+        return bool(value == (other.item() if isinstance(other, Numeric) else other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, "<") < _plain(other)  # type: ignore[no-any-return]
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, "<=") <= _plain(other)  # type: ignore[no-any-return]
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, ">") > _plain(other)  # type: ignore[no-any-return]
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, ">=") >= _plain(other)  # type: ignore[no-any-return]
+
+    __hash__: Any = None  # as it compares by a value that changes
+
+
+def _plain(other: Any) -> Any:
+    return other.item() if isinstance(other, Numeric) else other
+
+
+# -- arithmetic
+
+_OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "divmod": "divmod()",
+    "pow": "**",
+    "matmul": "@",
+    "lshift": "<<",
+    "rshift": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+_ARRAYS = "__array__", "__array_ufunc__", "__dlpack__"  # an operand with one of these is an array
+_SIGNS = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
+
+
+def _refusing(name: str, sign: str, *, reflected: bool) -> Callable[..., Any]:
+    def refuse(self: Numeric, *others: Any) -> Any:
+        # An array of a library that computes may take a view as its operand; our own refusal is for all others.
+        for other in others[:1]:
+            if reflected and not isinstance(other, Description) and any([hasattr(other, name) for name in _ARRAYS]):
+                return NotImplemented
+        kinds = " and ".join(["StridedView", *[type(other).__name__ for other in others[:1]]])
+        raise TypeError(f"{sign} of {kinds}: {a_kind(self)} computes nothing: {_COMPUTE}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+for _word, _sign in _OPERATORS.items():
+    setattr(Numeric, f"__{_word}__", _refusing(f"__{_word}__", _sign, reflected=True))
+    setattr(Numeric, f"__r{_word}__", _refusing(f"__r{_word}__", _sign, reflected=False))
+    if _word != "divmod":  # else `view += array` would make the name stand for another array
+        setattr(Numeric, f"__i{_word}__", _refusing(f"__i{_word}__", _sign + "=", reflected=False))
+for _word, _sign in _SIGNS.items():
+    setattr(Numeric, f"__{_word}__", _refusing(f"__{_word}__", _sign, reflected=False))

@@ -1,0 +1,407 @@
+"""`link`: several images of code to one, with nvJitLink.
+
+What it is   the reader of what a user gives to link; the check of symbols that two images define; one link with
+             nvJitLink, and the exceptions for its failures.
+What not     it loads no code, and does not call the driver's own linker: gpu/kernels/linking.py does.
+Source       NVIDIA, "nvJitLink" (user guide); the logs of nvJitLink 12.0 to 13.5
+Read next    ../gpu/kernels/linking.py
+
+nvJitLink 12 and 13 do not fail where two images define a symbol: they print a message and take one of the two, or
+crash. They link every member of an archive, too, not only those that are needed. So `check_symbols` comes first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .. import locate, names
+from ..errors import (
+    CudaError,
+    InvalidUse,
+    LinkerNotFound,
+    LinkFailed,
+    OutOfMemory,
+    Unsupported,
+    a_kind,
+    worded,
+)
+from ..images import containers
+from ..images.outline import declarations
+from .messages import pin
+from .nvjitlink import Input, Linked, NvJitLink
+from .request import OUTPUTS, Target, encoded, given_target, read_target, strings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Options = tuple[str, ...]
+
+__all__ = ["NO_SYMBOLS", "check_symbols", "link", "linkers", "link_with", "read_inputs", "read_options", "undefined"]
+
+_BITCODE = b"BC\xc0\xde"
+_THIN = b"!<thin>\n"
+_WRAPPER = b"\xb1\x43\x62\x46"
+_WORDS = {
+    "ptx": "PTX",
+    "cubin": "a cubin",
+    "ltoir": "LTO-IR",
+    "fatbin": "a fatbin",
+    "object": "a host object",
+    "library": "an archive",
+}
+_UNDEFINED = re.compile(r"Undefined reference to '([^']+)' in '([^']*)'|Unresolved extern \w+ '([^']+)'")
+_TWICE = re.compile(r"Multiple definition of '([^']+)'|Linking globals named '([^']+)'")
+_ARCHITECTURE = (2, 16, 17)  # MISSING_ARCH, UNRECOGNIZED_ARCH, UNSUPPORTED_ARCH
+NO_SYMBOLS: tuple[str, ...] = ()
+
+
+def link(
+    inputs: names.Any, target: str = "sm_90", output: str = "cubin", *, options: names.Sequence[str] = ()
+) -> bytes:
+    """Link images of code with nvJitLink, without a device.
+
+    inputs   PTX (str or bytes), cubins, fatbins, LTO-IR, host objects and archives (bytes), or files (os.PathLike): a
+             sequence of them, or a dict whose keys name them in messages
+    target   an architecture, such as "sm_90"
+    output   "cubin"; from LTO-IR alone also "ptx" or "ltoir"
+    options  for the linker, such as ["-O3", "-maxrregcount=64"]
+    raises   LinkFailed      a symbol that no input defines, or two; PTX that does not compile: .log and .symbols
+             LinkerNotFound  there is no nvJitLink
+             InvalidUse      an option that the linker does not know
+             Unsupported     a target, or a version of LTO-IR, that this version of the linker does not know
+             ValueError      no input, an input that is no code, another output
+    """
+    if output not in OUTPUTS:
+        raise ValueError(f"output {worded(output)}: give 'cubin', 'ptx' or 'ltoir'")
+    wanted = read_target(target)
+    given, rest = read_options(options)
+    if given is not None and given != wanted:
+        raise ValueError(f"options name the architecture {given}, and target is {worded(target)}: give only target")
+    read = read_inputs(inputs)
+    for each in read:
+        if output != "cubin" and "ltoir" not in each.contains:
+            raise ValueError(f"output {output!r} is made of LTO-IR alone, and {each.name} is {_WORDS[each.kind]}")
+    check_symbols(read)
+    return link_with(linkers()[0], read, wanted, output, rest).code
+
+
+# -- what a user gives
+
+
+def read_inputs(inputs: Any) -> list[Input]:
+    """Read the images to link: a sequence of codes or (name, code) pairs, or a mapping of names to codes.
+
+    raises  TypeError   a single image, or something else than code
+            ValueError  no image, an image that is truncated, or no code
+    """
+    if isinstance(inputs, (str, bytes, bytearray, memoryview, os.PathLike)) or not hasattr(type(inputs), "__iter__"):
+        raise TypeError(f"the images to link are a sequence, such as a list, or a dict, not {a_kind(inputs)}")
+    if hasattr(type(inputs), "items"):
+        listed = [(name, code) for name, code in inputs.items()]
+    else:
+        listed = [each if isinstance(each, tuple) and len(each) == 2 else (None, each) for each in inputs]
+    if not listed:
+        raise ValueError("there is nothing to link: give at least one image")
+    return [_read_input(number, name, code) for number, (name, code) in enumerate(listed, 1)]
+
+
+def _read_input(number: int, name: Any, code: Any) -> Input:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"image {number}: its name must be a str, not {a_kind(name)}")
+    if name is not None:
+        encoded(name, f"the name of image {number}")
+    is_text = isinstance(code, str)
+    if isinstance(code, os.PathLike):
+        name = name or os.fsdecode(code)
+        with open(code, "rb") as file:
+            data = file.read()
+    elif is_text:
+        data = encoded(code.rstrip("\0"), f"image {number}")
+    elif isinstance(code, (bytes, bytearray, memoryview)):
+        data = bytes(code)
+    else:
+        raise TypeError(
+            f"image {number} must be PTX (str or bytes), a cubin, fatbin, LTO-IR, host object or archive (bytes), or "
+            f"an os.PathLike, not {a_kind(code)}"
+        )
+    name = name or f"image {number}"
+    try:
+        kind = _kind_of(data, is_text)
+        contains = frozenset(_contained(kind, data))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if kind == "ptx":
+        data = data.rstrip(b"\0")
+    return Input(kind, data, name, contains)
+
+
+def _kind_of(data: bytes, is_text: bool) -> str:
+    """Return the kind of an image, after checking that it is complete as far as its header tells."""
+    if not data.strip(b"\0 \t\r\n"):
+        raise ValueError("it is empty")
+    if not is_text:
+        if data[:4] == containers.ELF:
+            is_cubin = containers.machine(data) in (containers.CUBIN_MACHINE, 0)
+            containers.sections(data, "cubin" if is_cubin else "host object")
+            return "cubin" if is_cubin else "object"
+        if data[:4] == containers.FATBIN:
+            return "fatbin"
+        if data[:4] == containers.LTOIR:
+            return "ltoir"
+        if data[:8] == containers.ARCHIVE:
+            return "library"
+        if data[:8] == _THIN:
+            raise ValueError("a thin archive has only the names of its members: make it without T (ar rcs)")
+        if data[:4] == _WRAPPER:
+            raise ValueError("a fatbin wrapper only points to the fatbin: give the fatbin itself (nvcc -fatbin)")
+        if data[:4] == _BITCODE:
+            raise ValueError("bitcode of LLVM is not LTO-IR: compile with output='ltoir', or nvcc -dlto")
+    text = data.rstrip(b"\0")
+    if b".version" in text and b"\0" not in text:
+        return "ptx"
+    if is_text and b"\n" not in text and len(text) < 4096:
+        raise ValueError(f"{worded(text.decode(), 200)} is not PTX; to link a file, give a pathlib.Path")
+    hint = ": CUDA C must be compiled first, with options=['-rdc=true']" if b"__global__" in text else ""
+    hint = hint or (": CUDA C must be compiled first, with options=['-rdc=true']" if b"__device__" in text else "")
+    raise ValueError(f"it is neither PTX, a cubin, a fatbin, LTO-IR, a host object nor an archive{hint}")
+
+
+def _contained(kind: str, data: bytes) -> Iterator[str]:
+    """Yield the kinds of device code in an image.
+
+    raises  ValueError  truncated, damaged, or without device code
+    """
+    if kind in ("ptx", "cubin", "ltoir"):
+        yield kind
+        return
+    members = [member for _, found in _members(kind, data) for member in found]
+    if not members:
+        raise ValueError(f"{_WORDS[kind]} without device code: compile it with nvcc")
+    yield from (member.kind for member in members if member.kind)
+
+
+def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Member]]]:
+    """Yield each file in a fatbin, a host object or an archive, with the device code in it."""
+    if kind == "fatbin":
+        yield "", containers.fatbin(data)
+    elif kind == "object":
+        yield "", containers.device_code(data)
+    elif kind == "library":
+        for name, content in containers.archive(data):
+            if content[:4] == containers.ELF and containers.machine(content) != containers.CUBIN_MACHINE:
+                yield name, containers.device_code(content)
+            elif content[:4] == containers.ELF:
+                yield name, [containers.Member("cubin", 0, content)]
+            elif content[:4] == containers.LTOIR:
+                yield name, [containers.Member("ltoir", 0, content)]
+            elif content[:4] == containers.FATBIN:
+                yield name, containers.fatbin(content)
+
+
+def read_options(options: Any) -> tuple[Target | None, Options]:
+    """Return the architecture among the options, and the others.
+
+    raises  TypeError, ValueError  no sequence of strings, or an option that this package sets
+    """
+    given, rest = given_target(strings(options, "options"))
+    for option in rest:
+        if option in ("-ptx", "--ptx"):
+            raise ValueError("options: -ptx is what output='ptx' does")
+    return given, tuple(option for option in rest if option not in ("-lto", "-dlto", "--dlto", "--lto"))
+
+
+# -- symbols
+
+
+def check_symbols(inputs: Sequence[Input]) -> None:
+    """Check that no two of the images define a symbol, as far as they can be read; LTO-IR cannot.
+
+    raises  LinkFailed  two do; .symbols names them
+    """
+    first: dict[str, str] = {}
+    lines, twice = [], []
+    for each in inputs:
+        for symbol in sorted(_defined(each)):
+            if symbol in first:
+                lines.append(f"Multiple definition of '{symbol}' in '{each.name}', first defined in '{first[symbol]}'")
+                twice.append(symbol)
+            else:
+                first[symbol] = each.name
+    if twice:
+        raise link_failed("link", "\n".join(lines), duplicates(twice), twice)
+
+
+def duplicates(symbols: Sequence[str]) -> str:
+    """Return the remedy for symbols that are defined twice."""
+    return f"{_listed(symbols)} must be defined in one image only: in the others, declare it extern, or make it static"
+
+
+def undefined(symbols: Sequence[str]) -> str:
+    """Return the remedy for symbols that are not defined."""
+    return f"no image defines {_listed(symbols)}: link the one that does, too (compiled with -rdc=true)"
+
+
+def _listed(symbols: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(symbols))
+    return ", ".join(map(repr, shown[:10])) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
+
+
+def _defined(each: Input) -> set[str]:
+    """Return the symbols that an image defines for others, without weak ones."""
+    if each.kind == "ptx":
+        return _defined_in(containers.Member("ptx", 0, each.data))
+    if each.kind == "cubin":
+        return _defined_in(containers.Member("cubin", 0, each.data))
+    found: set[str] = set()
+    for _, members in _members(each.kind, each.data):
+        for member in members:
+            found |= _defined_in(member)
+    return found
+
+
+def _defined_in(member: containers.Member) -> set[str]:
+    if member.kind == "ptx":
+        listed = declarations(member.code.decode("utf-8", "replace"))
+        return {
+            each.name
+            for each in listed
+            if each.defined and (each.linkage == "visible" or each.kind == "entry" and not each.linkage)
+        }
+    if member.kind == "cubin":
+        return {symbol.name for symbol in containers.symbols(member.code) if symbol.binding == 1 and symbol.is_defined}
+    return set()
+
+
+# -- the linker
+
+
+_loaded: list[NvJitLink] = []  # those of this machine, the newest first, when they were found
+
+
+def linkers() -> list[NvJitLink]:
+    """Return the nvJitLinks of this machine, the newest first.
+
+    raises  LinkerNotFound  there is none; the message lists the places
+    """
+    if not _loaded:
+        _loaded[:] = _find()
+    return list(_loaded)
+
+
+def _find() -> list[NvJitLink]:
+    found, tried = [], []
+    for path, why in locate.nvjitlink():
+        try:
+            found.append(NvJitLink(path))
+        except OSError as error:
+            tried.append((path, why, str(error)))
+    if found:
+        return sorted(found, key=lambda each: each.version, reverse=True)
+    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
+    folders = locate.searched()
+    lines += [f"  {path}  ({why})" for path, why in folders]
+    raise LinkerNotFound(
+        "no linker was found: nvJitLink. Looked in:\n"
+        + "\n".join(lines)
+        + "\nInstall it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
+        "nvidia-nvjitlink-cu12)",
+        tried=[*tried, *((path, why, "has no nvJitLink") for path, why in folders)],
+    )
+
+
+def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output: str, options: Options) -> Linked:
+    """Link with nvJitLink; the exceptions are those of link()."""
+    if not linker.makes(output):
+        raise Unsupported(
+            f"{_about(linker)} makes no {output}: that came with CUDA 13.0",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+            call="link",
+        )
+    more = ["-lto"] if any("ltoir" in each.contains for each in inputs) else []
+    more += ["-ptx"] if output == "ptx" else []
+    linked = linker.link(inputs, str(target), output, [*more, *options])
+    # (it succeeds after some errors, and only the log tells)
+    if linked.status or re.search(r"^(?:error|ERROR)\b", linked.log, re.M):
+        error = _failure(linked, linker, target, options)
+        try:
+            raise error
+        finally:
+            del error  # otherwise its traceback refers to this frame, and this frame to the error
+    return linked
+
+
+def _about(linker: NvJitLink) -> str:
+    return f"nvJitLink {linker.version[0]}.{linker.version[1]} ({linker.path})"
+
+
+def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options) -> CudaError:
+    """Return the exception for a link that failed."""
+    log, status, added = linked.log.strip(), linked.status, linked.added
+    call = linked.call or "nvJitLinkComplete"
+    short = " ".join(log.split()).rstrip(".")[:1000] or linked.reason
+    about = f"{call} ({_about(linker)})"
+    kind: type[CudaError] | None = None
+    if status in _ARCHITECTURE:
+        kind, text = Unsupported, f"{about} does not know {target}: {short}"
+    elif status in (1, 11) and call == "nvJitLinkCreate":
+        kind, text = InvalidUse, f"{about}: {short}. The options were: {' '.join(options) or 'none'}"
+    elif status == 7:
+        kind, text = OutOfMemory, f"{about}: it could not start its threads: {short}"
+    elif added is not None and added.kind != "ptx" and (status == 14 or "newer version of nvJitLink" in log):
+        kind = Unsupported
+        text = (
+            f"{about}: the LTO-IR in {added.name} was made by another major version of CUDA, or by a newer one: link "
+            f"it with the nvJitLink of the compiler that made it, or compile again with {_nvrtc(linker)}. {short}"
+        )
+    elif "Unsupported .version" in log:
+        kind = Unsupported
+        where = f" in {added.name}" if added is not None else ""
+        text = f"{about}: the PTX{where} is newer than the linker: pip install --upgrade nvidia-nvjitlink. {short}"
+    if kind is not None:
+        return kind(text, code=status, name=linked.reason, call=call)
+    missing = [match[1] or match[3] for match in _UNDEFINED.finditer(log)]
+    twice = [match[1] or match[2] for match in _TWICE.finditer(log)]
+    if missing:
+        remedy = undefined(missing)
+    elif twice:
+        remedy = duplicates(twice)
+    elif added is not None and added.kind != "ptx":
+        remedy = f"{added.name} is {_WORDS[added.kind]} that cannot be linked for {target}: was it made for it?"
+        remedy += " A cubin is for one architecture only, and LTO-IR for its own and newer ones"
+    elif added is not None:
+        remedy = f"{added.name} is PTX that does not compile for {target}"
+    else:
+        remedy = ""
+    return link_failed(call, log or short, remedy, missing or twice, status, linked.reason, _about(linker))
+
+
+def _nvrtc(linker: NvJitLink) -> str:
+    return f"{pin('nvidia-cuda-nvrtc', linker.version)}"
+
+
+def link_failed(
+    call: str,
+    log: str,
+    remedy: str,
+    symbols: Sequence[str],
+    code: int = 200,
+    name: str = "CUDA_ERROR_INVALID_IMAGE",
+    about: str = "",
+) -> LinkFailed:
+    """Return the exception for images that cannot be linked; it is not raised."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    shown = "\n  ".join(lines[:20]) + (
+        f"\n  ... and {len(lines) - 20} more lines; .log has all" if len(lines) > 20 else ""
+    )
+    error = LinkFailed(
+        f"{call}{f' ({about})' if about else ''}: {remedy or 'the images cannot be linked'}.\n  {shown}",
+        code=code,
+        name=name,
+        call=call,
+    )
+    error.log, error.symbols = log, tuple(dict.fromkeys(symbols))
+    return error

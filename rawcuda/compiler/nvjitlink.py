@@ -1,0 +1,229 @@
+"""nvJitLink, NVIDIA's linker as a library: one link from end to end.
+
+What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in headers/nvjitlink_h.py.
+What not     it chooses no target, and words no error; linking.py does.
+Source       nvJitLink.h of CUDA 12.0 to 13.5
+Read next    linking.py
+
+All links run in one thread of their own: where nvJitLink 13 refuses a cubin, it keeps a lock, which its thread may take
+again, while links in all other threads would wait for ever.
+
+A library exports each function under a name with a version, such as __nvJitLinkCreate_12_0; the header's inline
+functions call these. Newer libraries also export the plain names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import NamedTuple
+
+from ..headers import nvjitlink_h
+from .request import reported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable
+
+__all__ = ["Input", "Linked", "NvJitLink"]
+
+_KINDS = {"cubin": 1, "ptx": 2, "ltoir": 3, "fatbin": 4, "object": 5, "library": 6}  # nvJitLinkInputType
+_CODES = {"cubin": "Cubin", "ptx": "Ptx", "ltoir": "LTOIR"}
+
+
+class Input(NamedTuple):
+    """An image to link.
+
+    kind      "ptx", "cubin", "ltoir", "fatbin", "object" (of the host, with device code) or "library" (an archive)
+    data      its bytes
+    name      for messages
+    contains  the kinds of device code in it
+    """
+
+    kind: str
+    data: bytes
+    name: str
+    contains: frozenset[str]
+
+
+class Linked(NamedTuple):
+    """What a linker answered.
+
+    code    b"" if it failed
+    log     its errors and warnings
+    info    its other messages
+    status  0 for success, else the linker's own number
+    reason  the name of the status, such as "NVJITLINK_ERROR_INVALID_INPUT"
+    call    the function that failed
+    added   the input that it was called for, or None
+    """
+
+    code: bytes
+    log: str
+    info: str
+    status: int = 0
+    reason: str = ""
+    call: str = ""
+    added: Input | None = None
+
+
+class _Failed(Exception):
+    """A call did not succeed: its name and its status."""
+
+    def __init__(self, call: str, status: int) -> None:
+        super().__init__(call, status)
+        self.call, self.status = call, status
+
+
+class NvJitLink:
+    """A loaded nvJitLink.
+
+    path     its file
+    version  (major, minor)
+    raises   OSError  it cannot be loaded, or is not nvJitLink
+    """
+
+    kind = "nvJitLink"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._library = ctypes.CDLL(path)
+        self._suffix = next(
+            (f"_{major}_{minor}" for major in range(20, 11, -1) for minor in range(20, -1, -1)
+             if hasattr(self._library, f"__nvJitLinkCreate_{major}_{minor}")),
+            "",
+        )  # fmt: skip
+        major, minor = ctypes.c_uint(), ctypes.c_uint()
+        try:
+            self._call("nvJitLinkVersion", ctypes.byref(major), ctypes.byref(minor))
+            self.version = major.value, minor.value
+        except (AttributeError, _Failed):  # before CUDA 12.3
+            if not self._suffix:
+                raise OSError("this is not nvJitLink: it does not export nvJitLinkVersion") from None
+            _, *numbers = self._suffix.split("_")
+            self.version = int(numbers[0]), int(numbers[1])
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        try:
+            function = self._library[f"__{name}{self._suffix}"] if self._suffix else self._library[name]
+        except AttributeError:
+            function = self._library[name]
+        parameters = nvjitlink_h.prototypes()[name].parameters
+        function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
+        status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
+        if status:
+            raise _Failed(name, status)
+
+    def link(self, inputs: Sequence[Input], target: str, output: str, options: Sequence[str]) -> Linked:
+        """Link; a failure is a Linked, too.
+
+        target  such as "sm_90"
+        output  "cubin"; "ptx" or "ltoir" if all inputs are LTO-IR
+        calls   nvJitLinkCreate, nvJitLinkAddData, nvJitLinkComplete, nvJitLinkGetLinkedCubin or nvJitLinkGetLinkedPtx
+                or nvJitLinkGetLinkedLTOIR, nvJitLinkGetErrorLog, nvJitLinkGetInfoLog, nvJitLinkDestroy
+        """
+
+        def work() -> Linked:
+            handle = nvjitlink_h.nvJitLinkHandle()
+            try:
+                return self._link(handle, inputs, [f"-arch={target}", *options], output)
+            finally:
+                if handle:
+                    self._call("nvJitLinkDestroy", ctypes.byref(handle))
+
+        return _in_one_thread(work)
+
+    def _link(self, handle: Any, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
+        """Begin the link, for the caller to free, and complete it."""
+        given = (ctypes.c_char_p * len(options))(*map(os.fsencode, options))
+        added: Input | None = None
+        code = b""
+        failed = _Failed("", 0)
+        try:
+            self._call("nvJitLinkCreate", ctypes.byref(handle), len(options), given)
+            for added in inputs:
+                name = added.name.replace("\0", "?").encode("utf-8", "replace")
+                self._call("nvJitLinkAddData", handle, _KINDS[added.kind], added.data, len(added.data), name)
+            added = None
+            self._call("nvJitLinkComplete", handle)
+            code = self._bytes(f"nvJitLinkGetLinked{_CODES[output]}", handle)
+        except _Failed as error:
+            failed = error
+        log = info = ""
+        if handle:
+            log, info = (
+                self._bytes(f"nvJitLinkGet{which}Log", handle).rstrip(b"\0").decode("utf-8", "replace")
+                for which in ("Error", "Info")
+            )
+        if output == "ptx":
+            code = code.rstrip(b"\0")
+        return Linked(code, log, info, failed.status, _status_name(failed.status), failed.call, added)
+
+    def _bytes(self, call: str, handle: Any) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(f"{call}Size", handle, ctypes.byref(size))
+        data = ctypes.create_string_buffer(max(1, size.value))
+        if size.value:
+            self._call(call, handle, data)
+        return data.raw[: size.value]
+
+    def makes(self, output: str) -> bool:
+        """Tell whether this version makes a kind of code."""
+        return output != "ltoir" or self.version >= nvjitlink_h.prototypes()["nvJitLinkGetLinkedLTOIR"].since
+
+    def __repr__(self) -> str:
+        return f"<nvJitLink {self.version[0]}.{self.version[1]} {self.path}>"
+
+
+def _in_one_thread(work: Callable[[], Linked]) -> Linked:
+    """Call a function in the thread for links, and return what it returns or raise what it raises.
+
+    An interrupt ends the wait; the link itself goes on to its end.
+    """
+    import threading
+
+    made: list[Linked] = []
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:
+            raised.append(error)
+        done.set()
+
+    _queue().put(run)
+    done.wait()
+    if raised:
+        raise raised[0]
+    return made[0]
+
+
+_queues: dict[int, Any] = {}  # by the number of the process: a child of fork() has no threads of its parent
+
+
+def _queue() -> Any:
+    """Return the queue of the thread for links, which is started on first use."""
+    import queue
+    import threading
+
+    pid = os.getpid()
+    known = _queues.get(pid)
+    if known is None:
+        made: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        known = _queues.setdefault(pid, made)
+        if known is made:
+
+            def serve() -> None:
+                while True:
+                    made.get()()
+
+            threading.Thread(target=serve, name="nvJitLink", daemon=True).start()
+    return known
+
+
+def _status_name(status: int) -> str:
+    names = {number: name for name, number in nvjitlink_h.enum("nvJitLinkResult").items()}
+    return names.get(status, f"NVJITLINK_ERROR {status}")

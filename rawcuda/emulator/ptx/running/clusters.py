@@ -1,0 +1,219 @@
+"""Clusters: blocks that run at the same time, wait for each other, and use each other's shared memory.
+
+What it is   `Cluster`, the blocks of one cluster and its barrier; `Group`, which runs the blocks. A launch without
+             clusters has clusters of one block.
+How          The blocks run one after the other, each until all of its threads have ended or wait. When every thread of
+             the cluster has arrived at its barrier, those that wait for it go on.
+Strict       A block's shared memory exists while the block runs. An access to it before the block has started, which
+             only the cluster's barrier excludes, or after it has ended is an error here each time; on a GPU it may
+             succeed.
+Source       PTX ISA, "barrier.cluster"; CUDA Programming Guide, "Distributed Shared Memory"
+Read next    ../program.py
+"""
+
+from __future__ import annotations
+
+from ...space import Fault
+from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
+from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, MISALIGNED_ADDRESS, Block, Launch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .scheduler import Team
+
+__all__ = ["Cluster", "Group", "clusters_of", "divide"]
+
+_ARRIVED, _PASSED = 1, 2
+_OFFSET = (1 << CLUSTER_BITS) - 1
+
+
+class Cluster:
+    """The blocks of a cluster, and what its threads have done at its barrier.
+
+    status  for each thread that has arrived, (rank of the block, thread): whether all others have arrived since
+    """
+
+    __slots__ = ("blocks", "status")
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self.status: dict[tuple[int, int], int] = {}
+
+    def arrive(self, block: Block, line: int) -> None:
+        """Record that the running thread has arrived.
+
+        raises  Fault   it has arrived before, and has not waited since (719)
+        """
+        key = block.cluster_rank, block.running or 0
+        if key in self.status:
+            raise Fault(LAUNCH_FAILED, "a second barrier.cluster.arrive without barrier.cluster.wait between the two")
+        self.status[key] = _ARRIVED
+
+    def may_pass(self, block: Block, t: int, line: int) -> bool:
+        """Tell whether a thread that waits may go on at once.
+
+        raises  Fault   it has not arrived (719)
+        """
+        status = self.status.get((block.cluster_rank, t))
+        if status is None:
+            raise Fault(
+                LAUNCH_FAILED, f"barrier.cluster.wait without barrier.cluster.arrive before it, ptx line {line}"
+            )
+        if status == _PASSED:
+            del self.status[block.cluster_rank, t]
+            block.order()
+        return status == _PASSED
+
+    def complete(self, teams: list[Team]) -> bool:
+        """Let the waiting threads go on if every thread that has not ended has arrived; tell whether it is so."""
+        left = sum(team.left for team in teams)
+        if not left or sum(status == _ARRIVED for status in self.status.values()) < left:
+            return False
+        self.status = dict.fromkeys(self.status, _PASSED)
+        for team in teams:
+            rank, waiting = team.block.cluster_rank, team.waiting
+            team.block.order()
+            for t, request in enumerate(waiting):
+                if request is not None and request[0] == "cluster":
+                    del self.status[rank, t]
+                    waiting[t] = None
+                    team.ready[t // 32][t] = None
+        return True
+
+    def leave(self, block: Block, t: int) -> None:
+        """Forget a thread that has ended."""
+        self.status.pop((block.cluster_rank, t), None)
+
+    def reach(self, block: Block, address: int, code: str, total: int) -> tuple[memoryview, int]:
+        """Return the memory of an access to any block's shared memory: the view of the block, and the offset.
+
+        raises  Fault   misaligned (716); past the end, or no such block (700); a block that does not run (719)
+        """
+        rank, place = ((address & 0xFFFFFFFF) >> CLUSTER_BITS) - 1, address & _OFFSET
+        if place % total:
+            raise Fault(MISALIGNED_ADDRESS, f"shared address {place:#x} is not a multiple of {total}")
+        if rank >= 0:
+            if rank >= len(self.blocks):
+                raise Fault(
+                    ILLEGAL_ADDRESS,
+                    f"shared memory of block {rank} of the cluster, which has {len(self.blocks)} blocks",
+                )
+            block = self.blocks[rank]
+            if not block.present:
+                happened = "has not started" if block.present is None else "has ended"
+                raise Fault(
+                    LAUNCH_FAILED,
+                    f"shared memory of block {rank} of the cluster, which {happened}: a barrier of the cluster must "
+                    "keep it running",
+                )
+        size = len(block.shared)
+        if place + total > size:
+            raise Fault(
+                ILLEGAL_ADDRESS,
+                f"shared address {place:#x}: {place + total - size} bytes past the end of the {size} bytes of block "
+                f"{block.cluster_rank} of the cluster",
+            )
+        return block.shared_view(code), place
+
+    def mapped(self, address: int, rank: int, generic: bool) -> int:
+        """Return the address of the same place in another block's shared memory (mapa).
+
+        raises  Fault   a generic address that is not of shared memory (719)
+        """
+        base = _window(address, generic)
+        return base + ((rank + 1 << CLUSTER_BITS) & 0xFFFFFFFF | address - base & _OFFSET)
+
+    def rank_of(self, block: Block, address: int, generic: bool) -> int:
+        """Return the rank of the block that an address of shared memory belongs to (getctarank).
+
+        raises  Fault   a generic address that is not of shared memory (719)
+        """
+        tag = address - _window(address, generic) >> CLUSTER_BITS
+        return tag - 1 if tag else block.cluster_rank
+
+
+def _window(address: int, generic: bool) -> int:
+    """Return what an address is counted from."""
+    if generic and not 0 <= address - SHARED_WINDOW < 1 << 32:
+        raise Fault(LAUNCH_FAILED, f"address {address:#x} is not in shared memory")
+    return SHARED_WINDOW if generic else 0
+
+
+class Group:
+    """The teams of a cluster's blocks, which run until they end or wait for blocks of other clusters."""
+
+    __slots__ = ("cluster", "teams", "launch")
+
+    def __init__(self, cluster: Cluster, teams: list[Team], launch: Launch) -> None:
+        self.cluster, self.teams, self.launch = cluster, teams, launch
+
+    def run(self) -> bool:
+        """Run until all threads have ended; return False if the remaining ones wait for other clusters.
+
+        raises  Fault   a deadlock (719), an endless wait (702)
+        """
+        while True:
+            moved = False
+            for team in self.teams:
+                block = team.block
+                if team.left:
+                    self.launch.block = block
+                    before, block.present = team.moves, True
+                    if team.run():
+                        block.present = False
+                    moved = moved or team.moves != before
+            left = [team for team in self.teams if team.left]
+            if not left:
+                return True
+            if not self.cluster.complete(self.teams) and not moved:
+                if any(any(team.ready) for team in left):  # a loop of theirs may see what another cluster writes
+                    return False
+                self.launch.block = left[0].block
+                raise left[0].deadlock()
+            for team in left:
+                team.idle_rounds = 0
+
+    def forget_waiting(self) -> None:
+        """Begin again to count how long the threads wait: another cluster has ended."""
+        for team in self.teams:
+            team.idle_rounds = 0
+
+
+def divide(launch: Launch, cluster: tuple[int, int, int]) -> None:
+    """Divide the grid of a launch into clusters."""
+    (x, y, z), launch.cluster, launch.explicit_cluster = cluster, cluster, True
+    launch.clusters = launch.gx // x, launch.gy // y, launch.gz // z
+    launch.cluster_size = x * y * z
+
+
+def clusters_of(launch: Launch, first: int, count: int) -> Iterator[Cluster]:
+    """Yield the clusters of a grid, in order; each with its blocks in the order of their ranks.
+
+    shape   first, count: which blocks, if each is a cluster of its own; otherwise all clusters are made
+    """
+    if launch.cluster == (1, 1, 1):
+        gx, gy = launch.gx, launch.gy
+        for number in range(first, first + count):
+            block = Block(launch, number % gx, number // gx % gy, number // (gx * gy))
+            block.mates = made = Cluster([block])
+            yield made
+        return
+    sides = launch.cluster
+    places = [(x, y, z) for z in range(sides[2]) for y in range(sides[1]) for x in range(sides[0])]
+    counts = launch.clusters
+    for kz in range(counts[2]):
+        for ky in range(counts[1]):
+            for kx in range(counts[0]):
+                made = Cluster([_block(launch, (kx, ky, kz), place, rank) for rank, place in enumerate(places)])
+                for block in made.blocks:
+                    block.mates = made
+                yield made
+
+
+def _block(launch: Launch, index: Any, place: Any, rank: int) -> Block:
+    block = Block(launch, *[i * side + at for i, side, at in zip(index, launch.cluster, place)])
+    block.cluster, block.cluster_place, block.cluster_rank = index, place, rank
+    return block

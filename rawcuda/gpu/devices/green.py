@@ -1,0 +1,240 @@
+"""Green contexts: parts of a device's multiprocessors, for work that must not wait for other work.
+
+What it is   `split`, behind Device.split(); GreenContext, which makes streams; Split, a tuple of green contexts.
+How          The driver divides the multiprocessors into groups of equal size, and each green context gets as many
+             groups as it needs. A stream of a green context belongs to the device's primary context like any other
+             stream, so memory, events and kernels can be used on it; only its kernels run on other multiprocessors.
+Order        A green context must be destroyed after its streams: close() closes them first, and a stream keeps its
+             green context alive.
+Source       CUDA Driver API, "Green Contexts"
+Read next    ranges.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _weakref import ref
+from math import gcd
+
+from ... import names
+from ...driver import as_argument
+from ...errors import Unsupported, a_kind, worded
+from ...headers import cuda_h
+from ...owned import drain, dropped
+from ..handles import GREEN, GREEN_STREAM
+from ..queue import InContext
+from ..stream import Event, Stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import PrimaryContext
+
+__all__ = ["GreenContext", "Split", "split"]
+
+_SINCE = "cuGreenCtxStreamCreate", 12050  # the newest function that is needed, and the version that brought it
+_SM = 1  # CU_DEV_RESOURCE_TYPE_SM
+
+
+class Split(tuple):  # type: ignore[type-arg]
+    """The green contexts that Device.split() made, as a tuple; a with block closes them all."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Close each green context, and with it its streams."""
+        for each in reversed(self):
+            each.close()
+
+    def __enter__(self) -> Split:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class GreenContext(InContext):
+    """A part of a device's multiprocessors, made by Device.split().
+
+    device    the device; sm_count: how many multiprocessors it has
+    calls     cuGreenCtxCreate, cuGreenCtxDestroy
+    """
+
+    __slots__ = ("sm_count", "_streams")
+
+    device: names.Device
+    sm_count: int
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
+        _streams: list[ref[Stream]]
+
+    def __init__(self) -> None:
+        raise TypeError("a GreenContext is made by Device.split()")
+
+    @classmethod
+    def _over(cls, device: names.Device, resources: list[Any]) -> GreenContext:
+        """Make a green context of parts of one split."""
+        array, descriptor = (cuda_h.CUdevResource * len(resources))(*resources), cuda_h.CUdevResourceDesc()
+        device._primary.driver.cuDevResourceGenerateDesc(ctypes.byref(descriptor), array, len(resources))
+        made = cls.__new__(cls)
+        made.sm_count, made._streams = sum(each.sm.smCount for each in resources), []
+        arguments = as_argument(descriptor.value), ctypes.c_int(device.handle), *GREEN.numbers
+        made._create(device, GREEN, arguments)
+        return made
+
+    @property
+    def id(self) -> int:
+        """Return a number that no other context of this process has.
+
+        calls   cuGreenCtxGetId
+        """
+        value = ctypes.c_uint64()
+        self._calls.cuGreenCtxGetId(self._argument or self._prepare(), ctypes.byref(value))
+        return value.value
+
+    @property
+    def context(self) -> int:
+        """Return the handle of a CUcontext with these multiprocessors, for calls of other software; do not destroy it.
+
+        calls   cuCtxFromGreenCtx
+        """
+        context = cuda_h.CUcontext()
+        self._calls.cuCtxFromGreenCtx(ctypes.byref(context), self._argument or self._prepare())
+        return context.value or 0
+
+    def stream(self, priority: int = 0) -> Stream:
+        """Make a stream whose kernels run on these multiprocessors.
+
+        calls   cuGreenCtxStreamCreate
+        """
+        if isinstance(priority, bool) or not hasattr(type(priority), "__index__"):
+            raise TypeError(f"priority must be an int, not {a_kind(priority)}")
+        number = int.__index__(priority.__index__())
+        if not -(2**31) <= number < 2**31:
+            raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")
+        made = Stream.__new__(Stream)
+        made._owner = self  # a stream must not outlive its green context
+        made._create(
+            self.device,
+            GREEN_STREAM,
+            (self._argument or self._prepare(), GREEN_STREAM.numbers[0], ctypes.c_int(number)),
+        )
+        self._streams = [each for each in self._streams if (alive := each()) is not None and not alive.closed]
+        self._streams.append(ref(made))
+        if self._handle is None:  # closed by another thread just now
+            made.close()
+            self.handle
+        return made
+
+    def record(self, event: names.Event | None = None) -> names.Event:
+        """Record the point at which all work in this green context is now, in an event, a new one by default.
+
+        calls   cuGreenCtxRecordEvent
+        """
+        if event is None:
+            event = Event(self.device)
+        elif not isinstance(event, Event):
+            raise TypeError(f"record() needs an Event, not {a_kind(event)}")
+        green = self._argument or self._prepare()
+        self._calls.cuGreenCtxRecordEvent(green, event._argument or event._prepare())
+        return event
+
+    def wait(self, event: names.Event) -> None:
+        """Make later work in all streams of this green context wait for an event.
+
+        calls   cuGreenCtxWaitEvent
+        """
+        if not isinstance(event, Event):
+            raise TypeError(f"wait() needs an Event, not {a_kind(event)}")
+        green = self._argument or self._prepare()
+        self._calls.cuGreenCtxWaitEvent(green, event._argument or event._prepare())
+
+    def synchronize(self) -> None:
+        """Wait until all work in this green context is done."""
+        with self.record() as event:
+            event.synchronize()
+
+    def _closing(self) -> None:
+        if dropped:
+            drain()  # streams that were collected must be destroyed before
+        for each in tuple(self._streams):
+            stream = each()
+            if stream is not None:
+                stream.close()
+        self._argument = None
+
+    def __repr__(self) -> str:
+        what = "closed" if self._handle is None else hex(self._handle)
+        return f"<GreenContext {what} {self.sm_count} multiprocessors, device {self.device.ordinal}>"
+
+
+def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split:
+    """Make green contexts with at least so many multiprocessors each, and one of the rest; see Device.split()."""
+    loaded = device._primary.driver
+    if not loaded.has(_SINCE[0]):
+        version = loaded.version
+        raise Unsupported(
+            f"green contexts need a driver of CUDA {_SINCE[1] // 1000}.{_SINCE[1] % 1000 // 10} or newer; the loaded "
+            f"one is of CUDA {version // 1000}.{version % 1000 // 10}",
+            code=cuda_h.CUDA_ERROR_NOT_SUPPORTED,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+        )
+    wanted = [_count(each) for each in sm_counts]
+    if not wanted:
+        raise ValueError("split() needs the number of multiprocessors of each part: split(8), split(8, 16, rest=True)")
+    device.context
+    whole = cuda_h.CUdevResource()
+    loaded.cuDeviceGetDevResource(device.handle, ctypes.byref(whole), _SM)
+    total = whole.sm.smCount
+    if sum(wanted) > total:
+        raise ValueError(
+            f"split({', '.join(map(worded, sm_counts))}): device {device.ordinal} has {total} multiprocessors (its "
+            "attribute MULTIPROCESSOR_COUNT)"
+        )
+    groups, left = _divided(loaded, whole, gcd(*wanted) if len(wanted) > 1 else wanted[0])
+    if not groups and len(wanted) == 1 and not rest:  # nearly everything: the size of a group would be rounded up
+        groups = [whole]
+    size = groups[0].sm.smCount if groups else 0
+    needed = [-(-each // size) if size else 1 for each in wanted]
+    if sum(needed) > len(groups):
+        raise ValueError(
+            f"split({', '.join(map(worded, sm_counts))}): device {device.ordinal} divides its {total} multiprocessors "
+            f"into at most {len(groups)} groups of {size or 'this size'}, and {sum(needed)} are needed"
+        )
+    shares, at = [], 0
+    for number in needed:
+        shares.append(groups[at : at + number])
+        at += number
+    if rest:
+        shares.append([*groups[at:], *([left] if left.type == _SM and left.sm.smCount else [])])
+        if not shares[-1]:
+            raise ValueError(f"rest=True: nothing is left of the {total} multiprocessors of device {device.ordinal}")
+    made: list[GreenContext] = []
+    try:
+        for share in shares:
+            made.append(GreenContext._over(device, share))
+    except BaseException:
+        Split(made).close()
+        raise
+    return Split(made)
+
+
+def _divided(loaded: Any, whole: Any, least: int) -> tuple[list[Any], Any]:
+    """Divide multiprocessors into as many groups of at least `least` as possible: the groups, and what is left."""
+    number, left = ctypes.c_uint(), cuda_h.CUdevResource()
+    loaded.cuDevSmResourceSplitByCount(None, ctypes.byref(number), ctypes.byref(whole), None, 0, least)
+    if not number.value:
+        return [], left
+    groups = (cuda_h.CUdevResource * number.value)()
+    loaded.cuDevSmResourceSplitByCount(groups, ctypes.byref(number), ctypes.byref(whole), ctypes.byref(left), 0, least)
+    return list(groups[: number.value]), left
+
+
+def _count(given: Any) -> int:
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"a number of multiprocessors must be an int, not {a_kind(given)}")
+    number = int.__index__(given.__index__())
+    if number < 1:
+        raise ValueError(f"{worded(number)} multiprocessors: a part needs at least 1")
+    return number

@@ -1,0 +1,183 @@
+"""The limits of a device's context, and its preferences for caches.
+
+What it is   Limits, which Device.limits returns: `device.limits.stack_size = 4096`, `dict(device.limits)`.
+What not     the limits of a kernel (Kernel.attributes) and of a device (Device.attributes).
+Source       CUDA Driver API, cuCtxSetLimit, cuCtxSetCacheConfig, cuCtxSetSharedMemConfig, cuCtxResetPersistingL2Cache
+Read next    facts.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ... import names
+from ...errors import CudaError, Unsupported, a_kind, worded
+from ...headers import cuda_h
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..context import PrimaryContext
+
+__all__ = ["Limits"]
+
+_CACHE = ("none", "shared", "l1", "equal")  # CU_FUNC_CACHE_PREFER_...
+_BANKS = ("default", "four_byte", "eight_byte")  # CU_SHARED_MEM_CONFIG_..._BANK_SIZE
+
+
+def _limit(number: int, text: str) -> Any:
+    """Return a property for a limit; the first line of its documentation is `text`."""
+
+    def get(self: Limits) -> int:
+        value = ctypes.c_size_t()
+        self._ask("cuCtxGetLimit", number, ctypes.byref(value), ctypes.c_uint(number))
+        return value.value
+
+    def put(self: Limits, value: int) -> None:
+        name = _NUMBERS[number]
+        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+            raise TypeError(f"{name} must be an int, not {a_kind(value)}")
+        size = int.__index__(value.__index__())
+        if not 0 <= size < 2**64:
+            raise ValueError(f"{name}={worded(size)}: it must be in 0 .. 2**64-1")
+        self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
+
+    return property(get, put, doc=text)
+
+
+class Limits:
+    """The limits of the device's primary context, which the whole process shares; each is read when it is asked for.
+
+    The driver may round a value or, for the two of the L2 cache, ignore it: read it again to see what it is now. Set
+    the sizes of the heap and of the printf buffer before the first kernel that uses them.
+
+    calls   cuCtxGetLimit, cuCtxSetLimit
+    raises  Unsupported  the device does not have this limit
+            InvalidUse   the driver refuses the value
+    """
+
+    __slots__ = ("_device", "_primary")
+
+    stack_size = _limit(0, "The stack of each thread, in bytes.")
+    printf_fifo_size = _limit(1, "The buffer of printf() in kernels, in bytes.")
+    malloc_heap_size = _limit(2, "The heap of malloc() in kernels, in bytes.")
+    dev_runtime_sync_depth = _limit(3, "How deep kernels that launch kernels may wait for them; before sm_90 only.")
+    dev_runtime_pending_launch_count = _limit(4, "How many launches that kernels make may be pending.")
+    max_l2_fetch_granularity = _limit(5, "The most bytes that the L2 cache fetches at once, 0 to 128: a hint.")
+    persisting_l2_cache_size = _limit(6, "The part of the L2 cache for data that persists, in bytes: a hint.")
+    shmem_size = _limit(7, "The most shared memory of a kernel while graphics and compute run together, in bytes.")
+    cig_enabled = _limit(8, "Whether this context runs together with graphics.")
+    cig_shmem_fallback_enabled = _limit(9, "Whether kernels that need more shared memory than that run nevertheless.")
+
+    if TYPE_CHECKING:
+        _device: Any
+        _primary: PrimaryContext
+
+    def __init__(self, device: names.Any) -> None:
+        device.context
+        object.__setattr__(self, "_device", device)
+        object.__setattr__(self, "_primary", device._primary)
+
+    def __setattr__(self, name: str, value: names.Any) -> None:
+        if not isinstance(getattr(type(self), name, None), property):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _SETTABLE, 3, 0.5)
+            raise AttributeError(
+                f"there is no limit {name!r}" + (f": did you mean {', '.join(near)}?" if near else "; see dir(limits)")
+            )
+        object.__setattr__(self, name, value)
+
+    def _ask(self, symbol: str, number: int, *arguments: Any) -> None:
+        self._device.context  # raises Closed
+        try:
+            getattr(self._primary.inside, symbol)(*arguments)
+        except CudaError as error:
+            if error.code != cuda_h.CUDA_ERROR_UNSUPPORTED_LIMIT:
+                raise
+            capability = ".".join(map(str, self._device.compute_capability))
+            raise Unsupported(
+                f"device {self._device.ordinal}, of compute capability {capability}, has no limit "
+                f"{_NUMBERS[number]}: {error}",
+                code=error.code,
+                name=error.name,
+                call=error.call,
+                arguments=error.arguments,
+            ) from None
+
+    @property
+    def cache_config(self) -> str:
+        """Return what the L1 cache and shared memory prefer: "none", "shared", "l1" or "equal"; it can be set.
+
+        calls   cuCtxGetCacheConfig, cuCtxSetCacheConfig
+        """
+        value = ctypes.c_uint()
+        self._ask("cuCtxGetCacheConfig", -1, ctypes.byref(value))
+        return _CACHE[value.value]
+
+    @cache_config.setter
+    def cache_config(self, preferred: str) -> None:
+        self._ask("cuCtxSetCacheConfig", -1, ctypes.c_uint(_choice("cache_config", preferred, _CACHE)))
+
+    @property
+    def shared_memory_config(self) -> str:
+        """Return the width of shared memory banks: "default", "four_byte" or "eight_byte"; fixed since Maxwell.
+
+        calls   cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig
+        """
+        value = ctypes.c_uint()
+        self._ask("cuCtxGetSharedMemConfig", -1, ctypes.byref(value))
+        return _BANKS[value.value]
+
+    @shared_memory_config.setter
+    def shared_memory_config(self, width: str) -> None:
+        self._ask("cuCtxSetSharedMemConfig", -1, ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
+
+    def reset_persisting_l2_cache(self) -> None:
+        """Let nothing persist in the L2 cache any more.
+
+        calls   cuCtxResetPersistingL2Cache
+        """
+        self._ask("cuCtxResetPersistingL2Cache", -1)
+
+    def keys(self) -> list[str]:
+        """List the limits that this device has."""
+        return [name for name in _NUMBERS.values() if self._has(name)]
+
+    def _has(self, name: str) -> bool:
+        try:
+            getattr(self, name)
+        except CudaError as error:
+            if error.code in (cuda_h.CUDA_ERROR_UNSUPPORTED_LIMIT, cuda_h.CUDA_ERROR_INVALID_VALUE):
+                return False
+            raise
+        return True
+
+    def __getitem__(self, name: str) -> int:
+        if name not in _NUMBERS.values():
+            raise KeyError(name)
+        value: int = getattr(self, name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __repr__(self) -> str:
+        return f"<limits of {self._device!r}>"
+
+
+_NUMBERS = dict(
+    enumerate(
+        "stack_size printf_fifo_size malloc_heap_size dev_runtime_sync_depth dev_runtime_pending_launch_count "
+        "max_l2_fetch_granularity persisting_l2_cache_size shmem_size cig_enabled cig_shmem_fallback_enabled".split()
+    )
+)
+_SETTABLE = [*_NUMBERS.values(), "cache_config", "shared_memory_config"]
+
+
+def _choice(what: str, given: Any, choices: tuple[str, ...]) -> int:
+    if not isinstance(given, str) or given not in choices:
+        raise ValueError(f"{what}={worded(given)}: give one of {', '.join(map(repr, choices))}")
+    return choices.index(given)

@@ -1,0 +1,225 @@
+"""Access of one device to the memory of another.
+
+What it is   `enable`, `disable` and PeerAccess, behind the methods of Device; PeerAttributes.
+How          The driver knows only whether one context has access to another; it does not count. We count: access ends
+             when the last PeerAccess is closed and enable_peer_access() was undone. Access that other software enabled
+             before us is never ended by us. The pairs of devices are in `peers` of context.py, for `reaches`.
+What not     memory that is allocated in the order of a stream: its pool says which devices have access.
+Source       CUDA Driver API, "Peer Context Memory Access", cuDeviceGetP2PAttribute
+Read next    limits.py
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+from collections import namedtuple
+
+from ... import names
+from ...errors import CudaError, ForkedAfterInit
+from ...headers import cuda_h
+from ...owned import Held, Owned, invalidate
+from ..calls import run
+from ..context import peers
+from ..handles import capturing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import PrimaryContext
+
+__all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable", "forget_links"]
+
+_lock = _thread.RLock()  # garbage collection while it is held may re-enter
+
+
+class _Link:
+    """The access of one context to another: who asked for it, and whether other software had enabled it before."""
+
+    __slots__ = ("users", "lasting", "foreign")
+
+    def __init__(self, foreign: bool) -> None:
+        self.users: set[object] = set()
+        self.lasting, self.foreign = False, foreign
+
+
+_links: dict[tuple[int, int], _Link] = {}  # by the accessing device and that of the memory
+
+
+class PeerAccess(Owned):
+    """The access of a device to the memory of another, until this is closed.
+
+    device, other  the accessing device, and the device of the memory
+    calls          cuCtxEnablePeerAccess, cuCtxDisablePeerAccess
+    """
+
+    __slots__ = ("device", "other")
+
+    def __init__(self, device: names.Device, other: names.Device) -> None:
+        device.context, other.context  # both are retained now
+        self.device, self.other = device, other
+        use = _Use(device._primary, other._primary)
+        self._own(None, use)  # the finalizer undoes what an interrupt leaves
+        use.begin()
+        self._own(1, use)
+
+    def _closing(self) -> None:
+        invalidate()  # launches check again whether the device reaches the memory
+
+    def __repr__(self) -> str:
+        pair = f"of device {self.device.ordinal} to device {self.other.ordinal}"
+        return f"<PeerAccess {pair}{' closed' if self.closed else ''}>"
+
+
+class _Use:
+    """The release of a PeerAccess: it counts for its link, and holds both contexts."""
+
+    __slots__ = ("here", "there")
+
+    def __init__(self, here: PrimaryContext, there: PrimaryContext) -> None:
+        self.here, self.there = here, there
+
+    def begin(self) -> None:
+        self.here.hold(self)
+        self.there.hold(self)
+        try:
+            if self.here is not self.there:  # a device always reaches its own memory
+                with Held(_lock):
+                    _open(self.here, self.there).users.add(self)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def release(self, late: bool) -> None:
+        """Give up the access; the last one that does ends it."""
+        with Held(_lock):
+            link = _links.get((self.here.ordinal, self.there.ordinal))
+            if link is not None and self in link.users:
+                link.users.discard(self)
+                _end(self.here, self.there, link, late)
+        self._let_go()
+
+    def give_away(self) -> bool:
+        """Let the access last."""
+        with Held(_lock):
+            link = _links.get((self.here.ordinal, self.there.ordinal))
+            if link is not None and self in link.users:
+                link.users.discard(self)
+                link.lasting = True
+        self._let_go()
+        return True
+
+    def _let_go(self) -> None:
+        self.here.let_go(self)
+        self.there.let_go(self)
+
+
+def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
+    """Return the link between two contexts, which is enabled if necessary; the lock is held."""
+    pair = here.ordinal, there.ordinal
+    link = _links.get(pair)
+    if link is not None and pair in peers:  # (`peers` forgets what ended with a context)
+        return link
+    foreign = False
+    try:
+        here.inside.cuCtxEnablePeerAccess(cuda_h.CUcontext(there.handle), ctypes.c_uint(0))
+    except CudaError as error:
+        foreign = error.code == cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+        if not foreign:
+            raise
+    link = _links[pair] = _Link(foreign)
+    peers.add(pair)
+    return link
+
+
+def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = False) -> None:
+    """End the access if nobody needs it any more; the lock is held. It raises nothing."""
+    pair = here.ordinal, there.ordinal
+    if link.users or link.lasting or _links.get(pair) is not link or pair not in peers:
+        return
+    if (
+        late and capturing and not link.foreign
+    ):  # waiting would break the capture: the access stays, for the next one who asks
+        return
+    peers.discard(pair)
+    _links.pop(pair, None)
+    invalidate()
+    if link.foreign:  # the access stays; but as nobody tells us when it ends, we no longer count on it
+        return
+    context = cuda_h.CUcontext(there._handle or 0)
+    wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
+    try:
+        run((*wait, (here.function("cuCtxDisablePeerAccess"), context)), here._to_push())
+    except (CudaError, ForkedAfterInit):
+        pass
+
+
+def forget_links(ordinal: int) -> None:
+    """Forget the access from and to a device whose context ended."""
+    with Held(_lock):
+        for pair in [pair for pair in _links if ordinal in pair]:
+            _links.pop(pair, None)
+
+
+def enable(device: names.Device, other: names.Device) -> None:
+    """Let kernels on one device access the memory of another from now on; do nothing if they can.
+
+    calls   cuCtxEnablePeerAccess
+    raises  Unsupported  these devices cannot reach each other's memory
+    """
+    device.context, other.context
+    if device._primary is not other._primary:
+        with Held(_lock):
+            _open(device._primary, other._primary).lasting = True
+
+
+def disable(device: names.Device, other: names.Device) -> None:
+    """Undo enable(); the access ends when no PeerAccess is open.
+
+    calls   cuCtxDisablePeerAccess
+    raises  ValueError  enable() was not called, or was undone already
+    """
+    pair = device.ordinal, other.ordinal
+    with Held(_lock):
+        link = _links.get(pair)
+        if link is None or not link.lasting or pair not in peers:
+            why = "a PeerAccess is open: close that" if link is not None and link.users else "it was not enabled"
+            raise ValueError(
+                f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}"
+            )
+        link.lasting = False
+        _end(device._primary, other._primary, link)
+
+
+class PeerAttributes(
+    namedtuple(
+        "PeerAttributes",
+        "performance_rank access_supported native_atomics_supported array_access_supported only_partial_native_atomics",
+    )
+):
+    """Properties of the connection from one device to another; a lower performance_rank is faster."""
+
+    __slots__ = ()
+
+
+def attributes_of(device: Any, other: Any) -> PeerAttributes:
+    """Ask for the properties of a connection; what an older driver does not know is None.
+
+    calls   cuDeviceGetP2PAttribute
+    raises  ValueError  both are the same device
+    """
+    if device.ordinal == other.ordinal:
+        raise ValueError(f"device {device.ordinal} is not connected to itself: give another device")
+    found: list[int | None] = []
+    for number in range(1, 6):  # CU_DEVICE_P2P_ATTRIBUTE_...
+        value = ctypes.c_int()
+        try:
+            device._primary.driver.cuDeviceGetP2PAttribute(ctypes.byref(value), number, device.handle, other.handle)
+        except CudaError as error:
+            if error.code != cuda_h.CUDA_ERROR_INVALID_VALUE:
+                raise
+            found.append(None)
+        else:
+            found.append(value.value if number == 1 else bool(value.value))
+    return PeerAttributes(*found)

@@ -1,0 +1,201 @@
+"""Libraries: code that is loaded once and used on several devices.
+
+What it is   `Library`: PTX, a cubin or a fatbin that belongs to no device. library.module(device) is a module of it.
+What not     it compiles nothing. A driver before CUDA 12.0 has no libraries: there, each module is loaded on its own.
+Source       CUDA Driver API, "Library Management"
+Read next    module.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _weakref import ref
+from ctypes import byref
+
+from ... import driver
+from ... import names as hints
+from ...errors import CudaError, ForkedAfterInit, a_kind
+from ...headers import cuda_h
+from ...owned import Owned, drain, dropped, invalidate
+from ...tracing import careful
+from . import image
+from .module import Module, loaded_with_logs, read_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..device import Device
+
+__all__ = ["Library"]
+
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class _Loaded(ctypes.c_void_p):
+    """The C memory that contains the handle of a library, and its release; see gpu/handles.py."""
+
+    __slots__ = ("driver", "once")
+    __hash__ = object.__hash__
+
+    driver: driver.Driver
+    once: Iterator[_Loaded]
+
+    def release(self, late: bool) -> None:
+        """Unload the library, unless that was done already, so that no capture is broken; raise no error.
+
+        calls   cuLibraryUnload, cuThreadExchangeStreamCaptureMode
+        """
+        if not self.value:
+            return
+        loaded, mode = self.driver, ctypes.c_uint(_RELAXED)
+        try:
+            loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
+            try:
+                if careful:
+                    for handle in self.once:
+                        loaded.cuLibraryUnload(cuda_h.CUlibrary(handle.value))
+                else:
+                    # map() takes this object from the iterator and makes the call in one step of C: no interrupt can
+                    # come in between.
+                    for _ in map(loaded.raw("cuLibraryUnload"), self.once):
+                        pass
+            finally:
+                loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
+        except (CudaError, ForkedAfterInit):
+            pass
+
+    def give_away(self) -> bool:
+        """Make later calls release nothing; return False if the handle was already released or given away."""
+        return next(self.once, None) is not None
+
+
+class Library(Owned):
+    """Code that belongs to no device: `library.module(device)` is a Module, which is loaded once for each device.
+
+    code    as for Module: PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
+    names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
+    calls   cuLibraryLoadData, cuLibraryUnload
+    raises  CompileFailed  PTX that does not compile: .log and .source
+            Unsupported    PTX newer than the driver, a cubin for another architecture
+            ValueError     truncated, or not code
+    """
+
+    __slots__ = ("info_log", "_data", "_kind", "_names", "_modules")
+
+    def __init__(self, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
+        self._kind, self._data = read_code(code)
+        self._names = dict(names or {})
+        self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
+        self.info_log = ""
+        loaded = driver.current()
+        if dropped:
+            drain()
+        if not loaded.has("cuLibraryLoadData"):  # before CUDA 12.0
+            self._own(0, _Nothing())
+            return
+        release = _Loaded()
+        release.driver, release.once = loaded, iter((release,))
+        self._own(None, release)  # from now on, the finalizer releases what an interrupted call leaves
+
+        def load(options: Any, values: Any) -> None:
+            data = ctypes.cast(ctypes.c_char_p(self._data), ctypes.c_void_p)
+            numbers = ctypes.cast(options, ctypes.POINTER(ctypes.c_uint))
+            pointers = ctypes.cast(values, ctypes.POINTER(ctypes.c_void_p))
+            handle = ctypes.cast(byref(release), ctypes.POINTER(cuda_h.CUlibrary))
+            loaded.cuLibraryLoadData(handle, data, numbers, pointers, len(options), None, None, 0)
+
+        self.info_log = loaded_with_logs(load, loaded, self._kind, self._data)
+        self._handle = release.value or 0
+
+    def module(self, device: hints.Device) -> Module:
+        """Return the module of this library on a device; it is closed with the library.
+
+        calls   cuLibraryGetModule
+        raises  Closed     after close()
+                TypeError  not a Device
+                CudaError  code that cannot be loaded on this device
+        """
+        self.handle
+        if not hasattr(type(device), "compute_capability"):
+            raise TypeError(f"a library's module is on a Device, not on {a_kind(device)}")
+        known = self._modules.get(device.ordinal)
+        made = known() if known is not None else None
+        if made is None or made.closed or made.device.closed:
+            made = self._on(device)
+            self._modules[device.ordinal] = ref(made)
+        return made
+
+    def _on(self, device: Device) -> Module:
+        if isinstance(self._release, _Nothing):
+            return Module(device, self._data[:-1] if self._kind != "ptx" else self._data, names=self._names)
+        handle = cuda_h.CUmodule()
+        with device.current():
+            device._primary.driver.cuLibraryGetModule(byref(handle), cuda_h.CUlibrary(self.handle))
+        made: Module = object.__new__(Module)
+        made._kind, made.device, made.info_log = self._kind, device, self.info_log
+        made._own(handle.value or 0, None)
+        made._know(self._data, self._names, self)
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the kernels, as far as the driver or the code lists them.
+
+        calls   cuLibraryGetKernelCount, cuLibraryEnumerateKernels, cuKernelGetName
+        """
+        library, loaded = cuda_h.CUlibrary(self.handle), driver.current()
+        known = image.kernels(self._kind, self._data) if self._kind != "fatbin" else None
+        if known is not None:
+            return known
+        if library.value and all(map(loaded.has, ("cuLibraryEnumerateKernels", "cuKernelGetName"))):
+            count, text, found = ctypes.c_uint(), ctypes.c_char_p(), []
+            loaded.cuLibraryGetKernelCount(byref(count), library)
+            kernels = (cuda_h.CUkernel * count.value)()
+            if count.value:
+                loaded.cuLibraryEnumerateKernels(kernels, count.value, library)
+            for kernel in kernels:
+                loaded.cuKernelGetName(byref(text), kernel)
+                found.append((text.value or b"").decode("utf-8", "replace"))
+            return found
+        return image.kernels(self._kind, self._data) or []
+
+    @property
+    def variables(self) -> list[str]:
+        """Return the names of the global and constant variables, as far as the code tells them."""
+        self.handle
+        return list(image.variables(self._kind, self._data))
+
+    def __iter__(self) -> hints.Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._names.get(name, name) in self.names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _closing(self) -> None:
+        modules, self._modules = self._modules, {}
+        for known in modules.values():
+            module = known()
+            if module is not None:
+                module.close()
+        invalidate()
+
+    def __repr__(self) -> str:
+        return "<Library closed>" if self.closed else f"<Library {self._kind}, {len(self.names)} kernels>"
+
+
+class _Nothing:
+    """The release of a library that the driver does not know."""
+
+    __slots__ = ()
+
+    def release(self, late: bool) -> None:
+        """Release nothing."""
+
+    def give_away(self) -> bool:
+        """Tell that there was something to give away."""
+        return True

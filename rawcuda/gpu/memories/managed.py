@@ -1,0 +1,222 @@
+"""Managed memory: where it had better lie, who will access it, and moving it there early.
+
+What it is   the functions behind Memory.advise(), prefetch() and discard(), and behind what is known about its pages.
+What not     needed for a correct result: the driver moves managed memory to where it is used, in any case.
+Source       CUDA Driver API, "Unified Addressing": cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute
+Read next    ../memory.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from operator import index
+
+from ...driver import as_argument
+from ...errors import SymbolNotFound, Unsupported, a_kind, worded
+from ..context import count
+from ..queue import LEGACY, calls_on, work_handle
+from . import locations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .locations import Location
+
+__all__ = ["accessed_by", "advise", "attributes", "discard", "prefetch", "replace"]
+
+_DEVICE, _HOST = 1, 2  # CU_MEM_LOCATION_TYPE_DEVICE, HOST
+_CPU, _INVALID = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
+_ADVICE = {  # CUmem_advise, and whether it needs a location
+    "set_read_mostly": (1, False),
+    "unset_read_mostly": (2, False),
+    "set_preferred_location": (3, True),
+    "unset_preferred_location": (4, False),
+    "set_accessed_by": (5, True),
+    "unset_accessed_by": (6, True),
+}
+_READ_MOSTLY, _ACCESSED_BY = 1, 3  # CUmem_range_attribute
+_OLD_LOCATIONS = 2, 4  # the preferred location, and that of the last prefetch, as devices
+_NEW_LOCATIONS = 5, 6, 7, 8  # the same as a type and an id each; from CUDA 13.0 on
+
+
+def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
+    """Return address and size of a part of managed memory."""
+    address: int = memory.ptr
+    if memory.kind != "managed":
+        raise ValueError(
+            f"{memory!r} does not move: advice, prefetches and discards are for managed memory, "
+            "Device.allocate(nbytes, kind='managed')"
+        )
+    begin = _whole("offset", offset)
+    size = memory.nbytes - begin if nbytes is None else _whole("nbytes", nbytes)
+    if not 0 <= begin <= memory.nbytes or not 0 <= size <= memory.nbytes - begin:
+        raise ValueError(
+            f"nbytes={worded(size)} from offset={worded(begin)} on are not a part of {memory!r}, which has "
+            f"{memory.nbytes} bytes"
+        )
+    return address + begin, size
+
+
+def _whole(name: str, given: Any) -> int:
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"{name} must be an int, not {a_kind(given)}")
+    return int.__index__(index(given))
+
+
+def _check_concurrent(where: Location) -> None:
+    """Check that the device of a location can use managed memory at the same time as the host."""
+    if where.kind == _DEVICE:
+        primary = locations.device_from(where.number)._primary
+        locations.require(primary, "CONCURRENT_MANAGED_ACCESS", "managed memory that follows advice and prefetches")
+
+
+def advise(memory: Any, advice: Any, location: Any, offset: Any, nbytes: Any) -> None:
+    """Tell the driver how managed memory will be used; see Memory.advise.
+
+    calls   cuMemAdvise_v2, cuMemAdvise
+    """
+    row = _ADVICE.get(advice) if isinstance(advice, str) else None
+    if row is None:
+        raise ValueError(f"advice {worded(advice)}: give one of {', '.join(map(repr, _ADVICE))}")
+    number, needs = row
+    begin, size = _range(memory, offset, nbytes)
+    if needs and location is None:
+        raise ValueError(f"advice {advice!r} needs a location: a Device, 'host' or 'numa:0'")
+    if not needs and location is not None:
+        raise ValueError(f"advice {advice!r} has no location: leave {worded(location)} out")
+    where = locations.location_from(location) if needs else locations.Location(_HOST)
+    if advice.endswith("accessed_by") and where.kind not in (_DEVICE, _HOST):
+        raise ValueError(f"advice {advice!r} is for a Device or 'host', and not for a node: {where.text()!r}")
+    _check_concurrent(where)
+    primary = memory._primary
+    if not size:
+        return
+    if primary.driver.has("cuMemAdvise_v2"):
+        primary.inside.cuMemAdvise_v2(as_argument(begin), as_argument(size), ctypes.c_int(number), where.struct())
+    else:
+        device = ctypes.c_int(where.device())
+        primary.inside.cuMemAdvise(as_argument(begin), as_argument(size), ctypes.c_int(number), device)
+
+
+def prefetch(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -> None:
+    """Move managed memory to where it will be used, in the order of a stream; see Memory.prefetch.
+
+    calls   cuMemPrefetchAsync_v2, cuMemPrefetchAsync
+    """
+    begin, size = _range(memory, offset, nbytes)
+    where = locations.location_from(location)
+    _check_concurrent(where)
+    calls, queue = calls_on(stream, memory._primary)
+    if not size:
+        return
+    if memory._primary.driver.has("cuMemPrefetchAsync_v2"):
+        calls.cuMemPrefetchAsync_v2(as_argument(begin), as_argument(size), where.struct(), ctypes.c_uint(0), queue)
+    else:
+        calls.cuMemPrefetchAsync(as_argument(begin), as_argument(size), ctypes.c_int(where.device()), queue)
+
+
+def discard(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -> None:
+    """Give up the content of managed memory, and prefetch the pages without it if there is a location.
+
+    calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
+    """
+    begin, size = _range(memory, offset, nbytes)
+    where = None if location is None else locations.location_from(location)
+    if where is not None:
+        _check_concurrent(where)
+    if work_handle(stream) == LEGACY:
+        raise ValueError("stream: the legacy default stream cannot discard memory: give another stream")
+    calls, queue = calls_on(stream, memory._primary)
+    if not size:
+        return
+    start, length, one, none = ctypes.c_uint64(begin), ctypes.c_size_t(size), as_argument(1), ctypes.c_ulonglong(0)
+    try:
+        if where is None:
+            calls.cuMemDiscardBatchAsync(byref(start), byref(length), one, none, queue)
+        else:
+            calls.cuMemDiscardAndPrefetchBatchAsync(
+                byref(start), byref(length), one, byref(where.struct()), byref(ctypes.c_size_t(0)), one, none, queue
+            )
+    except SymbolNotFound as error:
+        raise Unsupported(
+            f"discarding managed memory needs a driver of CUDA 13.0: {error}",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+        ) from None
+
+
+# -- what is known about the pages
+
+
+def attributes(memory: Any, offset: Any = 0, nbytes: Any = None) -> dict[str, Any]:
+    """Return what all pages of a part of managed memory have in common; see Memory.range_attributes.
+
+    calls   cuMemRangeGetAttributes
+    """
+    begin, size = _range(memory, offset, nbytes)
+    is_new = memory._primary.driver.version >= 13000
+    numbers = [_READ_MOSTLY, _ACCESSED_BY, *(_NEW_LOCATIONS if is_new else _OLD_LOCATIONS)]
+    answers = [(ctypes.c_int * (count() + 1 if number == _ACCESSED_BY else 1))() for number in numbers]
+    for answer in answers:
+        answer[:] = [0 if is_new and answer is not answers[1] else _INVALID] * len(answer)
+    if size:
+        many = len(numbers)
+        memory._primary.inside.cuMemRangeGetAttributes(
+            byref((ctypes.c_void_p * many)(*map(ctypes.addressof, answers))),
+            byref((ctypes.c_size_t * many)(*map(ctypes.sizeof, answers))),
+            byref((ctypes.c_int * many)(*numbers)),
+            as_argument(many),
+            as_argument(begin),
+            as_argument(size),
+        )
+    [is_read_mostly], users, *places = map(list, answers)
+    if is_new:
+        preferred, last = ((kind, number) for [kind], [number] in (places[:2], places[2:]))
+        found = [locations.location_of(kind, number if kind != _HOST else 0) for kind, number in (preferred, last)]
+    else:
+        found = [_old_location(number) for [number] in places]
+    return {
+        "read_mostly": is_read_mostly == 1,
+        "preferred_location": found[0],
+        "accessed_by": [_old_location(number) for number in users if number != _INVALID],
+        "last_prefetch_location": found[1],
+    }
+
+
+def _old_location(number: int) -> Any:
+    """Return the location that a number of a device means in attributes of before CUDA 13.0."""
+    if number == _CPU:
+        return "host"
+    return None if number == _INVALID else locations.device_from(number)
+
+
+def accessed_by(memory: Any) -> locations.Devices:
+    """Return the set of locations that all pages are advised to be accessed by; a change of the set is advice."""
+    _range(memory, 0, None)
+
+    def read() -> list[Any]:
+        found: list[Any] = attributes(memory)["accessed_by"]
+        return found
+
+    def change(added: list[Any], removed: list[Any]) -> None:
+        for each in (*added, *removed):  # check all before the first call
+            where = locations.location_from(each)
+            if where.kind not in (_DEVICE, _HOST):
+                raise ValueError(f"memory is accessed by a Device or 'host', and not by a node: {where.text()!r}")
+            _check_concurrent(where)
+        for each in removed:
+            advise(memory, "unset_accessed_by", each, 0, None)
+        for each in added:
+            advise(memory, "set_accessed_by", each, 0, None)
+
+    return locations.Devices(read, change)
+
+
+def replace(memory: Any, advice: str, location: Any) -> None:
+    """Set or remove the preferred location of all pages; None removes it."""
+    if location is None:
+        advise(memory, f"unset_{advice}", None, 0, None)
+    else:
+        advise(memory, f"set_{advice}", location, 0, None)

@@ -1,0 +1,394 @@
+"""Memory pools: where stream-ordered memory comes from, and how much of it is kept for later allocations.
+
+What it is   MemoryPool, its attributes, and the access of other devices to its memory.
+What not     the memory itself, which is a Memory like any other, and lives longer than its pool if it must: a pool that
+             is closed while memory from it is in use gives no more, and the driver frees it with the last memory.
+Source       CUDA Driver API, "Stream Ordered Memory Allocator"
+Read next    ../memory.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from operator import index
+
+from ... import names
+from ...driver import as_argument
+from ...errors import Unsupported, a_kind, worded
+from ...headers import cuda_h
+from ...owned import Owned
+from ..context import PrimaryContext, count, primary_of
+from ..handles import POOL, POOLED, make
+from ..memory import Memory, blank, size_of
+from ..queue import Ordering, StreamHandle, calls_on
+from ..stream import Stream
+from . import locations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["MemoryPool", "PoolAttributes", "allocate_from", "set_pool"]
+
+_PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
+_NONE, _DEVICE, _HOST, _NUMA = range(4)  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
+_KINDS = ("device", "pinned", "managed")
+
+# the attributes of a pool: CUmemPool_attribute, and what can be set: a switch, a number, only 0, or nothing
+_ATTRIBUTES = {
+    "reuse_follow_event_dependencies": (1, "switch"),
+    "reuse_allow_opportunistic": (2, "switch"),
+    "reuse_allow_internal_dependencies": (3, "switch"),
+    "release_threshold": (4, "number"),
+    "reserved_mem_current": (5, ""),
+    "reserved_mem_high": (6, "zero"),
+    "used_mem_current": (7, ""),
+    "used_mem_high": (8, "zero"),
+}
+
+
+class PoolAttributes:
+    """The attributes of a pool, each asked from the driver: pool.attributes.used_mem_current.
+
+    The sizes are in bytes. `release_threshold` and the three switches `reuse_...` can be set; the high-water marks
+    `reserved_mem_high` and `used_mem_high` can be set to 0, which makes them the sizes of now.
+
+    calls   cuMemPoolGetAttribute, cuMemPoolSetAttribute
+    """
+
+    __slots__ = ("_pool",)
+
+    _pool: MemoryPool
+
+    def __init__(self, pool: MemoryPool) -> None:
+        object.__setattr__(self, "_pool", pool)
+
+    def __getattr__(self, name: str) -> int:
+        if name not in _ATTRIBUTES:
+            raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
+        number, setting = _ATTRIBUTES[name]
+        value: Any = ctypes.c_int() if setting == "switch" else ctypes.c_uint64()
+        pool = self._pool
+        pool._primary.inside.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
+        return bool(value.value) if setting == "switch" else int(value.value)
+
+    def __setattr__(self, name: str, value: names.Any) -> None:
+        if name not in _ATTRIBUTES:
+            raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
+        number, setting = _ATTRIBUTES[name]
+        if not setting:
+            raise AttributeError(f"{name} cannot be set: it is the size of now")
+        if setting == "switch":
+            if not isinstance(value, (bool, int)) or value not in (0, 1):
+                raise TypeError(f"{name} is a switch: give True or False, not {worded(value)}")
+            given: Any = ctypes.c_int(bool(value))
+        else:
+            if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+                raise TypeError(f"{name} must be an int, not {a_kind(value)}")
+            size = int.__index__(index(value))
+            if setting == "zero" and size:
+                raise ValueError(f"{name}={worded(size)}: a high-water mark can only be set to 0")
+            if not 0 <= size < 2**64:
+                raise ValueError(f"{name}={worded(size)}: a number of bytes must be in 0 .. 2**64-1")
+            given = ctypes.c_uint64(size)
+        pool = self._pool
+        pool._primary.inside.cuMemPoolSetAttribute(pool._argument(), ctypes.c_int(number), byref(given))
+
+    def __iter__(self) -> names.Iterator[str]:
+        return iter(_ATTRIBUTES)
+
+    def keys(self) -> names.Iterator[str]:
+        """Return the names, so that dict(pool.attributes) works."""
+        return iter(_ATTRIBUTES)
+
+    def __getitem__(self, name: str) -> int:
+        return self.__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return [*_ATTRIBUTES, "keys"]
+
+    def __repr__(self) -> str:
+        if self._pool.closed:
+            return f"<attributes of {self._pool!r}>"
+        return f"<attributes of a pool: {', '.join(f'{name}={self[name]}' for name in self)}>"
+
+
+class MemoryPool(Owned):
+    """A pool from which memory is allocated in the order of a stream.
+
+    Freed memory stays in the pool, for later allocations: at each call that waits, the driver returns what is unused
+    above the `release_threshold`, which is 0 at first. After close(), the memory that was allocated from the pool is
+    still valid, until it is closed itself.
+
+    device  the Device whose memory it is, or whose kernels shall have access to it
+    kind    "device"; "pinned": page-locked host memory; "managed"
+    units   max_size is in bytes; 0: as much as there is
+    calls   cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAccess
+    raises  Unsupported  the device or its driver has no pools of this kind
+            ValueError   an unknown kind, an impossible size, a location of another kind of pool
+    """
+
+    # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
+    __slots__ = ("device", "kind", "_primary")
+
+    device: names.Device
+    kind: str
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
+
+    def __init__(
+        self, device: names.Device, *, kind: str = "device", max_size: int = 0, location: names.Any = None
+    ) -> None:
+        allocation, where = _place_of(device, kind, location)
+        size = size_of("max_size", max_size)
+        primary = primary_of(device)
+        assert primary is not None  # _place_of() has checked the device
+        self.device, self.kind, self._primary = device, kind, primary
+        _require(primary, kind, where)
+        wanted = cuda_h.CUmemPoolProps(allocType=allocation, location=where.struct(), maxSize=size)
+        make(self, POOL, primary, (byref(wanted),))
+        if kind == "pinned":  # at first only the host has access
+            try:
+                self.set_access(device, "readwrite")
+            except BaseException:
+                self.close()
+                raise
+
+    @classmethod
+    def default(cls, device: names.Device, kind: str = "device", location: names.Any = None) -> MemoryPool:
+        """Return the pool that exists from the start; close() does not destroy it.
+
+        calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool
+        """
+        return cls._borrow(device, kind, location, "cuDeviceGetDefaultMemPool", "cuMemGetDefaultMemPool")
+
+    @classmethod
+    def current(cls, device: names.Device, kind: str = "device", location: names.Any = None) -> MemoryPool:
+        """Return the pool from which memory is allocated if no pool is given; close() does not destroy it.
+
+        calls   cuDeviceGetMemPool, cuMemGetMemPool
+        """
+        return cls._borrow(device, kind, location, "cuDeviceGetMemPool", "cuMemGetMemPool")
+
+    @classmethod
+    def _borrow(cls, device: Any, kind: str, location: Any, of_device: str, of_location: str) -> MemoryPool:
+        allocation, where = _place_of(device, kind, location)
+        primary = primary_of(device)
+        assert primary is not None
+        _require(primary, kind, where)
+        handle = cuda_h.CUmemoryPool()
+        if kind == "device":
+            getattr(primary.inside, of_device)(byref(handle), ctypes.c_int(device.handle))
+        else:
+            getattr(primary.inside, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
+        made = cls.__new__(cls)
+        made.device, made.kind, made._primary = device, kind, primary
+        made._own(handle.value or 0, None)
+        return made
+
+    def make_current(self) -> None:
+        """Make this the pool from which memory of its device is allocated if no pool is given.
+
+        calls   cuDeviceSetMemPool
+        raises  ValueError  a pool of host or managed memory
+        """
+        if self.kind != "device":
+            raise ValueError(f"a pool of {self.kind} memory cannot be the pool of a device: make one of kind 'device'")
+        self._primary.inside.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), self._argument())
+
+    # -- allocating
+
+    def allocate(self, nbytes: int, *, stream: names.Any = None) -> Memory:
+        """Allocate memory in the order of a stream, in which it is also freed.
+
+        stream  None: the legacy default stream; it may be a stream of another device
+        units   bytes; for 0 nothing is allocated, and the address is 0
+        calls   cuMemAllocFromPoolAsync, cuMemFreeAsync
+        raises  OutOfMemory  not enough memory is free, or the pool would exceed its max_size
+                Closed       after close()
+        """
+        handle, primary = self.handle, self._primary
+        nbytes = size_of("nbytes", nbytes)
+        stream = Stream.legacy if stream is None else stream
+        ordering = stream if isinstance(stream, StreamHandle) and stream._primary is primary else Ordering(stream)
+        memory = blank(self.device, primary, nbytes, self.kind, stream)
+        if nbytes:
+            calls, queue = calls_on(stream if ordering is stream else ordering.handle, primary)
+            make(memory, POOLED, primary, (as_argument(nbytes), as_argument(handle), queue), calls, ordering)
+        return memory
+
+    def trim(self, keep: int = 0) -> None:
+        """Return unused memory to the system, until the pool reserves at most `keep` bytes or all that it has is used.
+
+        calls   cuMemPoolTrimTo
+        """
+        self._primary.inside.cuMemPoolTrimTo(self._argument(), as_argument(size_of("keep", keep)))
+
+    @property
+    def attributes(self) -> PoolAttributes:
+        """Return the attributes: how much is reserved and used, now and at most; when memory is reused and kept."""
+        return PoolAttributes(self)
+
+    @property
+    def release_threshold(self) -> int:
+        """Return how many unused bytes the pool may keep when a call waits; it can be set."""
+        return self.attributes.release_threshold
+
+    @release_threshold.setter
+    def release_threshold(self, nbytes: int) -> None:
+        self.attributes.release_threshold = nbytes
+
+    # -- access of devices
+
+    def access(self, device: names.Any) -> str:
+        """Return the access of a device to the pool's memory: "none", "read" or "readwrite".
+
+        device  a Device or its ordinal
+        calls   cuMemPoolGetAccess
+        """
+        where = locations.Location(_DEVICE, locations.ordinal_from(device)).struct()
+        flags = ctypes.c_uint()
+        self._primary.inside.cuMemPoolGetAccess(byref(flags), self._argument(), byref(where))
+        return locations.right_of(flags.value)
+
+    def set_access(self, device: names.Any, access: str) -> None:
+        """Give a device access to all memory of the pool, also to what was allocated earlier, or take it away.
+
+        device  a Device or its ordinal
+        access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
+        calls   cuMemPoolSetAccess
+        raises  Unsupported  the device cannot reach the memory
+                ValueError   less than "readwrite" for the pool's own device
+        """
+        self._set_access([device], locations.right_from(access))
+
+    def _set_access(self, devices: list[Any], flags: int) -> None:
+        own, ordinals = self._primary.ordinal, [locations.ordinal_from(device) for device in devices]
+        handle = self._argument()
+        for ordinal in ordinals:
+            if self.kind == "device":
+                if ordinal == own and flags != 3:
+                    raise ValueError(f"device {own} always has access to the memory of its own pool")
+                if flags:
+                    locations.require_peer(ordinal, own, "a pool of it")
+        if not ordinals:
+            return
+        if flags != 3:
+            locations.finish_work(ordinals)
+        wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
+        for each, ordinal in zip(wanted, ordinals):
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
+        self._primary.inside.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(ordinals)))
+
+    @property
+    def peer_accessible_by(self) -> names.Any:
+        """Return the set of the other devices that have access, which can be changed, or replaced by assignment.
+
+        calls   cuMemPoolGetAccess, cuMemPoolSetAccess
+        """
+        self.handle
+        return locations.Devices(self._peers, self._change_peers)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: names.Any) -> None:
+        locations.Devices(self._peers, self._change_peers).replace(
+            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+        )
+
+    def _peers(self) -> list[Any]:
+        others = [ordinal for ordinal in range(count()) if ordinal != self._primary.ordinal]
+        return [locations.device_from(ordinal) for ordinal in others if self.access(ordinal) != "none"]
+
+    def _change_peers(self, added: list[Any], removed: list[Any]) -> None:
+        for device in (*added, *removed):
+            if locations.ordinal_from(device) == self._primary.ordinal:
+                raise ValueError(f"{device!r} is the pool's own device, not a peer of it")
+        if removed:
+            self._set_access(removed, 0)
+        if added:
+            self._set_access(added, 3)
+
+    def _argument(self) -> Any:
+        """Return the handle as an argument of prepared calls; raises Closed."""
+        if self._primary._handle is None:  # the pool is borrowed, and the Device was closed
+            self._primary.open()
+        return as_argument(self.handle)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryPool) and self._handle is not None and other._handle == self._handle
+
+    def __hash__(self) -> int:
+        return id(self) if self._handle is None else hash(("pool", self._handle))
+
+    def __repr__(self) -> str:
+        where = "closed" if self._handle is None else hex(self._handle)
+        return f"<MemoryPool {where}, {self.kind}, device {self.device.ordinal}>"
+
+
+def _place_of(device: Any, kind: Any, location: Any) -> tuple[int, locations.Location]:
+    """Check what says where a pool's memory lies; return the CUmemAllocationType and the place."""
+    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+        raise TypeError(f"a pool needs a Device, not {a_kind(device)}")
+    if kind not in _KINDS:
+        raise ValueError(f"kind {worded(kind)}: give one of {', '.join(map(repr, _KINDS))}")
+    if kind == "device":
+        if location is not None:
+            raise ValueError("location is for pools of host or managed memory: the memory of this one is its device's")
+        return _PINNED, locations.Location(_DEVICE, device.ordinal)
+    where = None if location is None else locations.location_from(location)
+    if kind == "pinned":
+        where = where or locations.Location(_HOST)
+        if where.kind not in (_HOST, _NUMA):
+            raise ValueError(f"location {worded(location)}: pinned memory lies on the host: give 'host' or 'numa:0'")
+        return _PINNED, where
+    where = where or locations.Location(_NONE)
+    if where.kind not in (_NONE, _DEVICE, _HOST, _NUMA):
+        raise ValueError(f"location {worded(location)}: a pool outlives a thread: give a Device, 'host' or 'numa:0'")
+    return _MANAGED, where
+
+
+def allocate_from(device: Any, pool: Any, nbytes: Any, kind: Any, stream: Any) -> Memory:
+    """Allocate from a pool, for Device.allocate().
+
+    raises  TypeError   not a MemoryPool
+            ValueError  a pool of another device, or of another kind of memory
+    """
+    _check_pool(device, pool)
+    if kind != "device" and kind != pool.kind:
+        raise ValueError(f"kind {worded(kind)}: {pool!r} has {pool.kind} memory: leave kind out")
+    device.context
+    memory: Memory = pool.allocate(nbytes, stream=stream)
+    return memory
+
+
+def set_pool(device: Any, pool: Any) -> None:
+    """Make a pool the current one of a device, for Device.pool."""
+    _check_pool(device, pool)
+    pool.make_current()
+
+
+def _check_pool(device: Any, pool: Any) -> None:
+    if not isinstance(pool, MemoryPool):
+        raise TypeError(f"pool must be a MemoryPool, not {a_kind(pool)}")
+    pool.handle  # raises Closed
+    if pool._primary is not device._primary:
+        other = pool._primary.ordinal
+        raise ValueError(f"{pool!r} belongs to device {other}, not to {device!r}: use Device({other}), or another pool")
+
+
+def _require(primary: PrimaryContext, kind: str, where: locations.Location) -> None:
+    if kind == "device":
+        locations.require(primary, "MEMORY_POOLS_SUPPORTED", "memory pools")
+    elif kind == "pinned":
+        attribute = "HOST_MEMORY_POOLS_SUPPORTED" if where.kind == _HOST else "HOST_NUMA_MEMORY_POOLS_SUPPORTED"
+        locations.require(primary, attribute, "pools of host memory")
+    elif primary.driver.version < 13000:
+        version = primary.driver.version
+        raise Unsupported(
+            f"pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA {version // 1000}."
+            f"{version % 1000 // 10}: use device.allocate(nbytes, kind='managed'), or update the driver",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+        )

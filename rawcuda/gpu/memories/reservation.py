@@ -1,0 +1,143 @@
+"""The addresses and the physical memory behind a VirtualMemory, and their release.
+
+What it is   `Piece`, memory of one device that is mapped; `Reservation`, the addresses with all pieces in them, which
+             releases everything in the right order.
+How          A piece is in the list of its reservation before the first driver call about it, so that whatever exception
+             comes, the release of the reservation finds it. A piece is undone in the opposite order; a step that was
+             not done is refused by the driver, which does no harm.
+Source       CUDA Driver API, "Virtual Memory Management"
+Read next    virtual.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+from itertools import chain
+
+from ...driver import as_argument
+from ...errors import CudaError, ForkedAfterInit
+from ...headers import cuda_h
+from ..calls import run
+from ..context import PrimaryContext
+from ..handles import around
+from .locations import Location, finish_work
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["NO_FLAGS", "Piece", "Reservation", "common_grain", "granularity", "properties"]
+
+_DEVICE, _PINNED, _MINIMUM = 1, 1, 0  # CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ALLOCATION_TYPE_PINNED, ..._MINIMUM
+NO_FLAGS = ctypes.c_ulonglong(0)
+
+
+class Piece:
+    """Memory of one device that is mapped, or about to be, at an offset of a reservation.
+
+    handle    C memory for the handle, 0 until it was created
+    unmapped  yields the address once, to the caller that unmaps it; released: likewise the handle
+    """
+
+    __slots__ = ("offset", "size", "ordinal", "handle", "unmapped", "released")
+
+    def __init__(self, address: int, offset: int, size: int, ordinal: int) -> None:
+        self.offset, self.size, self.ordinal = offset, size, ordinal
+        self.handle = ctypes.c_uint64()
+        self.unmapped: Iterator[Any] = iter((as_argument(address + offset),))
+        self.released: Iterator[Any] = iter((self.handle,))
+
+    @property
+    def end(self) -> int:
+        """Return the offset of the first byte behind this piece."""
+        return self.offset + self.size
+
+    def undo(self, primary: PrimaryContext) -> None:
+        """Unmap the memory and release it, as far as that was not done already; raise no error."""
+        function = primary.function
+        steps: Any = zip((function("cuMemUnmap"),), self.unmapped, (as_argument(self.size),))
+        if self.handle.value:
+            steps = chain(steps, zip((function("cuMemRelease"),), self.released))
+        run(around(primary, steps))
+
+
+class Reservation:
+    """The release of virtual memory: of its pieces, then of its addresses.
+
+    address  C memory for the first address, 0 until it was reserved
+    once     yields it once, to the caller that gives the addresses up
+    rights   the CUmemAccess_flags of each device for all pieces, by ordinal
+    """
+
+    __slots__ = ("primary", "address", "size", "pieces", "once", "rights")
+
+    def __init__(self, primary: PrimaryContext, size: int) -> None:
+        self.primary, self.size = primary, size
+        self.address = ctypes.c_uint64()
+        self.once: Iterator[Any] = iter((self.address,))
+        self.pieces: list[Piece] = []
+        self.rights: dict[int, int] = {}
+
+    def release(self, late: bool) -> None:
+        """Unmap and release everything, unless that was done already; raise no error."""
+        primary = self.primary
+        try:
+            if self.pieces and not late:
+                self.wait()
+            for piece in reversed(tuple(self.pieces)):
+                piece.undo(primary)
+            if self.address.value:
+                free = zip((primary.function("cuMemAddressFree"),), self.once, (as_argument(self.size),))
+                run(around(primary, free))
+        except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
+            pass
+        primary.users.discard(self)
+        if primary.closing:
+            primary.let_go(self)
+
+    def wait(self) -> None:
+        """Wait for the work of every device that has access."""
+        finish_work(ordinal for ordinal, flags in self.rights.items() if flags)
+
+    def give_away(self) -> bool:
+        """Release nothing from now on but our handles of the memory, which lives as long as it is mapped."""
+        first = next(self.once, None) is not None
+        for piece in self.pieces:
+            piece.unmapped = iter(())
+            if piece.handle.value:
+                run(zip((self.primary.function("cuMemRelease"),), piece.released))
+        self.primary.users.discard(self)
+        if self.primary.closing:
+            self.primary.let_go(self)
+        return first
+
+
+def properties(ordinal: int) -> Any:
+    """Return the CUmemAllocationProp of memory of a device."""
+    return cuda_h.CUmemAllocationProp(type=_PINNED, location=Location(_DEVICE, ordinal).struct())
+
+
+def granularity(primary: PrimaryContext) -> int:
+    """Return the number of bytes of which sizes of memory of a device must be multiples.
+
+    calls   cuMemGetAllocationGranularity
+    """
+    known = primary.attributes.get(_KEY)
+    if known is None:
+        size, wanted = ctypes.c_size_t(), properties(primary.ordinal)
+        primary.open()
+        primary.inside.cuMemGetAllocationGranularity(byref(size), byref(wanted), ctypes.c_int(_MINIMUM))
+        known = primary.attributes[_KEY] = size.value
+    return int(known)
+
+
+_KEY = ("granularity of virtual memory",)
+
+
+def common_grain(one: int, other: int) -> int:
+    """Return the smallest multiple of two granularities."""
+    from math import gcd
+
+    return one * other // gcd(one, other)

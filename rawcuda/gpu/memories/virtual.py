@@ -1,0 +1,439 @@
+"""Virtual memory: addresses first, memory later, so that an array grows without moving.
+
+What it is   VirtualMemory: a range of reserved addresses, and the memory that is mapped at them, each piece of one
+             device, with the access that each device has to all of it.
+How          The views of one size share an owner, so that shrinking can tell whether a view still uses what would go.
+What not     handles for other processes, multicast.
+Source       CUDA Driver API, "Virtual Memory Management"
+Read next    ../memory.py
+"""
+
+from __future__ import annotations
+
+from _thread import RLock
+from _weakref import ref
+from ctypes import byref
+
+from ... import names
+from ...arrays import making
+from ...driver import as_argument
+from ...errors import CudaError, a_kind, worded
+from ...headers import cuda_h
+from ...owned import Held, drain, dropped
+from ..context import context_of, primary_of
+from ..memory import Lease, Memory, size_of
+from . import locations
+from .reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["VirtualMemory"]
+
+_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+
+
+class _Window(Memory):
+    """The part of virtual memory that was mapped when a view was made, for that view and those derived from it."""
+
+    __slots__ = ()
+
+    def lease(self) -> Lease:
+        """Return an object that keeps the virtual memory mapped."""
+        self.handle  # raises Closed
+        lease: Lease = self._keeps.lease()
+        return lease
+
+    def _access_from(self, ordinal: int) -> int:
+        return self._keeps._access_from(ordinal)  # type: ignore[no-any-return]
+
+    def _remedy(self, ordinal: int) -> str:
+        return str(self._keeps._remedy(ordinal))
+
+
+_Window.__name__ = _Window.__qualname__ = Memory.__name__  # so that messages show the public name
+
+
+class VirtualMemory(Memory):
+    """Memory at reserved addresses: it can grow without moving, also with the memory of other devices.
+
+    `nbytes` is what is mapped without a gap from the first address on; `reserved` is what it can grow to. All sizes are
+    multiples of `granularity`. A pointer beyond what is mapped must not be used: such an access is an error of the
+    device. Everything that can be done with a Memory can be done with this.
+
+    device   the Device that the memory is on, if no other is given where it is mapped
+    reserve  at least so many addresses are reserved; by default as many as nbytes
+    access   the access of this device: "readwrite", "read" or "none"
+    peers    other Devices, which get the same access
+    units    nbytes, reserve and granularity are in bytes; nbytes and reserve are rounded up
+    calls    cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess, cuMemGetAllocationGranularity
+    raises   OutOfMemory  too little memory, or too few addresses
+             Unsupported  the device has no virtual memory management, or cannot reach a peer
+    """
+
+    __slots__ = ("granularity", "reserved", "_reservation", "_windows", "_lock")
+
+    granularity: int
+    reserved: int
+    if TYPE_CHECKING:
+        _reservation: Reservation
+        _windows: list[ref[_Window]]
+        _lock: Any  # held while mappings or rights change
+
+    def __init__(
+        self,
+        device: names.Device,
+        nbytes: int = 0,
+        *,
+        reserve: int | None = None,
+        access: str = "readwrite",
+        peers: names.Sequence[names.Device] = (),
+    ) -> None:
+        primary = primary_of(device)
+        if primary is None:
+            raise TypeError(f"virtual memory needs a Device, not {a_kind(device)}")
+        size = size_of("nbytes", nbytes)
+        room = size if reserve is None else size_of("reserve", reserve)
+        if room < size:
+            raise ValueError(f"reserve={worded(room)}: at least the nbytes={worded(size)} must be reserved")
+        if not room:
+            raise ValueError("nbytes=0: say with reserve= how many bytes the memory may grow to")
+        rights = {primary.ordinal: locations.right_from(access)}
+        for peer in peers:
+            ordinal = locations.ordinal_from(peer)
+            locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
+            rights[ordinal] = rights[primary.ordinal]
+        locations.require(primary, "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
+        if dropped:
+            drain()
+        self._describe(device, 0, "device", None)
+        self._windows, self._lock = [], RLock()
+        self.granularity = granularity(primary)
+        self.reserved = -(-room // self.granularity) * self.granularity
+        reservation = self._reservation = Reservation(primary, self.reserved)
+        reservation.rights = rights
+        self._own(None, reservation)
+        primary.hold(reservation)
+        try:
+            primary.inside.cuMemAddressReserve(
+                byref(reservation.address),
+                as_argument(self.reserved),
+                as_argument(self.granularity),
+                as_argument(0),
+                NO_FLAGS,
+            )
+            self._handle = reservation.address.value
+            if size:
+                self.grow(size)
+        except BaseException:
+            self._handle = reservation.address.value  # so that close() has something to release
+            self.close()
+            raise
+
+    # -- mapping
+
+    def grow(self, nbytes: int, *, device: names.Any = None) -> VirtualMemory:
+        """Map memory until at least nbytes are mapped, in place, and return self; what is there stays.
+
+        device  the Device whose memory is added; by default that of the rest
+        units   bytes in total, rounded up to the granularity
+        raises  ValueError   more than is reserved
+                OutOfMemory  too little memory is free
+        """
+        with Held(self._lock):
+            self.handle
+            wanted = size_of("nbytes", nbytes)
+            ordinal = self._ordinal(device)
+            grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+            begin = self.nbytes
+            if begin % grain:
+                raise ValueError(
+                    f"{begin} bytes are mapped, no multiple of the granularity of device {ordinal}, {grain}"
+                )
+            end = begin + -(-(wanted - begin) // grain) * grain
+            if wanted > self.reserved or end > self.reserved:
+                raise ValueError(
+                    f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
+                )
+            if wanted > begin:
+                following = min(
+                    (piece.offset for piece in self._reservation.pieces if piece.offset >= begin), default=end
+                )
+                self._map(begin, min(end, following) - begin, ordinal)
+                if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
+                    self.grow(wanted, device=device)
+            return self
+
+    def map(self, offset: int, nbytes: int, *, device: names.Any = None) -> VirtualMemory:
+        """Map memory at any place of the reservation where none is, and return self.
+
+        device  the Device whose memory it is
+        units   bytes; both must be multiples of the granularity of the device
+        raises  ValueError   beyond the reservation; another granularity; a place where memory is mapped
+                OutOfMemory  too little memory is free
+        """
+        with Held(self._lock):
+            self.handle
+            begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+            ordinal = self._ordinal(device)
+            grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+            for name, number in (("offset", begin), ("nbytes", size)):
+                if number % grain:
+                    raise ValueError(
+                        f"{name}={number} is not a multiple of the granularity of device {ordinal}, {grain} bytes: "
+                        f"give {-(-number // grain) * grain}"
+                    )
+            if not size:
+                raise ValueError(f"nbytes=0: at least one granule, {grain} bytes, must be mapped")
+            if begin + size > self.reserved:
+                raise ValueError(
+                    f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make "
+                    "one with a larger reserve="
+                )
+            for piece in self._reservation.pieces:
+                if piece.offset < begin + size and begin < piece.end:
+                    raise ValueError(
+                        f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
+                        f"memory of device {piece.ordinal} is mapped already; unmap() it before"
+                    )
+            self._map(begin, size, ordinal)
+            return self
+
+    def unmap(self, offset: int, nbytes: int) -> VirtualMemory:
+        """Unmap what was mapped at a place, after all work, and return self; the addresses stay reserved.
+
+        units   bytes; both must be those of whole mappings
+        calls   cuMemUnmap, cuMemRelease
+        raises  ValueError  nothing, or only a part of a mapping, is there; a view or an export still uses it
+        """
+        with Held(self._lock):
+            self.handle
+            begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+            end = begin + size
+            pieces = [each for each in self._reservation.pieces if each.offset < end and begin < each.end]
+            pieces.sort(key=_offset_of)
+            covered = begin
+            for piece in pieces:
+                covered = piece.end if piece.offset == covered else -1
+            if not pieces or covered != end:
+                there = ", ".join(
+                    f"{each.offset} to {each.end}" for each in sorted(self._reservation.pieces, key=_offset_of)
+                )
+                raise ValueError(
+                    f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes "
+                    f"{there or 'none'}"
+                )
+            self._check_unused(begin)
+            self._reservation.wait()
+            self._take(pieces)
+            return self
+
+    def shrink(self, nbytes: int) -> VirtualMemory:
+        """Unmap, after all work, every mapping that lies wholly beyond nbytes, and return self.
+
+        units   bytes; what remains is at least so many
+        raises  ValueError  a view or an export still uses what would go
+        """
+        with Held(self._lock):
+            self.handle
+            size = size_of("nbytes", nbytes)
+            pieces = [each for each in self._reservation.pieces if each.offset >= size]
+            if pieces:
+                self._check_unused(min(map(_offset_of, pieces)))
+                self._reservation.wait()
+                self._take(pieces)
+            return self
+
+    @property
+    def mappings(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (offset, size in bytes, ordinal of the device) of each mapping, by offset."""
+        pieces = sorted(self._reservation.pieces, key=_offset_of)
+        return tuple((piece.offset, piece.size, piece.ordinal) for piece in pieces)
+
+    def _ordinal(self, device: Any) -> int:
+        own = self._primary.ordinal
+        ordinal = own if device is None else locations.ordinal_from(device)
+        if ordinal != own:
+            for user, flags in self._reservation.rights.items():
+                if flags:
+                    locations.require_peer(user, ordinal, "the memory to be mapped")
+            locations.require(context_of(ordinal), "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
+        return ordinal
+
+    def _map(self, begin: int, size: int, ordinal: int) -> None:
+        reservation, primary = self._reservation, self._primary
+        piece = Piece(self.handle, begin, size, ordinal)
+        wanted = properties(ordinal)
+        reservation.pieces.append(piece)
+        try:
+            calls, address = primary.inside, as_argument(self.handle + begin)
+            calls.cuMemCreate(byref(piece.handle), as_argument(size), byref(wanted), NO_FLAGS)
+            calls.cuMemMap(address, as_argument(size), as_argument(0), piece.handle, NO_FLAGS)
+            self._apply(begin, size, reservation.rights)
+        except BaseException:
+            piece.undo(primary)
+            reservation.pieces.remove(piece)
+            raise
+        self._measure()
+
+    def _take(self, pieces: list[Piece]) -> None:
+        for piece in sorted(pieces, key=_offset_of, reverse=True):
+            piece.undo(self._primary)
+            self._reservation.pieces.remove(piece)
+            self._measure()
+
+    def _measure(self) -> None:
+        """Find out how much is mapped without a gap; a copy must look at this again."""
+        size = 0
+        for piece in sorted(self._reservation.pieces, key=_offset_of):
+            if piece.offset != size:
+                break
+            size = piece.end
+        self.nbytes = size
+        try:
+            del self._side
+        except AttributeError:
+            pass
+
+    def _check_unused(self, begin: int) -> None:
+        """Check that nobody uses the bytes from an offset on."""
+        windows = [window for window in (each() for each in self._windows) if window is not None]
+        used = max((window.nbytes for window in windows), default=0)
+        leased = any(lease() is not None for lease in self._leases)
+        if used > begin or leased:
+            raise ValueError(
+                f"the bytes from {begin} on cannot be unmapped: "
+                + ("another library uses the memory" if leased else f"there is a view of {used} bytes")
+                + "; drop it before"
+            )
+
+    # -- access
+
+    def _apply(self, begin: int, size: int, rights: dict[int, int]) -> None:
+        """Give devices access to a range of mappings.
+
+        calls   cuMemSetAccess
+        """
+        wanted = (cuda_h.CUmemAccessDesc * len(rights))()
+        for each, (ordinal, flags) in zip(wanted, rights.items()):
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
+        self._primary.inside.cuMemSetAccess(
+            as_argument(self.handle + begin), as_argument(size), byref(wanted), as_argument(len(rights))
+        )
+
+    def set_access(self, device: names.Any, access: str) -> None:
+        """Give a device access to all that is mapped now and later, or take it away.
+
+        device  a Device or its ordinal
+        access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
+        calls   cuMemSetAccess
+        raises  Unsupported  the device cannot reach the memory
+        """
+        self._set_access([device], locations.right_from(access))
+
+    def _set_access(self, devices: list[Any], flags: int) -> None:
+        with Held(self._lock):
+            self.handle
+            reservation = self._reservation
+            rights = {locations.ordinal_from(device): flags for device in devices}
+            for ordinal in rights:
+                for home in {self._primary.ordinal, *(piece.ordinal for piece in reservation.pieces)} if flags else ():
+                    locations.require_peer(ordinal, home, "virtual memory on it")
+            if not rights:
+                return
+            before = {ordinal: reservation.rights.get(ordinal, 0) for ordinal in rights}
+            locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
+            done: list[Piece] = []
+            try:
+                for piece in tuple(reservation.pieces):
+                    done.append(piece)
+                    self._apply(piece.offset, piece.size, rights)
+            except BaseException:
+                for piece in done:
+                    try:
+                        self._apply(piece.offset, piece.size, before)
+                    except CudaError:
+                        pass
+                raise
+            reservation.rights.update(rights)
+
+    def access(self, device: names.Any) -> str:
+        """Return the access of a device: "none", "read" or "readwrite".
+
+        device  a Device or its ordinal
+        """
+        self.handle
+        return locations.right_of(self._reservation.rights.get(locations.ordinal_from(device), 0))
+
+    @property
+    def peer_accessible_by(self) -> names.Any:
+        """Return the set of the other devices that have access, which can be changed, or replaced by assignment."""
+        self.handle
+        return locations.Devices(self._peers, self._change_peers)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: names.Any) -> None:
+        locations.Devices(self._peers, self._change_peers).replace(
+            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+        )
+
+    def _peers(self) -> list[Any]:
+        rights, own = self._reservation.rights, self._primary.ordinal
+        return [locations.device_from(each) for each, flags in rights.items() if flags and each != own]
+
+    def _change_peers(self, added: list[Any], removed: list[Any]) -> None:
+        for device in (*added, *removed):
+            if locations.ordinal_from(device) == self._primary.ordinal:
+                raise ValueError(f"{device!r} is the device of this memory, not a peer of it")
+        self._set_access(removed, 0)
+        self._set_access(added, 3)
+
+    def _access_from(self, ordinal: int) -> int:
+        return self._reservation.rights.get(ordinal, 0)
+
+    def _remedy(self, ordinal: int) -> str:
+        return f'its VirtualMemory.set_access(Device({ordinal}), "readwrite")'
+
+    # -- views
+
+    def view(self, dtype: names.Any = "uint8") -> names.StridedView:
+        """Return what is mapped without a gap now as a one-dimensional array, which does not grow.
+
+        raises  ValueError  nbytes is not a multiple of the element size
+        """
+        return making.over_memory(self._window(), dtype)
+
+    def _window(self) -> _Window:
+        """Return the owner of views of the present size."""
+        address, size = self.handle, self.nbytes
+        for each in tuple(self._windows):
+            window = each()
+            if window is None:
+                self._windows.remove(each)
+            elif window.nbytes == size and window._handle is not None:
+                return window
+        made: _Window = _Window.__new__(_Window)
+        made._describe(self.device, size, "device", None)
+        made._keeps = self
+        made._own(address if size else 0, None)
+        self._windows.append(ref(made))
+        self.handle  # tested after the window was added; close() looks for windows after it has closed
+        return made
+
+    def _closing(self) -> bool:
+        leased = super()._closing()
+        for each in tuple(self._windows):
+            window = each()
+            if window is not None:
+                window._handle = None
+        return leased
+
+    def __repr__(self) -> str:
+        where = "closed" if self._handle is None else hex(self._handle)
+        return f"<VirtualMemory {where} {self.nbytes} of {self.reserved} bytes, device {self.device.ordinal}>"
+
+
+def _offset_of(piece: Piece) -> int:
+    return piece.offset

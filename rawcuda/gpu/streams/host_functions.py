@@ -1,0 +1,211 @@
+"""Host functions: Python functions that a stream calls between two pieces of work.
+
+What it is   `call`, which queues the call of a function, and `raise_from` and others, which raise later what it raised.
+How          The driver calls one C function of ours, with a number, in a thread of its own. The number leads to the
+             Python function, which a table keeps alive until it has run; in a captured graph, as long as the graph.
+             An exception cannot pass through the driver. It is put into the list `failed` of queue.py, together with
+             the Origin that stands for the stream, and the next synchronization of the stream or its device raises it.
+             At the end of the interpreter, we wait for the functions that are still to run, since Python code could not
+             run afterwards, and print the exceptions that were not raised.
+Source       CUDA Driver API, cuLaunchHostFunc: the function must not call the driver
+Read next    values.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _thread import get_ident
+from _weakref import ref
+from itertools import count
+
+from ...driver import as_argument
+from ...errors import CudaError, ForkedAfterInit, a_kind
+from ...interpreter.cpython import immortal
+from ...owned import forked
+from ..calls import scratches, take_scratch
+from ..context import held_contexts
+from ..handles import capturing
+from ..queue import PER_THREAD, failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..queue import StreamHandle
+
+__all__ = ["call", "raise_from", "raise_from_device"]
+
+_MANY = 64  # streams, after which those that were closed are removed from the table
+_ANY = -1  # the ordinal of a device that is not known, because the stream is borrowed
+
+
+class Origin:
+    """The stream that functions were queued on; what they raise is kept with it.
+
+    stream  a weak reference to the Stream, or None for a stream that we do not own
+    """
+
+    __slots__ = ("ordinal", "stream")
+
+    def __init__(self, ordinal: int, stream: Callable[[], Any] | None) -> None:
+        self.ordinal, self.stream = ordinal, stream
+
+    def is_stale(self) -> bool:
+        """Tell whether the stream was closed, so that its handle may belong to another one."""
+        if self.stream is None:
+            return False
+        stream = self.stream()
+        return stream is None or stream.closed
+
+
+class _Call:
+    """A call that is to be made; `again` if it belongs to a graph, which may run often."""
+
+    __slots__ = ("function", "arguments", "origin", "again")
+
+    def __init__(self, function: Callable[..., object], arguments: tuple[Any, ...], origin: Origin) -> None:
+        self.function, self.arguments, self.origin, self.again = function, arguments, origin, False
+
+
+class _Kept:
+    """A reference of a graph to a call, which is forgotten together with the graph."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        _calls.pop(self.number, None)
+
+
+_calls: dict[int, _Call] = {}  # by the number that the driver passes
+_origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
+_in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
+_numbers = count(1)
+_thunk: list[Any] = []  # the C function, as an argument, once it was needed
+
+
+def _run(number: int | None) -> None:
+    """Make a call; this runs in a thread of the driver."""
+    made = _calls.get(number or 0)
+    if made is None:
+        return
+    if not made.again:
+        _calls.pop(number or 0, None)
+    try:
+        made.function(*made.arguments)
+    except BaseException as error:  # even SystemExit: there is no caller to end
+        failed.append((made.origin, error))
+
+
+def _function() -> Any:
+    if not _thunk:
+        import atexit
+
+        thunk = immortal(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run))
+        atexit.register(_finish)
+        _thunk.append(as_argument(ctypes.cast(thunk, ctypes.c_void_p).value))
+    return _thunk[0]
+
+
+def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> None:
+    """Queue the call of a function on a stream; it runs when the work before it is done, and later work waits for it.
+
+    calls   cuLaunchHostFunc, cuStreamGetCaptureInfo
+    raises  TypeError   not a function
+            Closed      the stream is closed
+    """
+    if not callable(function):
+        raise TypeError(f"call() needs a function, not {a_kind(function)}")
+    queue = stream._argument or stream._prepare()
+    ordinal = _ANY if stream._primary is None else stream._primary.ordinal
+    made, number = _Call(function, arguments, _origin_of(stream, ordinal)), next(_numbers)
+    captured = _capture_of(stream, queue)
+    if captured is not None:
+        made.again, made.origin = True, _in_graphs.setdefault(ordinal, Origin(ordinal, None))
+        if captured in capturing:  # in a capture of other software, nobody tells us when the graph is gone
+            capturing[captured].append(_Kept(number))
+    _calls[number] = made
+    try:
+        stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))
+    except (CudaError, ValueError):  # after an interrupt, the function may be queued
+        _calls.pop(number, None)
+        raise
+
+
+def _capture_of(stream: StreamHandle, queue: Any) -> int | None:
+    """Return the number of the capture that a stream takes part in, or None."""
+    scratch = take_scratch()
+    scratch.words.status = 0
+    try:
+        stream._calls.cuStreamGetCaptureInfo(queue, scratch.to_status, scratch.to_number)
+    except CudaError:  # a default stream during a capture: the call that follows is refused as well
+        scratch.words.status = 0
+    number = scratch.words.number if scratch.words.status else None
+    scratches.append(scratch)
+    return number
+
+
+def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
+    key = _key(stream, ordinal)
+    found = _origins.get(key)
+    if found is None or found.is_stale():
+        if len(_origins) > _MANY:
+            for old in [key for key, origin in list(_origins.items()) if origin.is_stale()]:
+                _origins.pop(old, None)
+        found = _origins[key] = Origin(ordinal, None if stream._primary is None else ref(stream))
+    return found
+
+
+def _key(stream: StreamHandle, ordinal: int) -> tuple[int, int, int]:
+    handle = stream.handle
+    return ordinal, handle, get_ident() if handle == PER_THREAD else 0
+
+
+# -- raising what the functions raised
+
+
+def raise_from(stream: StreamHandle) -> None:
+    """Raise the oldest exception of a function of a stream, or of a graph on its device."""
+    if stream._primary is None:
+        ours = {id(found) for key, found in list(_origins.items()) if key[1:] == _key(stream, _ANY)[1:]}
+        ours |= {id(found) for found in _in_graphs.values()}
+    else:
+        ordinal = stream._primary.ordinal
+        keys = _key(stream, ordinal), _key(stream, _ANY)
+        ours = {id(_origins.get(key)) for key in keys} | {id(_in_graphs.get(place)) for place in (ordinal, _ANY)}
+    _raise_first(lambda origin: id(origin) in ours and not origin.is_stale())
+
+
+def raise_from_device(ordinal: int | None) -> None:
+    """Raise the oldest exception of a function of any stream of a device; None is any device."""
+    _raise_first(lambda origin: ordinal is None or origin.ordinal in (ordinal, _ANY))
+
+
+def _raise_first(chosen: Callable[[Origin], bool]) -> None:
+    for entry in tuple(failed):
+        if chosen(entry[0]):
+            try:
+                failed.remove(entry)
+            except ValueError:  # another thread raises it
+                continue
+            raise entry[1]
+
+
+def _finish() -> None:
+    """Wait for the functions that are still to run, and print what was not raised; called when Python ends."""
+    if forked:
+        return
+    if _calls:
+        for primary in held_contexts():
+            try:
+                primary.inside.cuCtxSynchronize()
+            except (CudaError, ForkedAfterInit):
+                pass
+    if failed:
+        import sys
+
+        while failed:
+            error = failed.pop(0)[1]
+            sys.excepthook(type(error), error, error.__traceback__)

@@ -1,0 +1,134 @@
+"""Mipmapped arrays: an image with smaller copies of itself, between which a texture chooses.
+
+What it is   `MipmappedArray`, a sequence of levels, of which each is an OpaqueArray.
+What not     It does not compute the smaller images: copy them in, or let a kernel write them through surfaces.
+Source       CUDA Driver API, cuMipmappedArrayCreate, cuMipmappedArrayGetLevel
+Read next    textures.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from operator import index
+
+from ... import names
+from ...errors import Closed, a_kind
+from ...headers import cuda_h
+from ..handles import MIPMAPPED
+from ..kernels.arguments import Passed
+from ..queue import InContext
+from .arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
+from .formats import Form
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["MipmappedArray"]
+
+
+class MipmappedArray(InContext, Passed):
+    """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
+
+    `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
+    The number of layers or faces is the same in all levels. The levels end with this object.
+    """
+
+    __slots__ = ("form", "num_levels")
+
+    form: names.Any
+    num_levels: int
+
+    def __init__(self) -> None:
+        raise TypeError("a MipmappedArray is made by Device.mipmapped_array()")
+
+    @classmethod
+    def create(cls, device: names.Device, form: names.Any, levels: int | None) -> MipmappedArray:
+        """Create an uninitialized mipmapped array.
+
+        levels  None: all levels, to the one of a single element
+        calls   cuMipmappedArrayCreate
+        raises  ValueError  more levels than there can be, or the device's limits are exceeded
+        """
+        made = cls.__new__(cls)
+        _check_device(device)
+        most = max(_sides(form)).bit_length()
+        made.form, made.num_levels = form, most if levels is None else _count(levels, most, form)
+        form.check_limits(device, mipmapped=True)
+        descriptor = ctypes.byref(descriptor_of(form))
+        made._create(device, MIPMAPPED, (descriptor, ctypes.c_uint(made.num_levels)))
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the extents of level 0 in elements, the width last."""
+        return tuple(self.form.shape)
+
+    @property
+    def dtype(self) -> names.Any:
+        """Return the dtype of a channel."""
+        return self.form.dtype
+
+    @property
+    def channels(self) -> int:
+        """Return the number of channels of an element: 1, 2 or 4."""
+        return int(self.form.channels)
+
+    def level(self, number: int) -> OpaqueArray:
+        """Return a level; it can be used until this object is closed.
+
+        calls   cuMipmappedArrayGetLevel
+        raises  IndexError  there is no such level
+        """
+        if isinstance(number, bool) or not hasattr(type(number), "__index__"):
+            raise TypeError(f"a level must be an int, not {a_kind(number)}")
+        wanted = int.__index__(index(number))
+        if not -self.num_levels <= wanted < self.num_levels:
+            raise IndexError(f"there is no level {wanted}: this array has {self.num_levels}, numbered from 0")
+        wanted %= self.num_levels
+        found = cuda_h.CUarray()
+        if self._primary is None:
+            raise Closed("this MipmappedArray has no context")
+        with self._primary.current():
+            self._primary.driver.cuMipmappedArrayGetLevel(
+                ctypes.byref(found), cuda_h.CUmipmappedArray(self.handle), wanted
+            )
+        return OpaqueArray._over(self.device, found.value or 0, _smaller(self.form, wanted), self, wanted)
+
+    get_level = __getitem__ = level
+
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
+    def __len__(self) -> int:
+        return self.num_levels
+
+    def __iter__(self) -> names.Iterator[OpaqueArray]:
+        return (self.level(number) for number in range(self.num_levels))
+
+    def __repr__(self) -> str:
+        where = "closed" if self._handle is None else hex(self._handle)
+        return (
+            f"<MipmappedArray {where} {self.form.describe()}, {self.form.kind}, {self.num_levels} levels, "
+            f"device {self.device.ordinal}>"
+        )
+
+
+def _sides(form: Form) -> tuple[int, ...]:
+    return form.shape[1:] if form.is_layered else form.shape
+
+
+def _count(levels: Any, most: int, form: Form) -> int:
+    if isinstance(levels, bool) or not hasattr(type(levels), "__index__"):
+        raise TypeError(f"levels must be an int, not {a_kind(levels)}")
+    count = int.__index__(index(levels))
+    if not 1 <= count <= most:
+        raise ValueError(f"levels={count}: an array of shape {form.shape} has 1 to {most}")
+    return count
+
+
+def _smaller(form: Form, level: int) -> Form:
+    """Return the form of a level."""
+    layers = form.shape[:1] if form.is_layered else ()
+    shape = (*layers, *[max(side >> level, 1) for side in _sides(form)])
+    return Form(shape, form.dtype, form.channels, form.layered, form.cubemap, form.surface, form.gather)

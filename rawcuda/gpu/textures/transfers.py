@@ -1,0 +1,290 @@
+"""Copies between CUDA arrays and any memory, and between CUDA arrays.
+
+What it is   `Box`, part of an array; `store`, `load` and `move`, which copy into one, out of one, and between two.
+How          Each copy is one cuMemcpy3DAsync. The memory side must consist of rows with one pitch, and of slices with
+             one distance. Memory of any other layout is copied through a temporary array in C order.
+Order        If pageable memory takes part, or a temporary array, the copy is complete on return; otherwise it is in the
+             order of the stream, and array and foreign memory are kept until the stream has completed it.
+Source       CUDA Driver API, cuMemcpy3DAsync
+Read next    arrays.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ...arrays import copying, making
+from ...arrays.strided import StridedView, view
+from ...errors import refusal
+from ...headers import cuda_h
+from ...owned import drain
+from ...protocols.description import Bytes
+from ..ordering import keep_foreign, make_ready
+from ..queue import StreamHandle, calls_on, work_handle
+from ..retention import retain, sweep
+from .formats import data_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...arrays.copying import Side
+    from ..context import PrimaryContext
+    from .arrays import OpaqueArray
+
+    Ints = tuple[int, ...]
+
+__all__ = ["Box", "load", "move", "store"]
+
+_HOST, _DEVICE, _ARRAY = 1, 2, 3  # CUmemorytype
+_LARGEST_PITCH = 2**31 - 1
+
+
+class Box:
+    """Part of an array: where it begins in each of the array's dimensions, and how many elements it has in each.
+
+    kept   whether each dimension is one of the shape: those for which an int was given are not
+    """
+
+    __slots__ = ("array", "start", "counts", "kept")
+
+    def __init__(self, array: OpaqueArray, start: Ints, counts: Ints, kept: tuple[bool, ...]) -> None:
+        self.array, self.start, self.counts, self.kept = array, start, counts, kept
+
+    @property
+    def shape(self) -> Ints:
+        """Return the shape that a view of this part has, without channels."""
+        return tuple([count for count, kept in zip(self.counts, self.kept) if kept])
+
+    def ordered(self, values: Ints, missing: int) -> tuple[int, int, int]:
+        """Return a value for each of x, y and z."""
+        if len(values) == 2 and self.array.form.is_layered:
+            return values[1], missing, values[0]
+        x, y, z = (*values[::-1], missing, missing)[:3]
+        return x, y, z
+
+
+class _Rows:
+    """Memory as rows: the address of the first, the pitch, and the number of rows from one slice to the next."""
+
+    __slots__ = ("address", "pitch", "height", "on_host")
+
+    def __init__(self, address: int, pitch: int, height: int, on_host: bool) -> None:
+        self.address, self.pitch, self.height, self.on_host = address, pitch, height, on_host
+
+
+def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
+    """Return memory as rows, or None if its layout is another one."""
+    form = box.array.form
+    strides, element = list(data.strides), form.itemsize
+    if form.channels > 1 and strides.pop() != form.dtype.itemsize:
+        return None
+    remaining = iter(strides)
+    full = [next(remaining) if kept else 0 for kept in box.kept]  # a dimension that an int removed has one element
+    x, y, z = box.ordered(tuple(full), 0)
+    width, height, depth = box.ordered(box.counts, 1)
+    row = width * element
+    if width > 1 and x != element:
+        return None
+    pitch = y if height > 1 else z if depth > 1 else row
+    if not row <= pitch <= _LARGEST_PITCH:
+        return None
+    if depth == 1 or height == 1:
+        return _Rows(data.ptr, pitch, height, on_host)
+    if z < pitch * height or z % pitch:
+        return None
+    return _Rows(data.ptr, pitch, z // pitch, on_host)
+
+
+def _wanted(box: Box) -> Ints:
+    form = box.array.form
+    return (*box.shape, form.channels) if form.channels > 1 else box.shape
+
+
+def _seen(thing: Any, box: Box, stream: Any) -> tuple[Any, StridedView]:
+    """Return what the caller gave as a view or a Memory, and its elements in the shape of a box."""
+    form, wanted = box.array.form, _wanted(box)
+    if isinstance(thing, Bytes):
+        whole = making.over_memory(thing, form.dtype)  # type: ignore[arg-type]
+        if whole.size != _product(wanted):
+            raise ValueError(
+                f"{whole.nbytes} bytes cannot hold {_product(wanted) * form.dtype.itemsize}: with a Memory all bytes "
+                "are copied; use a part of memory.view()"
+            )
+        return thing, whole.reshape(wanted)
+    made = thing if isinstance(thing, StridedView) else view(thing, stream=stream)
+    data = data_of(made, form.dtype, form.channels)
+    if form.channels == 1 and data.shape == (*wanted, 1):
+        data = data.squeeze(len(wanted))
+    return made, data
+
+
+def _product(shape: Ints) -> int:
+    total = 1
+    for extent in shape:
+        total *= extent
+    return total
+
+
+def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
+    """Return the handle of a stream, and the context of an array, which must be the stream's."""
+    handle, primary = work_handle(stream), box.array._open()
+    if isinstance(stream, StreamHandle) and stream._primary not in (None, primary):
+        raise ValueError(f"{stream!r} is not on device {primary.ordinal}, where {box.array!r} is")
+    return handle, primary
+
+
+def store(box: Box, source: Any, stream: Any) -> None:
+    """Copy an exporter's elements into part of an array; they are broadcast to its shape.
+
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
+    raises  TypeError   another dtype
+            ValueError  a shape that cannot be broadcast
+    """
+    thing, data = _seen(copying.readable(source), box, stream)
+    wanted = _wanted(box)
+    if data.shape != wanted:
+        try:
+            data = data.broadcast_to(wanted)
+        except ValueError:
+            raise ValueError(f"could not broadcast source of shape {data.shape} into shape {wanted}") from None
+    handle, primary = _begin(box, stream)
+    side = copying.examine(data)
+    copying._check_usable(side, data)
+    there = side.kind == "device" and side.primary is not primary
+    rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
+    if rows is None:
+        aside = _aside(box, side, there)
+        copying.copy(aside, data, stream=stream)
+        if there:
+            aside.owner._primary.inside.cuCtxSynchronize()
+        rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
+        assert rows is not None
+        _run(box, rows, "dst", stream, primary)
+        _wait(stream, primary)
+        return
+    make_ready(primary, stream, thing)
+    _run(box, rows, "dst", stream, primary)
+    _finish(box, thing, side, stream, handle, primary)
+
+
+def load(box: Box, target: Any, stream: Any) -> None:
+    """Copy part of an array into an exporter's memory.
+
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
+    raises  TypeError      another dtype
+            ValueError     another shape, or a target whose elements overlap
+            ProtocolError  the target is read-only
+    """
+    thing, data = _seen(target, box, stream)
+    wanted = _wanted(box)
+    if data.shape != wanted:
+        raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}")
+    if data.readonly:
+        raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
+    handle, primary = _begin(box, stream)
+    side = copying.examine(data)
+    copying._check_usable(side, data)
+    there = side.kind == "device" and side.primary is not primary
+    rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
+    if rows is None:
+        aside = _aside(box, side, False)
+        inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
+        assert inner is not None
+        _run(box, inner, "src", stream, primary)
+        _wait(stream, primary)
+        copying.copy(data, aside, stream=None if there else stream)
+        return
+    make_ready(primary, stream, thing)
+    _run(box, rows, "src", stream, primary)
+    _finish(box, thing, side, stream, handle, primary)
+    if side.kind != "host" and not isinstance(thing, Bytes):
+        thing.stream = stream
+
+
+_HOST_KINDS = ("host", "pinned")
+
+
+def move(target: Box, source: Box, stream: Any) -> None:
+    """Copy part of an array into part of another, or of the same, which must not overlap.
+
+    calls   cuMemcpy3DAsync_v2
+    raises  TypeError   another dtype or number of channels
+            ValueError  another shape, or parts of one array that overlap
+    """
+    to, of = target.array.form, source.array.form
+    if to.dtype is not of.dtype or to.channels != of.channels:
+        raise TypeError(f"a copy converts nothing: the target is of {to.describe()}, the source of {of.describe()}")
+    if target.shape != source.shape:
+        raise ValueError(f"the target has shape {target.shape}, the source {source.shape}")
+    if target.array is source.array and all(
+        a < b + count and b < a + other
+        for a, b, count, other in zip(target.start, source.start, source.counts, target.counts)
+    ):
+        raise ValueError("the two parts of the array overlap: copy through another array")
+    (handle, primary), there = _begin(target, stream), source.array._open()
+    if primary is not there:
+        aside = making.empty(source.array.device, _wanted(source), of.dtype)
+        load(source, aside, None)
+        there.inside.cuCtxSynchronize()
+        store(target, aside, stream)
+        return
+    description = cuda_h.CUDA_MEMCPY3D()
+    _describe_array(description, "src", source)
+    _describe_array(description, "dst", target)
+    _queue(description, target, stream, primary)
+    retain(primary, handle, (target.array, source.array))
+
+
+def _aside(box: Box, side: Side, there: bool) -> StridedView:
+    """Make a temporary array in C order: in host memory, or on the array's device."""
+    if side.kind in _HOST_KINDS:
+        return copying.empty_host(StridedView._plain_kind, _wanted(box), box.array.form.dtype)
+    return making.empty(box.array.device, _wanted(box), box.array.form.dtype)
+
+
+def _describe_array(description: Any, side: str, box: Box) -> None:
+    x, y, z = box.ordered(box.start, 0)
+    setattr(description, f"{side}MemoryType", _ARRAY)
+    setattr(description, f"{side}Array", cuda_h.CUarray(box.array.handle))
+    setattr(description, f"{side}XInBytes", x * box.array.form.itemsize)
+    setattr(description, f"{side}Y", y)
+    setattr(description, f"{side}Z", z)
+
+
+def _run(box: Box, rows: _Rows, side: str, stream: Any, primary: PrimaryContext) -> None:
+    """Copy between a box, which is the given side, and rows."""
+    description = cuda_h.CUDA_MEMCPY3D()
+    _describe_array(description, side, box)
+    other = "src" if side == "dst" else "dst"
+    setattr(description, f"{other}MemoryType", _HOST if rows.on_host else _DEVICE)
+    setattr(description, f"{other}Host" if rows.on_host else f"{other}Device", rows.address)
+    setattr(description, f"{other}Pitch", rows.pitch)
+    setattr(description, f"{other}Height", rows.height)
+    _queue(description, box, stream, primary)
+
+
+def _queue(description: Any, box: Box, stream: Any, primary: PrimaryContext) -> None:
+    width, height, depth = box.ordered(box.counts, 1)
+    description.WidthInBytes, description.Height, description.Depth = width * box.array.form.itemsize, height, depth
+    if not width * height * depth:
+        return
+    calls, queue = calls_on(stream, primary)
+    calls.cuMemcpy3DAsync_v2(ctypes.byref(description), queue)
+
+
+def _wait(stream: Any, primary: PrimaryContext) -> None:
+    calls, queue = calls_on(stream, primary)
+    calls.cuStreamSynchronize(queue)
+
+
+def _finish(box: Box, thing: Any, side: Side, stream: Any, handle: int, primary: PrimaryContext) -> None:
+    """Wait for a copy of pageable memory; keep alive what any other copy uses."""
+    if side.kind == "host":
+        _wait(stream, primary)
+    else:
+        retain(primary, handle, box.array)
+        if not side.ours:
+            keep_foreign(primary, stream, thing)
+    sweep()
+    drain()

@@ -1,0 +1,144 @@
+"""The outline of a PTX text: the functions and variables that it declares, with the types of the variables.
+
+What it is   a reader of the declarations outside of all braces, for errors of the linker and for the types of a
+             module's variables.
+What not     it does not validate PTX, and reads no parameters: ../gpu/kernels/signature.py does.
+Source       PTX ISA, "Linking Directives", "Kernel and Function Directives", "Variables"
+Read next    ../gpu/kernels/signature.py
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+__all__ = ["Declaration", "blanked", "declarations"]
+
+_DTYPES = {
+    "u8": "uint8", "s8": "int8", "b8": "uint8", "u16": "uint16", "s16": "int16", "b16": "uint16", "u32": "uint32",
+    "s32": "int32", "b32": "uint32", "u64": "uint64", "s64": "int64", "b64": "uint64", "f16": "float16",
+    "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+}  # fmt: skip
+_PAIRS = {"f16x2": "float16", "bf16x2": "bfloat16"}
+_FUNCTION = (
+    r"\.(?:entry|func)\b(?:\s*\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:\([^()]*\)\s*)?([A-Za-z_$%][\w$.]*)"
+)
+_DECLARED = r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func|global|const|shared|texref|samplerref|surfref)\b"
+
+
+class Declaration:
+    """A function or variable at the outermost level of a PTX text.
+
+    kind     "entry", "func", "global", "const" or "shared"
+    linkage  "visible", "extern", "weak", "common", or "" if only its own text knows it
+    defined  whether this is the definition: a function with a body, or a variable that is not .extern
+    dtype    of a variable: the name of its element type, "" if there is no such type
+    shape    of a variable; () for a single element
+    managed  whether the variable is in managed memory
+    """
+
+    __slots__ = ("kind", "name", "linkage", "defined", "dtype", "shape", "managed")
+
+    def __init__(
+        self, kind: str, name: str, linkage: str, defined: bool, dtype: str = "", shape: tuple[int, ...] = ()
+    ) -> None:
+        self.kind, self.name, self.linkage, self.defined = kind, name, linkage, defined
+        self.dtype, self.shape = dtype, shape
+        self.managed = False
+
+    def __repr__(self) -> str:
+        return f"<Declaration {self.linkage or 'static'} {self.kind} {self.name}>"
+
+
+def blanked(text: str) -> str:
+    """Return a PTX text with spaces for comments, and "" for strings; both may contain anything. Lines stay."""
+    import re
+
+    def blank(match: re.Match[str]) -> str:
+        return ('""' if match.group()[0] == '"' else " ") + "\n" * match.group().count("\n")
+
+    return re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.DOTALL)
+
+
+def declarations(text: str) -> list[Declaration]:
+    """Return the declarations of a PTX text, in its order; what cannot be read is left out."""
+    import re
+
+    declared, function = re.compile(_DECLARED), re.compile(_FUNCTION)
+    found: list[Declaration] = []
+    for piece, has_body in _pieces(blanked(text)):
+        match = declared.search(piece)
+        if match is None:
+            continue
+        linkage = match[1].split()[0][1:] if match[1] else ""
+        if match[2] in ("entry", "func"):
+            named = function.search(piece, match.start(2) - 1)
+            if named is not None:
+                found.append(Declaration(match[2], named[1], linkage, has_body))
+        else:
+            found += _variables(piece[match.end() :], match[2], linkage)
+    return found
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the text of each declaration without what is in braces, and whether it has a function's body."""
+    import re
+
+    depth, start, parts, initial = 0, 0, "", False
+    for match in re.finditer("[{};]", text):
+        at, mark = match.start(), match.group()
+        if mark == "{":
+            if depth == 0:
+                parts += text[start:at]
+                initial = "=" in parts
+            depth += 1
+        elif mark == "}":
+            depth = max(0, depth - 1)
+            if depth == 0:
+                start = at + 1
+                if not initial:
+                    yield parts, True
+                    parts = ""
+        elif depth == 0:
+            yield parts + text[start:at], False
+            parts, start, initial = "", at + 1, False
+
+
+def _variables(text: str, space: str, linkage: str) -> Iterator[Declaration]:
+    import re
+
+    managed = ".managed" in text
+    text = re.sub(r"\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\)|\.align\s+\w+", " ", text)
+    kind = ""
+    lanes: tuple[int, ...] = ()
+    words = re.match(r"(?:\s*\.\w+)*", text)
+    assert words is not None
+    for word in words.group().replace(".", " ").split():
+        if word in ("v2", "v4", "v8"):
+            lanes = (int(word[1:]),)
+        elif word in _PAIRS:
+            kind, lanes = _PAIRS[word], (*lanes, 2)
+        elif word == "b128":
+            kind, lanes = "uint64", (*lanes, 2)
+        else:
+            kind = _DTYPES.get(word, kind)
+    for piece in text[words.end() :].split(","):
+        match = re.match(r"\s*([A-Za-z_$%][\w$]*)((?:\s*\[[^][]*\])*)", piece)
+        if match is None:
+            continue
+        extents = re.findall(r"\[([^][]*)\]", match[2])
+        try:
+            shape = tuple(_number(extent) for extent in extents)
+            dtype = kind
+        except ValueError:  # an expression, or an array whose initial value gives the extent
+            shape, dtype = (), ""
+        made = Declaration(space, match[1], linkage, linkage != "extern", dtype, (*shape, *lanes))
+        made.managed = managed
+        yield made
+
+
+def _number(text: str) -> int:
+    text = text.strip().rstrip("U")
+    return int(text, 8 if text[:1] == "0" and text.isdigit() else 0)  # a leading 0 is octal, as in C

@@ -1,0 +1,252 @@
+"""Host functions: Python functions that a stream calls."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import rawcuda
+
+
+class Broken(Exception):
+    pass
+
+
+def raiser(error):
+    def raise_it():
+        raise error
+
+    return raise_it
+
+
+def test_functions_run_in_stream_order(device):
+    seen = []
+    with device.stream() as stream, device.allocate(4, kind="pinned") as memory:
+        inside = memory.view().memoryview()  # (making one waits for pending work)
+        memory.fill(1, stream=stream)
+        stream.call(lambda: seen.append(bytes(inside)))
+        memory.fill(2, stream=stream)
+        stream.call(seen.append, "second")
+        stream.call(lambda *given: seen.append(given), 1, None, "x")
+        stream.synchronize()
+    assert seen == [b"\1" * 4, "second", (1, None, "x")]
+
+
+def test_later_work_waits_for_the_function(device):
+    gate = threading.Event()
+    with device.stream() as stream, device.allocate(4, kind="pinned") as memory:
+        inside = memory.view("uint32").memoryview()
+        inside[0] = 1
+        stream.call(gate.wait, 60)
+        stream.write_value(memory, 7)
+        assert stream.query() is False and inside[0] == 1
+        timer = threading.Timer(0.05, gate.set)
+        timer.start()
+        stream.synchronize()
+        assert inside[0] == 7
+        timer.join()
+
+
+def test_a_function_runs_in_another_thread_without_ours(device):
+    where = []
+    with device.stream() as stream:
+        stream.call(lambda: where.append(threading.get_ident()))
+        stream.synchronize()
+    assert where and where[0] != threading.get_ident()
+
+
+@pytest.mark.parametrize("kind", ["ours", "legacy", "per_thread", "borrowed", "blocking"])
+def test_every_kind_of_stream(device, kind):
+    seen = []
+    own = device.stream()
+    stream = {
+        "ours": own,
+        "legacy": rawcuda.Stream.legacy,
+        "per_thread": rawcuda.Stream.per_thread,
+        "borrowed": rawcuda.Stream.from_handle(own.handle),
+        "blocking": device.stream(nonblocking=False),
+    }[kind]
+    with device.current():
+        stream.call(seen.append, 1)
+        stream.synchronize()
+        stream.call(raiser(Broken("x")))
+        with pytest.raises(Broken):
+            stream.synchronize()
+        stream.synchronize()
+    stream.close()
+    own.close()
+    assert seen == [1]
+
+
+def test_an_exception_is_raised_by_the_next_synchronization_of_that_stream(device):
+    with device.stream() as one, device.stream() as two:
+        error = Broken("from the function")
+        one.call(raiser(error))
+        one.call(raiser(Broken("second")))
+        two.call(int)
+        two.synchronize()
+        with pytest.raises(Broken, match="from the function") as caught:
+            one.synchronize()
+        assert caught.value is error
+        with pytest.raises(Broken, match="second"):  # none is lost
+            one.synchronize()
+        one.synchronize()
+
+
+@pytest.mark.parametrize("wait", ["device", "all"])
+def test_the_device_raises_too(device, wait):
+    with device.stream() as stream:
+        stream.call(raiser(Broken("once")))
+        with pytest.raises(Broken, match="once"):
+            device.synchronize() if wait == "device" else rawcuda.synchronize()
+        stream.synchronize()
+        device.synchronize()
+
+
+def test_a_closed_stream_leaves_its_exception_to_the_device(device):
+    stream = device.stream()
+    stream.call(raiser(Broken("late")))
+    stream.close()
+    with device.stream() as other:  # it may get the handle of the closed one
+        other.synchronize()
+    with pytest.raises(Broken, match="late"):
+        device.synchronize()
+
+
+def test_even_an_exit_is_passed_on(device):
+    with device.stream() as stream:
+        stream.call(raiser(SystemExit(3)))
+        with pytest.raises(SystemExit):
+            stream.synchronize()
+
+
+def test_a_function_may_not_call_the_driver(device):
+    with device.stream() as stream, device.event() as event:
+        for use in (lambda: device.allocate(4), stream.synchronize, lambda: stream.record(event), device.synchronize):
+            stream.call(use)
+            with pytest.raises(rawcuda.InvalidUse, match="host function may not call the driver"):
+                stream.synchronize()
+        stream.synchronize()
+
+
+def test_a_function_lives_until_it_has_run(device):
+    class Function:
+        def __call__(self):
+            seen.append(1)
+
+    seen, gate, function = [], threading.Event(), Function()
+    gone = weakref.ref(function)
+    with device.stream() as stream:
+        stream.call(gate.wait, 60)
+        stream.call(function)
+        del function
+        gc.collect()
+        assert gone() is not None
+        gate.set()
+        stream.synchronize()
+        gc.collect()
+        assert seen == [1] and gone() is None
+
+
+def test_functions_in_a_graph_run_in_each_launch(device):
+    class Function:
+        def __call__(self):
+            seen.append(1)
+
+    seen, function = [], Function()
+    gone = weakref.ref(function)
+    with device.stream() as stream, device.stream() as other:
+        with stream.capture() as graph:
+            stream.call(function)
+        del function
+        stream.synchronize()
+        assert not seen
+        graph.launch(stream)
+        graph.launch(other)
+        stream.synchronize()
+        other.synchronize()
+        assert seen == [1, 1] and gone() is not None
+        graph.close()
+        device.synchronize()
+        del graph
+        gc.collect()
+        device.synchronize()
+        assert gone() is None
+
+
+def test_an_exception_in_a_graph_is_raised_where_that_is_waited_for(device):
+    with device.stream() as stream, device.stream() as other:
+        with stream.capture() as graph:
+            stream.call(raiser(Broken("in a graph")))
+        graph.launch(other)
+        with pytest.raises(Broken, match="in a graph"):
+            other.synchronize()
+        graph.launch(other)
+        with pytest.raises(Broken):
+            device.synchronize()
+        graph.close()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "f", b"", (), [print]])
+def test_what_is_no_function(device, wrong):
+    with device.stream() as stream:
+        with pytest.raises(TypeError, match="call\\(\\) needs a function"):
+            stream.call(wrong)
+    with pytest.raises(rawcuda.Closed):
+        stream.call(print)
+
+
+def test_many_functions_and_threads(device):
+    seen = []
+
+    def queue(number):
+        with device.stream() as stream:
+            for step in range(50):
+                stream.call(seen.append, (number, step))
+            stream.synchronize()
+
+    threads = [threading.Thread(target=queue, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        assert [step for other, step in seen if other == number] == list(range(50))
+
+
+def test_a_trace_shows_the_call(device):
+    heard = []
+    with device.stream() as stream:
+        with rawcuda.trace(lambda event: heard.append(event.name if hasattr(event, "name") else "")):
+            stream.call(int)
+            stream.synchronize()
+    assert "cuLaunchHostFunc" in heard
+
+
+def test_a_function_after_a_kernel_sees_its_result(device):
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        import array
+
+        ones = device.upload(array.array("f", [1.0] * 4))
+        out = device.allocate(16, kind="pinned").view("float32")
+        seen, inside = [], out.memoryview()
+        loaded["add"].launch(ones, ones, out, 4, grid=1, block=4, stream=stream)
+        stream.call(lambda: seen.append(list(inside)))
+        stream.synchronize()
+        assert seen == [[2.0] * 4]
+
+
+def test_functions_are_waited_for_at_the_end_of_python(python):
+    """A function that is still to run, runs; an exception that nobody has seen is printed."""
+    result = python("""
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        stream = device.stream()
+        def fail():
+            raise ValueError("unseen")
+        stream.call(lambda: print("it ran", flush=True))
+        stream.call(fail)
+    """)
+    assert result.returncode == 0 and result.stdout == "it ran\n" and "ValueError: unseen" in result.stderr, result

@@ -1,0 +1,198 @@
+"""Managed memory: advice, prefetches, discards, and what is known about its pages."""
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+PAGE = 1 << 16  # no driver has larger pages
+
+
+@pytest.fixture
+def managed(device):
+    with device.allocate(4 * PAGE, kind="managed") as memory:
+        yield memory
+
+
+def concurrent(device):
+    if not device.attribute("CONCURRENT_MANAGED_ACCESS"):
+        pytest.skip("this device cannot use managed memory at the same time as the host")
+
+
+def test_advice_is_remembered(device, managed):
+    concurrent(device)
+    assert managed.read_mostly is False and managed.preferred_location is None and not managed.accessed_by
+    assert managed.advise("set_read_mostly") is managed and managed.read_mostly
+    managed.read_mostly = False
+    assert not managed.read_mostly
+    for location in (device, "host"):
+        managed.preferred_location = location
+        assert managed.preferred_location == location
+        managed.accessed_by.add(location)
+        assert location in managed.accessed_by
+    assert set(managed.accessed_by) == {device, "host"} and len(managed.accessed_by) == 2
+    managed.preferred_location = None
+    assert managed.preferred_location is None
+    managed.accessed_by = ["host"]
+    assert list(managed.accessed_by) == ["host"]
+    managed.accessed_by.discard("host")
+    managed.accessed_by.discard("host")
+    assert list(managed.accessed_by) == []
+
+
+def test_advice_about_a_part(device, managed):
+    concurrent(device)
+    managed.advise("set_read_mostly", offset=PAGE, nbytes=PAGE)
+    assert not managed.read_mostly  # only a part is
+    managed.advise("set_read_mostly", nbytes=PAGE).advise("set_read_mostly", offset=2 * PAGE)
+    assert managed.read_mostly
+    managed.advise("set_preferred_location", "host", nbytes=PAGE)
+    assert managed.preferred_location is None
+    managed.advise("set_preferred_location", "host", offset=PAGE)
+    assert managed.preferred_location == "host"
+    managed.advise("set_accessed_by", device, nbytes=PAGE)
+    assert device not in managed.accessed_by
+
+
+def test_the_attributes_of_a_part(device, managed):
+    concurrent(device)
+    managed.advise("set_read_mostly", nbytes=PAGE).advise("set_accessed_by", "host", offset=PAGE)
+    managed.prefetch(device, nbytes=PAGE)
+    wanted = {"read_mostly": True, "preferred_location": None, "accessed_by": [], "last_prefetch_location": device}
+    assert managed.range_attributes(nbytes=PAGE) == managed.range_attributes(nbytes=1) == wanted
+    rest = managed.range_attributes(offset=PAGE)
+    assert rest["accessed_by"] == ["host"] and not rest["read_mostly"] and rest["last_prefetch_location"] is None
+    assert managed.range_attributes()["accessed_by"] == []
+    assert managed.range_attributes(nbytes=0)["preferred_location"] is None
+    with pytest.raises(ValueError, match="not a part"):
+        managed.range_attributes(offset=5 * PAGE)
+    device.synchronize()
+
+
+def test_a_prefetch_comes_in_the_order_of_its_stream(device, managed):
+    concurrent(device)
+    assert managed.last_prefetch_location is None
+    with device.stream() as stream:
+        managed.fill(3, stream=stream)
+        assert managed.prefetch(device, stream=stream) is managed
+        managed.prefetch("host", stream=stream)
+        stream.synchronize()
+    assert managed.last_prefetch_location == "host" and managed.view().tolist()[:3] == [3] * 3
+    managed.prefetch(device)
+    assert managed.last_prefetch_location == device
+    managed.prefetch("host", nbytes=PAGE)
+    assert managed.last_prefetch_location is None
+    device.synchronize()
+
+
+def test_nodes_of_the_host(device, managed):
+    concurrent(device)
+    if rawcuda.cu.version < 13000 or device.attribute("HOST_NUMA_ID") < 0:
+        pytest.skip("this driver tells no nodes")
+    node = f"numa:{device.attribute('HOST_NUMA_ID')}"
+    managed.preferred_location = node
+    managed.prefetch(node)
+    assert managed.preferred_location == managed.last_prefetch_location == node
+    managed.prefetch("numa:current")
+    device.synchronize()
+    assert str(managed.last_prefetch_location).startswith("numa:")
+    with pytest.raises(ValueError, match="not for a node"):
+        managed.advise("set_accessed_by", node)
+    with pytest.raises(ValueError, match="not by a node"):
+        managed.accessed_by.add(node)
+
+
+def test_discarded_memory_can_be_written_again(device, managed):
+    concurrent(device)
+    with device.stream() as stream:
+        try:
+            managed.discard(stream=stream)
+        except errors.Unsupported as error:
+            assert rawcuda.cu.version < 13000 and "CUDA 13.0" in str(error)
+            return
+        managed.fill(9, stream=stream).discard(device, stream=stream).fill(8, stream=stream)
+        stream.synchronize()
+        assert managed.view().tolist()[-2:] == [8, 8]
+        assert managed.last_prefetch_location == device
+    for legacy in (None, 1, rawcuda.Stream.legacy):
+        with pytest.raises(ValueError, match="legacy default stream"):
+            managed.discard(stream=legacy)
+
+
+def test_what_is_no_advice(device, managed):
+    for use, error, words in (
+        (lambda: managed.advise("read_mostly"), ValueError, "set_read_mostly"),
+        (lambda: managed.advise(1), ValueError, "give one of"),
+        (lambda: managed.advise("set_preferred_location"), ValueError, "needs a location"),
+        (lambda: managed.advise("set_read_mostly", "host"), ValueError, "has no location"),
+        (lambda: managed.advise("set_preferred_location", "gpu"), ValueError, "'host', 'numa:0'"),
+        (lambda: managed.advise("set_preferred_location", 2.5), TypeError, "must be a Device"),
+        (lambda: managed.advise("set_preferred_location", 99), ValueError, "no device 99"),
+        (lambda: managed.prefetch(None), TypeError, "must be a Device"),
+        (lambda: managed.prefetch("numa:-1"), ValueError, "number of a node"),
+        (lambda: managed.prefetch(device, stream=0), ValueError, "stream=0"),
+        (lambda: managed.prefetch(device, offset=-1), ValueError, "offset=-1"),
+        (lambda: managed.prefetch(device, offset=1, nbytes=4 * PAGE), ValueError, "not a part"),
+        (lambda: managed.prefetch(device, nbytes=2**63), ValueError, "not a part"),
+        (lambda: managed.prefetch(device, nbytes=1.0), TypeError, "nbytes must be an int"),
+        (lambda: managed.advise("set_read_mostly", offset=True), TypeError, "offset must be an int"),
+    ):
+        with pytest.raises(error, match=words):
+            use()
+    for kind in ("device", "pinned"):
+        with device.allocate(64, kind=kind) as memory:
+            for use in (
+                lambda: memory.advise("set_read_mostly"),  # noqa: B023
+                lambda: memory.prefetch("host"),  # noqa: B023
+                lambda: memory.discard(stream=2),  # noqa: B023
+                lambda: memory.read_mostly,  # noqa: B023
+                lambda: memory.preferred_location,  # noqa: B023
+                lambda: memory.accessed_by,  # noqa: B023
+                lambda: memory.last_prefetch_location,  # noqa: B023
+            ):
+                with pytest.raises(ValueError, match="kind='managed'"):
+                    use()
+    managed.close()
+    for use in (lambda: managed.advise("set_read_mostly"), lambda: managed.prefetch(device)):
+        with pytest.raises(errors.Closed):
+            use()
+    with device.allocate(0, kind="managed") as nothing:
+        nothing.advise("set_read_mostly").prefetch("host")
+        assert nothing.preferred_location is None
+
+
+def test_a_closed_device_is_no_location(device, managed):
+    second = rawcuda.Device(0)
+    second.close()
+    with pytest.raises(errors.Closed):
+        managed.prefetch(second)
+
+
+def test_managed_memory_in_a_kernel_after_a_prefetch(device, managed):
+    concurrent(device)
+    managed.fill(0)
+    with device.load(kernels.ADD) as code:
+        managed.prefetch(device).advise("set_preferred_location", device)
+        numbers = managed.view("float32")[:100]
+        code["add"].launch(numbers, numbers, numbers, 100, grid=1, block=128)
+        device.synchronize()
+        assert numbers.tolist() == [0.0] * 100
+
+
+@pytest.mark.emulator_only("drivers of before CUDA 12.2 and 13.0 are played by leaving out what is newer")
+def test_an_older_driver(device, managed, monkeypatch):
+    loaded = device._primary.driver
+    monkeypatch.setattr(type(loaded), "has", lambda self, name: not name.endswith("_v2"))
+    monkeypatch.setattr(type(loaded), "version", 12010)
+    managed.preferred_location = device
+    managed.accessed_by = ["host", device]
+    managed.prefetch("host")
+    assert managed.preferred_location == device and managed.last_prefetch_location == "host"
+    assert set(managed.accessed_by) == {"host", device}
+    managed.preferred_location = "host"
+    assert managed.preferred_location == "host"
+    managed.preferred_location = None
+    assert managed.preferred_location is None
+    with pytest.raises(errors.Unsupported, match="knows no NUMA nodes"):
+        managed.prefetch("numa:0")

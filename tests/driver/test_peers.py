@@ -1,0 +1,395 @@
+"""Several devices: access to each other's memory, and nothing that assumes device 0."""
+
+import array
+import copy
+import gc
+import pickle
+import threading
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+ONES = array.array("f", [1.0] * 4)
+
+
+@pytest.fixture
+def pair(device):
+    """Return two devices that can reach each other, with no access enabled."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    one, two = rawcuda.Device(0), rawcuda.Device(1)
+    if not (one.can_reach(two) and two.can_reach(one)):
+        pytest.skip("these devices cannot reach each other")
+    return one, two
+
+
+def add(loaded, a, b, out, **options):
+    loaded["add"].launch(a, b, out, 4, grid=1, block=4, **options)
+
+
+def test_can_reach(pair):
+    one, two = pair
+    assert one.can_reach(1) is one.can_reach(two) is one.can_access(two) is True
+    assert one.can_reach(one) is True and one.can_reach(0) is True
+    for wrong in (None, "1", 1.0, True, b"", [two]):
+        with pytest.raises(TypeError, match="must be a Device or its ordinal"):
+            one.can_reach(wrong)
+    with pytest.raises(ValueError, match="this driver sees"):
+        one.can_reach(99)
+    closed = rawcuda.Device(1)
+    closed.close()
+    for use in (one.can_reach, one.enable_peer_access, one.disable_peer_access, one.peer_access, one.peer_attributes):
+        with pytest.raises((errors.Closed, ValueError)):
+            use(closed)
+
+
+def test_attributes_of_the_connection(pair):
+    one, two = pair
+    found = one.peer_attributes(two)
+    assert found.access_supported is True and found.performance_rank >= 0
+    assert found == one.peer_attributes(1) and found.native_atomics_supported in (True, False)
+    with pytest.raises(ValueError, match="not connected to itself"):
+        one.peer_attributes(one)
+
+
+def test_a_kernel_with_another_devices_memory(pair):
+    one, two = pair
+    theirs, out = two.upload(ONES), one.empty(4, "float32")
+    with one.load(kernels.ADD) as loaded:
+        with pytest.raises(ValueError, match="enable_peer_access"):
+            add(loaded, theirs, theirs, out)
+        with one.peer_access(two):
+            add(loaded, theirs, theirs, out)
+            assert out.tolist() == [2.0] * 4
+        with pytest.raises(ValueError, match="enable_peer_access"):
+            add(loaded, theirs, theirs, out)
+        one.enable_peer_access(two)
+        one.enable_peer_access(1)
+        add(loaded, out, theirs, out)
+        assert out.tolist() == [3.0] * 4
+        one.disable_peer_access(two)
+        with pytest.raises(ValueError, match="enable_peer_access"):
+            add(loaded, theirs, theirs, out)
+        launch = loaded["add"].configure(grid=1, block=4)
+        with one.peer_access(two):
+            launch(theirs, theirs, out, 4)
+        with pytest.raises(ValueError, match="enable_peer_access"):
+            launch(theirs, theirs, out, 4)
+
+
+def test_access_has_a_direction(pair):
+    one, two = pair
+    mine, theirs = one.upload(ONES), two.upload(ONES)
+    with one.load(kernels.ADD) as here, two.load(kernels.ADD) as there, one.peer_access(two):
+        add(here, theirs, theirs, mine)
+        with pytest.raises(ValueError, match=r"Device\(1\).enable_peer_access\(Device\(0\)\)"):
+            add(there, mine, mine, theirs)
+        assert mine.tolist() == [2.0] * 4
+
+
+def enabled(one, two):
+    with one.load(kernels.ADD) as loaded:
+        theirs, out = two.upload(ONES), one.empty(4, "float32")
+        try:
+            add(loaded, theirs, theirs, out)
+        except ValueError:
+            return False
+        return out.tolist() == [2.0] * 4
+
+
+def test_uses_are_counted(pair):
+    one, two = pair
+    first, second = one.peer_access(two), one.peer_access(two)
+    first.close()
+    first.close()
+    assert enabled(one, two)
+    second.close()
+    assert not enabled(one, two)
+    with one.peer_access(two):
+        one.enable_peer_access(two)
+    assert enabled(one, two)
+    with one.peer_access(two):
+        one.disable_peer_access(two)
+        assert enabled(one, two)
+        with pytest.raises(ValueError, match="a PeerAccess is open"):
+            one.disable_peer_access(two)
+    assert not enabled(one, two)
+    with pytest.raises(ValueError, match="was not enabled"):
+        one.disable_peer_access(two)
+
+
+def test_what_other_software_enabled_stays(pair):
+    one, two = pair
+    there = module("headers.cuda_h").CUcontext(two.context)
+    with one.current():
+        rawcuda.cu.cuCtxEnablePeerAccess(there, 0)
+    with one.peer_access(two):
+        assert enabled(one, two)
+    one.enable_peer_access(two)
+    one.disable_peer_access(two)
+    with one.current():
+        rawcuda.cu.cuCtxDisablePeerAccess(there)  # it was still enabled
+        with pytest.raises(errors.InvalidUse):
+            rawcuda.cu.cuCtxDisablePeerAccess(there)
+
+
+def test_what_other_software_disabled_is_no_error(pair):
+    one, two = pair
+    access = one.peer_access(two)
+    with one.current():
+        rawcuda.cu.cuCtxDisablePeerAccess(module("headers.cuda_h").CUcontext(two.context))
+    access.close()
+    assert not enabled(one, two)
+
+
+def test_life_of_an_access(pair):
+    one, two = pair
+    access = one.peer_access(two)
+    assert access.device == one and access.other == two and "device 0 to device 1" in repr(access)
+    for refused in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="PeerAccess"):
+            refused(access)
+    del access
+    gc.collect()
+    one.stream().close()  # what was collected is released by the next call that may
+    assert not enabled(one, two)
+    access = one.peer_access(two)
+    access.detach()
+    assert access.closed and enabled(one, two)
+    with pytest.raises(errors.Closed):
+        access.handle
+    one.disable_peer_access(two)
+    assert not enabled(one, two)
+    with one.peer_access(one) as own:
+        assert own.device is own.other
+    one.enable_peer_access(one)
+
+
+@pytest.mark.parametrize("devices_first", [True, False])
+def test_closing_in_both_orders(pair, devices_first):
+    one, two = pair
+    access = one.peer_access(two)
+    for thing in (one, two, access) if devices_first else (access, two, one):
+        thing.close()
+    assert not enabled(rawcuda.Device(0), rawcuda.Device(1))
+
+
+def test_threads_share_the_access(pair):
+    one, two = pair
+    failed = []
+
+    def work():
+        try:
+            for _ in range(20):
+                with one.peer_access(two):
+                    pass
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and not enabled(one, two)
+
+
+# -- nothing assumes device 0
+
+
+def test_everything_on_the_second_device(pair):
+    _, two = pair
+    with two.load(kernels.ADD) as loaded, two.stream() as stream:
+        a, out = two.upload(ONES), two.empty(4, "float32")
+        add(loaded, a, a, out, stream=stream)
+        stream.synchronize()
+        add(loaded, out, a, out)
+        assert out.tolist() == [3.0] * 4 and out.device == ("cuda", 1)
+        for kind in ("device", "pinned", "managed"):
+            with two.allocate(16, kind=kind) as memory:
+                memory.copy_from(out, stream=stream)
+                stream.synchronize()
+                assert memory.device == two and memory.view("float32").tolist() == [3.0] * 4
+        with two.allocate(16, stream=stream) as memory:
+            memory.copy_from(out, stream=stream)
+            stream.synchronize()
+        with stream.capture() as graph:
+            add(loaded, out, a, out, stream=stream)
+        graph.launch(stream)
+        stream.synchronize()
+        assert out.tolist() == [4.0] * 4
+        start, end = two.event(timing=True), two.event(timing=True, blocking=True)
+        stream.record(start), end.record(stream)
+        end.synchronize()
+        assert end.elapsed_ms(start) >= 0
+        assert rawcuda.view(out).device == ("cuda", 1)
+        rawcuda.copy(out, a)
+        assert out[1:3].tolist() == [1.0] * 2 and out[::2].tolist() == [1.0] * 2
+        graph.close()
+
+
+@pytest.mark.parametrize("current", [0, 1, None])
+@pytest.mark.parametrize("streams", ["own", "legacy", "per_thread", "none"])
+def test_whichever_context_is_current(pair, current, streams):
+    def work(device):
+        with device.load(kernels.ADD) as loaded, device.stream() as own:
+            stream = {
+                "own": own,
+                "legacy": rawcuda.Stream.legacy,
+                "per_thread": rawcuda.Stream.per_thread,
+                "none": None,
+            }[streams]
+            a, out = device.upload(ONES, stream=stream), device.empty(4, "float32")
+            add(loaded, a, a, out, stream=stream)
+            out.fill(0.5, stream=stream) if streams == "own" else None
+            out.copy_from(a, stream=stream)
+            device.synchronize()
+            assert out.tolist() == [1.0] * 4
+
+    for device in pair:
+        if current is None:
+            work(device)
+        else:
+            with pair[current].current():
+                work(device)
+
+
+def test_copies_between_devices(pair):
+    one, two = pair
+    values = array.array("f", range(24))
+    with one.stream() as stream, two.stream() as other:
+        here = one.upload(values).reshape(4, 6)
+        there = two.empty((4, 6), "float32")
+        rawcuda.synchronize()
+        there.copy_from(here, stream=stream)
+        stream.synchronize()
+        assert there.tolist() == here.tolist()
+        there.fill(0)
+        rawcuda.synchronize()
+        there.copy_from(here, stream=other)
+        other.synchronize()
+        assert there.tolist() == here.tolist()
+        there.T.copy_from(here.T)
+        rawcuda.synchronize()
+        assert there.tolist() == here.tolist()
+
+
+def test_streams_of_two_devices_wait_for_each_other(pair):
+    one, two = pair
+    seen = []
+    gate = threading.Event()
+    with one.stream() as here, two.stream() as there:
+        here.call(gate.wait, 60)
+        here.call(seen.append, "first")
+        there.wait(here)
+        there.call(seen.append, "second")
+        here.wait(there)
+        here.wait(there.handle)  # a foreign handle, whose device is not known
+        here.call(seen.append, "third")
+        assert not here.query() and not there.query()
+        gate.set()
+        here.synchronize()
+        there.synchronize()
+        assert seen == ["first", "second", "third"]
+        with two.event() as event:
+            event.record(there)
+            here.wait(event)
+            for refused in (lambda: here.record(event), lambda: event.record(here)):
+                with pytest.raises(ValueError, match="recorded only on its own device"):
+                    refused()
+        here.synchronize()
+
+
+def test_a_view_in_the_order_of_the_other_devices_stream(pair):
+    """A stream of one device works on the memory of the other one; what comes afterwards waits for it."""
+    one, two = pair
+    seen, gate = [], threading.Event()
+    with one.stream() as here, two.stream() as there, one.peer_access(two):
+        memory = two.upload(ONES)
+        rawcuda.synchronize()
+        here.call(gate.wait, 60)
+        here.call(seen.append, "written")
+        view = rawcuda.view(memory, stream=here)
+        out = two.empty(4, "float32")
+        threading.Timer(0.05, gate.set).start()
+        out.copy_from(view, stream=there)
+        there.synchronize()
+        assert seen == ["written"] and out.tolist() == [1.0] * 4
+
+
+def test_wrong_combinations_are_refused(pair):
+    one, two = pair
+    mine = one.upload(ONES)
+    with one.load(kernels.ADD) as here, two.stream() as there, two.event(timing=True) as theirs:
+        with pytest.raises(ValueError, match="on device 1, the kernel on device 0"):
+            add(here, mine, mine, mine, stream=there)
+        with pytest.raises(ValueError, match="on device 1, the kernel on device 0"):
+            here["add"].configure(grid=1, block=1, stream=there)
+        with one.stream() as stream, one.event(timing=True) as ours:
+            stream.record(ours), there.record(theirs)
+            ours.synchronize(), theirs.synchronize()
+            with pytest.raises((ValueError, errors.InvalidUse)):
+                ours.elapsed_ms(theirs)
+    assert mine.tolist() == [1.0] * 4
+
+
+def test_nothing_is_made_on_device_0_for_the_second_device(python):
+    """No context of device 0 is created while only device 1 is used, also for addresses and streams from outside."""
+    result = python(
+        """
+        import ctypes
+        from tests.subject import module, rawcuda
+        cuda_h = module("headers.cuda_h")
+        context, stream = cuda_h.CUcontext(), cuda_h.CUstream()
+        rawcuda.cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)     # other software
+        rawcuda.cu.cuCtxPushCurrent_v2(context)
+        rawcuda.cu.cuStreamCreate(ctypes.byref(stream), 1)
+        rawcuda.cu.cuCtxPopCurrent_v2(ctypes.byref(context))
+        borrowed = rawcuda.Stream.from_handle(stream.value)
+        assert borrowed.query() and borrowed.priority == 0 and borrowed.id
+        borrowed.synchronize()
+        device = rawcuda.Device(1)
+        device.allocate(64).fill(1)
+        device.synchronize()
+        rawcuda.synchronize()
+        flags, active = ctypes.c_uint(), ctypes.c_int()
+        rawcuda.cu.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active))
+        assert not active.value, "device 0 has a context"
+    """,
+    )
+    if "there is no device 1" in result.stderr or "INVALID_DEVICE" in result.stderr:
+        pytest.skip("one device only")
+    assert result.returncode == 0, result.stderr
+
+
+def test_devices_that_cannot_reach_each_other(python, pytestconfig):
+    if pytestconfig.getoption("driver") != "emulator":
+        pytest.skip("the emulator can be told so")
+    result = python(
+        """
+        import array
+        from tests.subject import rawcuda
+        one, two, three = rawcuda.devices()[:3]
+        assert one.can_reach(two) and not one.can_reach(three) and not one.peer_attributes(three).access_supported
+        for refused in (one.enable_peer_access, one.peer_access):
+            try:
+                refused(three)
+            except rawcuda.Unsupported as error:
+                assert "217" in str(error) and "copy through the host" in str(error), error
+            else:
+                raise AssertionError(refused)
+        try:
+            one.disable_peer_access(three)
+        except ValueError:
+            pass
+        here, there = one.upload(array.array("f", [1, 2])), three.empty(2, "float32")
+        rawcuda.synchronize()
+        there.copy_from(here)      # the driver copies through the host
+        assert there.tolist() == [1, 2]
+    """,
+        env={"RAWCUDA_EMULATOR": "devices=4,peers=pairs"},
+    )
+    assert result.returncode == 0, result.stderr
