@@ -49,7 +49,6 @@ GAPS: tuple[tuple[str, str], ...] = (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
         "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
-    ("batched copies and prefetches (cuMem*Batch*)", "no program needs them"),
     ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
         "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
@@ -79,6 +78,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "sufficient; handle 2 is the per-thread default stream",
     ),
     # -- entry points that do less than the driver's
+    ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
         "CUctxCreateParams",
@@ -115,7 +115,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "clusters",
         "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
-        "stores and barriers in shared memory are refused; races between blocks are not found",
+        "stores, barriers in shared memory and .blocksareclusters are refused; races between blocks are not found",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (

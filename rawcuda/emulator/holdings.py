@@ -1,6 +1,7 @@
-"""Memory pools, and what is known about each allocation.
+"""What the machine knows about memory: how each allocation was made, and how much each pool uses and keeps.
 
-What it is   Pool and Holding, which the entry points for memory share.
+What it is   Holding, the part of an allocation that entry points know and the space does not; Pool, a memory pool.
+What not     bytes and addresses: space.py.
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
 Read next    machine.py, entries/memory.py, entries/pools.py
 """

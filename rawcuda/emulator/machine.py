@@ -17,6 +17,7 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
+from .failures import Failures
 from .holdings import Holding, Pool
 from .host_thread import HostThread
 from .images import Array
@@ -212,6 +213,7 @@ class Machine:
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
+        self.failures = Failures()
         self.captures: set[Capture] = set()  # those in progress
         self.pools: list[Pool] = []  # those that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py

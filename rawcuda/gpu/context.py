@@ -21,7 +21,7 @@ from ..errors import Closed, CudaError, ForkedAfterInit
 from ..headers import cuda_h
 from ..owned import Held, Owned
 from ..tracing import careful
-from .calls import Calls, tell
+from .calls import Calls, refused, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,8 +221,9 @@ class Current:
                 partial(setattr, self, "_pushed", True),
                 partial(setattr, self, "__del__", partial(*pop)),
             )
-            if any(map(_call, calls)):
-                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and raises
+            failed = next(filter(None, map(_call, calls)), 0)  # it ends at the first code that is not 0
+            if failed:
+                raise refused(push, failed, context)
             if careful:
                 tell(push, 0, began)
 
