@@ -181,8 +181,8 @@ def test_labels_are_known() -> None:
 
 
 def test_what_is_called_is_in_the_table_of_prototypes() -> None:
-    table = {**module("headers.cuda_h").prototypes(), **module("compiler.nvrtc").prototypes()}
-    table.update(module("compiler.nvjitlink").prototypes())
+    table = {**module("headers.cuda_h").prototypes(), **module("headers.nvrtc_h").prototypes()}
+    table.update(module("headers.nvjitlink_h").prototypes())
     wrong = []
     for each in DEFINITIONS:
         for label, lines in each.labelled():
