@@ -1,6 +1,6 @@
 """nvJitLink, NVIDIA's linker as a library: one link from end to end.
 
-What it is   `NvJitLink`, a loaded library that links `Input`s. Its functions are those of headers/nvjitlink_h.py.
+What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in headers/nvjitlink_h.py.
 What not     it chooses no target, and words no error; linking.py does.
 Source       nvJitLink.h of CUDA 12.0 to 13.5
 Read next    linking.py
@@ -88,7 +88,7 @@ class NvJitLink:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._library, self._functions = ctypes.CDLL(path), nvjitlink_h.prototypes()
+        self._library = ctypes.CDLL(path)
         self._suffix = next(
             (f"_{major}_{minor}" for major in range(20, 11, -1) for minor in range(20, -1, -1)
              if hasattr(self._library, f"__nvJitLinkCreate_{major}_{minor}")),
@@ -109,7 +109,7 @@ class NvJitLink:
             function = self._library[f"__{name}{self._suffix}"] if self._suffix else self._library[name]
         except AttributeError:
             function = self._library[name]
-        parameters = self._functions[name].parameters
+        parameters = nvjitlink_h.prototypes()[name].parameters
         function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
         status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
         if status:
@@ -129,7 +129,7 @@ class NvJitLink:
             try:
                 return self._link(handle, inputs, [f"-arch={target}", *options], output)
             finally:
-                if handle.value:
+                if handle:
                     self._call("nvJitLinkDestroy", ctypes.byref(handle))
 
         return _in_one_thread(work)
@@ -151,7 +151,7 @@ class NvJitLink:
         except _Failed as error:
             failed = error
         log = info = ""
-        if handle.value:
+        if handle:
             log, info = (
                 self._bytes(f"nvJitLinkGet{which}Log", handle).rstrip(b"\0").decode("utf-8", "replace")
                 for which in ("Error", "Info")
@@ -170,7 +170,7 @@ class NvJitLink:
 
     def makes(self, output: str) -> bool:
         """Tell whether this version makes a kind of code."""
-        return output != "ltoir" or self.version >= (13, 3)
+        return output != "ltoir" or self.version >= nvjitlink_h.prototypes()["nvJitLinkGetLinkedLTOIR"].since
 
     def __repr__(self) -> str:
         return f"<nvJitLink {self.version[0]}.{self.version[1]} {self.path}>"
@@ -225,5 +225,5 @@ def _queue() -> Any:
 
 
 def _status_name(status: int) -> str:
-    names = nvjitlink_h.enum("nvJitLinkResult")
-    return next((name for name, number in names.items() if number == status), "NVJITLINK_ERROR_unknown")
+    names = {number: name for name, number in nvjitlink_h.enum("nvJitLinkResult").items()}
+    return names.get(status, f"NVJITLINK_ERROR {status}")

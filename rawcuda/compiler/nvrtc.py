@@ -1,6 +1,6 @@
 """NVRTC, NVIDIA's compiler as a library: one compilation from end to end.
 
-What it is   `Nvrtc`, a loaded library that compiles a `Request`. Its functions are those of headers/nvrtc_h.py.
+What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in headers/nvrtc_h.py.
 What not     it does not decide the target or word an error; program.py and messages.py do.
 Source       nvrtc.h of CUDA 11.8 to 13.5; NVIDIA, "NVRTC" (user guide)
 Read next    nvcc.py
@@ -53,7 +53,7 @@ class Nvrtc:
         for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
             for builtins in glob.glob(os.path.join(glob.escape(os.path.dirname(path)), pattern)):
                 ctypes.CDLL(builtins)
-        self._library, self._functions = ctypes.CDLL(path), nvrtc_h.prototypes()
+        self._library = ctypes.CDLL(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         try:
             self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
@@ -69,7 +69,7 @@ class Nvrtc:
 
     def _call(self, name: str, *arguments: Any) -> None:
         function = self._library[name]  # a new object at each access: other users of the library have their own types
-        parameters = self._functions[name].parameters
+        parameters = nvrtc_h.prototypes()[name].parameters
         function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
         status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
         if status:
@@ -102,7 +102,7 @@ class Nvrtc:
         try:
             return self._compile(program, request, folders)
         finally:
-            if program.value:
+            if program:
                 self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
     def _compile(self, program: Any, request: Request, folders: list[str]) -> Outcome:
@@ -145,8 +145,8 @@ class Nvrtc:
 
 
 def _status_name(status: int) -> str:
-    names = nvrtc_h.enum("nvrtcResult")
-    return next((name for name, number in names.items() if number == status), "NVRTC_ERROR_unknown")
+    names = {number: name for name, number in nvrtc_h.enum("nvrtcResult").items()}
+    return names.get(status, f"NVRTC_ERROR {status}")
 
 
 def _strings(values: Any) -> Any:

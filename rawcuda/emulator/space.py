@@ -358,6 +358,12 @@ class Space:
                 return f"{text}: {address - base} bytes into a {words} that was freed"
         return f"{text}: {self._neighbour(address, nbytes)}"
 
+    def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
+        """Describe an access to memory that the device may not use."""
+        if found.kind in ("device", "variable"):
+            return f"{self.explain(address, nbytes)}, on another device, without peer access to it"
+        return f"{self.explain(address, nbytes)}, to which this device was given no access"
+
     def _neighbour(self, address: int, nbytes: int) -> str:
         choices = []
         live = self.live()

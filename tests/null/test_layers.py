@@ -38,7 +38,7 @@ FLOORS = (
     ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles queue retention graph"),
-    ("gpu.streams", "host_functions values attributes"),
+    ("gpu.streams", "host_functions values attributes waiting"),
     ("gpu", "stream"),
     ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
@@ -46,10 +46,10 @@ FLOORS = (
     ("gpu.launches", "options attributes occupancy"),
     ("gpu.kernels", "launch kernel module linking library"),
     ("gpu.memories", "pool reservation virtual"),
-    ("gpu.devices", "peers limits facts green ranges profiling"),
+    ("gpu.devices", "peers limits facts green ranges profiling resetting"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
-    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
 )
 ORDER = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..space import Allocation
 
-__all__ = ["Box", "array_box", "copy_boxes", "device_box", "host_box"]
+__all__ = ["Box", "any_box", "array_box", "copy_boxes", "device_box", "host_box", "move", "span_of"]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -164,20 +164,20 @@ def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extent
     return Box(offset, pitch, plane, found.allocation)
 
 
-def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
         return Box(address, pitch, plane, None)
     return device_box(machine, address, pitch, plane, span)
 
 
-_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: any_box}
 
 
-def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
     """Copy the rows of one box to another."""
-    to, at = target.rows(_span(target, width, height, depth))
-    taken, whence = source.rows(_span(source, width, height, depth))
+    to, at = target.rows(span_of(target, width, height, depth))
+    taken, whence = source.rows(span_of(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
         to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
@@ -203,7 +203,8 @@ def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
         target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
 
-def _span(box: Box, width: int, height: int, depth: int) -> int:
+def span_of(box: Box, width: int, height: int, depth: int) -> int:
+    """Return the number of bytes from the first of a box to its last."""
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
@@ -227,9 +228,9 @@ def copy_boxes(
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        span = _span(source, width, height, depth)
+        span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
-    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could notice that it did not wait

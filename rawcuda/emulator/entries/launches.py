@@ -110,6 +110,10 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
 def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
     """Return the cluster of a launch: that of its attributes, or the one that the kernel requires."""
     code, required = function.entry, function.required_cluster
+    if code.blocks_are_clusters:
+        raise Refused(
+            801, f"kernel {code.name!r}: a grid that is counted in clusters (.blocksareclusters) is not emulated"
+        )
     given = cluster_of(attributes) if _CLUSTER in attributes else None
     if required is not None:
         if given is not None and given != required:

@@ -195,7 +195,7 @@ class MemoryPool(Owned):
         """
         if self.kind != "device":
             raise ValueError(f"a pool of {self.kind} memory cannot be the pool of a device: make one of kind 'device'")
-        self._primary.inside.cuDeviceSetMemPool(ctypes.c_int(self.device.handle), self._argument())
+        self._primary.inside.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), self._argument())
 
     # -- allocating
 
@@ -257,6 +257,7 @@ class MemoryPool(Owned):
 
         device  a Device or its ordinal
         access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
         calls   cuMemPoolSetAccess
         raises  Unsupported  the device cannot reach the memory
                 ValueError   less than "readwrite" for the pool's own device
@@ -270,9 +271,12 @@ class MemoryPool(Owned):
             if self.kind == "device":
                 if ordinal == own and flags != 3:
                     raise ValueError(f"device {own} always has access to the memory of its own pool")
-                locations.require_peer(ordinal, own, "a pool of it")
+                if flags:
+                    locations.require_peer(ordinal, own, "a pool of it")
         if not ordinals:
             return
+        if flags != 3:
+            locations.finish_work(ordinals)
         wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
         for each, ordinal in zip(wanted, ordinals):
             each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
@@ -308,6 +312,8 @@ class MemoryPool(Owned):
 
     def _argument(self) -> Any:
         """Return the handle as an argument of prepared calls; raises Closed."""
+        if self._primary._handle is None:  # the pool is borrowed, and the Device was closed
+            self._primary.open()
         return as_argument(self.handle)
 
     def __eq__(self, other: object) -> bool:

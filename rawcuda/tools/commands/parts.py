@@ -55,7 +55,7 @@ PARTS = {
             "gpu.textures",
             "tools",
         ),
-        ("loadable", "gpu.devices.peers"),
+        ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
         "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
     ),
     "view": Part(
