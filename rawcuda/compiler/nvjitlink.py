@@ -5,6 +5,9 @@ What not     it chooses no target, and words no error; linking.py does.
 Source       nvJitLink.h of CUDA 12.0 to 13.5
 Read next    linking.py
 
+All links run in one thread of their own: where nvJitLink 13 refuses a cubin, it keeps a lock, which its thread may take
+again, while links in all other threads would wait for ever.
+
 A library exports each function under a name with a version, such as __nvJitLinkCreate_12_0; the header's inline
 functions call these. Newer libraries also export the plain names.
 """
@@ -21,7 +24,7 @@ from .request import reported
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Callable
 
 __all__ = ["Input", "Linked", "NvJitLink"]
 
@@ -120,12 +123,16 @@ class NvJitLink:
         calls   nvJitLinkCreate, nvJitLinkAddData, nvJitLinkComplete, nvJitLinkGetLinkedCubin or nvJitLinkGetLinkedPtx
                 or nvJitLinkGetLinkedLTOIR, nvJitLinkGetErrorLog, nvJitLinkGetInfoLog, nvJitLinkDestroy
         """
-        handle = nvjitlink_h.nvJitLinkHandle()
-        try:
-            return self._link(handle, inputs, [f"-arch={target}", *options], output)
-        finally:
-            if handle:
-                self._call("nvJitLinkDestroy", ctypes.byref(handle))
+
+        def work() -> Linked:
+            handle = nvjitlink_h.nvJitLinkHandle()
+            try:
+                return self._link(handle, inputs, [f"-arch={target}", *options], output)
+            finally:
+                if handle:
+                    self._call("nvJitLinkDestroy", ctypes.byref(handle))
+
+        return _in_one_thread(work)
 
     def _link(self, handle: Any, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
         """Begin the link, for the caller to free, and complete it."""
@@ -167,6 +174,54 @@ class NvJitLink:
 
     def __repr__(self) -> str:
         return f"<nvJitLink {self.version[0]}.{self.version[1]} {self.path}>"
+
+
+def _in_one_thread(work: Callable[[], Linked]) -> Linked:
+    """Call a function in the thread for links, and return what it returns or raise what it raises.
+
+    An interrupt ends the wait; the link itself goes on to its end.
+    """
+    import threading
+
+    made: list[Linked] = []
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:
+            raised.append(error)
+        done.set()
+
+    _queue().put(run)
+    done.wait()
+    if raised:
+        raise raised[0]
+    return made[0]
+
+
+_queues: dict[int, Any] = {}  # by the number of the process: a child of fork() has no threads of its parent
+
+
+def _queue() -> Any:
+    """Return the queue of the thread for links, which is started on first use."""
+    import queue
+    import threading
+
+    pid = os.getpid()
+    known = _queues.get(pid)
+    if known is None:
+        made: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        known = _queues.setdefault(pid, made)
+        if known is made:
+
+            def serve() -> None:
+                while True:
+                    made.get()()
+
+            threading.Thread(target=serve, name="nvJitLink", daemon=True).start()
+    return known
 
 
 def _status_name(status: int) -> str:

@@ -33,8 +33,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "machine code",
-        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4. "
-        "From Python 3.14 on, the PTX may also be compressed with zstd, as nvcc 13 does without --no-compress",
+        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, which may be compressed",
     ),
     (
         "tensor-core, mbarrier and bulk-copy instructions",
@@ -49,7 +48,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
         "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
-    ("linking (cuLink*)", "a module must be complete in one PTX text"),
+    (
+        "linking of machine code and LTO-IR (cuLinkAddData of a cubin or NVVM)",
+        "only PTX is linked, also from fatbins, host objects and archives, of which every member is linked; nvJitLink, "
+        "where it is installed, turns LTO-IR into PTX",
+    ),
     (
         "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
         "...)",
@@ -60,9 +63,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "emulated memory consists of Python objects of this process",
     ),
     (
-        "libraries (cuLibrary*, cuKernel*), attributes of graphs' memory",
-        "modules can do what libraries do, and the attributes would have no effect",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
+        "attributes of graphs' memory",
+        "they concern code of the host, and hardware",
     ),
+    ("attributes of streams and of graphs' memory", "they would have no effect"),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
         "there is no graphics driver to share with",

@@ -56,8 +56,9 @@ class _Event(Owned):
             steps = self.queries.pop()
         except IndexError:  # another thread has them, or was interrupted
             steps = unnoticed(primary, ((primary.function("cuEventQuery"), self.argument),))
+        inside = primary if primary._handle and primary.current_context() != primary._handle else None
         try:
-            code = run(steps)[1]
+            code = run(steps, inside)[1]
         except (CudaError, ForkedAfterInit):
             return True
         self.queries.append(steps)

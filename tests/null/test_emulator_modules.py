@@ -12,7 +12,7 @@ import pytest
 from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
 from tests.subject import module
 
-words, images = module("emulator.thunks"), module("emulator.entries.modules")
+words, images = module("emulator.thunks"), module("emulator.entries.images")
 OUT = ctypes.c_uint64()
 INFO, INFO_SIZE, ERROR, ERROR_SIZE, WALL_TIME = 3, 4, 5, 6, 2
 NAMES = {"store", "step", "spin", "nothing", "small", "exact", "trap", "wild"}
@@ -376,7 +376,6 @@ def test_compressed_ptx_is_unpacked(client):
     [
         _fatbin(),
         _fatbin(_member(2, 90, b"\x7fELF" + bytes(60))),
-        _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2],
     ],
 )
 def test_a_fatbin_without_ptx_is_209(client, image):
@@ -388,6 +387,15 @@ def test_a_fatbin_without_ptx_is_209(client, image):
 def test_damaged_compression_is_200(client):
     image = _fatbin(_member(1, 90, b"\x10A\x09\0AAAAAAAA", flags=0x2011, packed=12, plain=100))
     assert client.code("cuModuleLoadFatBinary", OUT, image) == 200
+    image = _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2]
+    assert client.code("cuModuleLoadFatBinary", OUT, image) == 200
+
+
+def test_ptx_compressed_with_zstd_is_unpacked(client):
+    packed = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(PLAIN))  # a frame with one block, as it is
+    packed += (len(PLAIN) << 3 | 1).to_bytes(3, "little") + PLAIN
+    image = _fatbin(_member(1, 90, packed, flags=0x8011, packed=len(packed), plain=len(PLAIN)))
+    assert client.get("cuModuleGetFunction", client.get("cuModuleLoadData", image), b"store")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")

@@ -19,7 +19,8 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors doors names tracing owned locate containers outline"),
+    ("", "loadable errors doors names tracing owned locate"),
+    ("images", "zstd containers outline"),
     ("interpreter", "cpython callback"),
     (
         "headers",
@@ -139,7 +140,7 @@ def refusal(name: str, entered: Import) -> str:
     if name == "":
         return "" if entered.late else "the façade imports only late, when a name of it is used"
     if room == "emulator":
-        if target in ("headers.cuda_h", "errors"):
+        if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room:  # the command line and its parts use everything except the emulator

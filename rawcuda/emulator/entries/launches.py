@@ -21,7 +21,7 @@ from .capabilities import available_shared as dynamic_shared
 from .capabilities import blocks_per_multiprocessor
 from .devices import ATTRIBUTES
 from .memory import access_of
-from .modules import Function, function_at
+from .modules import Function, function_at, launched_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _launch(
     attributes: dict[int, bytes] = {},  # noqa: B006 - it is never changed
 ) -> None:
     stream = machine.stream(stream_handle)
-    function = machine.get(Function, handle)
+    function = launched_function(machine, handle)
     context = function.module.context
     if context is not stream.context:
         raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")

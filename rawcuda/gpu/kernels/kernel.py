@@ -143,6 +143,26 @@ class Kernel:
         with self.device.current():
             self._primary.driver.cuFuncSetCacheConfig(function, cache_config(prefer))
 
+    @property
+    def is_loaded(self) -> bool:
+        """Tell whether the kernel's code is on the device; with lazy loading it is after the first use.
+
+        calls   cuFuncIsLoaded
+        """
+        state, function = ctypes.c_uint(), cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncIsLoaded(ctypes.byref(state), function)
+        return state.value == 1  # CU_FUNCTION_LOADING_STATE_LOADED
+
+    def load(self) -> None:
+        """Load the kernel's code now, so that its first launch takes no longer than the others.
+
+        calls   cuFuncLoad
+        """
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncLoad(function)
+
     # -- occupancy
 
     def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
