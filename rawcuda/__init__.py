@@ -43,6 +43,7 @@ _HOMES = {
     "range": "gpu.devices.ranges",
     "link": "compiler.linking",
     "explain": "tools.explaining",
+    "progress": "tools.progress",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
+    from .tools.progress import progress as progress
     from .tools.traces import trace as trace
 
     cu: Driver
@@ -142,6 +144,16 @@ def _picture(view: StridedView) -> str | None:
     except (ImportError, NotImplementedError):
         return None
     drawn: str = view_picture(view)
+    return drawn
+
+
+def _graph_picture(graph: Graph) -> str | None:
+    """Draw a graph for a notebook; return None in a vendored part without pictures."""
+    try:
+        from .tools.pictures.graphs import graph_picture
+    except (ImportError, NotImplementedError):
+        return None
+    drawn: str = graph_picture(graph)
     return drawn
 
 

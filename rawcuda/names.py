@@ -16,6 +16,7 @@ from . import doors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable as Callable
+    from collections.abc import Generator as Generator
     from collections.abc import Iterable as Iterable
     from collections.abc import Iterator as Iterator
     from collections.abc import Mapping as Mapping
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
     from .gpu.devices.peers import PeerAccess as PeerAccess
     from .gpu.devices.peers import PeerAttributes as PeerAttributes
     from .gpu.graph import Graph as Graph
+    from .gpu.graphs.conditions import Condition as Condition
+    from .gpu.graphs.executable import Executable as Executable
+    from .gpu.graphs.nodes import AllocationNode as AllocationNode
+    from .gpu.graphs.nodes import ChildNode as ChildNode
+    from .gpu.graphs.nodes import ConditionalNode as ConditionalNode
+    from .gpu.graphs.nodes import ExecutableNode as ExecutableNode
+    from .gpu.graphs.nodes import Node as Node
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
@@ -58,6 +66,13 @@ __all__: list[str] = []  # every name is made on access
 _ELSEWHERE = {  # names of this package that are not public
     "Library": "loadable",
     "Driver": "driver",
+    "Condition": "gpu.graphs.conditions",
+    "Executable": "gpu.graphs.executable",
+    "Node": "gpu.graphs.nodes",
+    "AllocationNode": "gpu.graphs.nodes",
+    "ChildNode": "gpu.graphs.nodes",
+    "ConditionalNode": "gpu.graphs.nodes",
+    "ExecutableNode": "gpu.graphs.nodes",
     "KernelAttributes": "gpu.launches.attributes",
     "Suggestion": "gpu.launches.occupancy",
     "StreamAttributes": "gpu.streams.attributes",

@@ -76,7 +76,6 @@ class Emulator:
             batches,
             contexts,
             copies,
-            graphs,
             green,
             launches,
             libraries,
@@ -90,6 +89,16 @@ class Emulator:
             textures,
             values,
             virtual,
+        )
+        from .entries.graphs import (  # noqa: F401
+            capture,
+            conditions,
+            definitions,
+            dot,
+            executables,
+            objects,
+            parameters,
+            reservations,
         )
         from .machine import Machine
         from .thunks import ENTRIES, serve
@@ -105,11 +114,13 @@ class Emulator:
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
-        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks
+        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
+                fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, sm, peers = "eager", 0, 1, 90, "on"
+        failures: list[str] = []
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -123,14 +134,16 @@ class Emulator:
                 peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
+            elif key == "fail" and equals:
+                failures.append(value)
             elif word in words:
                 words[word] = True
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"peers={'/'.join(PEERS)}, sm=NUMBER, dump, unchecked, strict, leaks"
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, fail=NAME:WHICH:CODE, dump, unchecked, strict, leaks"
                 )
-        return cls(
+        made = cls(
             mode,
             seed,
             devices,
@@ -141,12 +154,33 @@ class Emulator:
             sm=sm,
             peers=peers,
         )
+        for failure in failures:
+            made._machine.failures.read(failure)
+        return made
+
+    def fail(self, name: str, which: int = 1, code: int = 2) -> None:
+        """Let a call of the driver fail although nothing is wrong, to test what a program does then.
+
+        name    the symbol, such as "cuMemAlloc_v2", or "*" for every call
+        which   the number of the call, counted from now on and from 1
+        code    the CUresult that it returns; 2 is CUDA_ERROR_OUT_OF_MEMORY
+        raises  ValueError  a number below 1, or a code that is not a CUresult or is 0
+        """
+        self._machine.failures.add(name, which, code)
+
+    def fail_no_more(self) -> int:
+        """Forget what fail() planned, and return the number of calls that were counted for "*"."""
+        counted = self._machine.failures.calls.get("*", 0)
+        self._machine.failures.clear()
+        return counted
 
     def address(self, symbol: str) -> int | None:
         """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
-            served = self._entries.get(symbol)
+            from .abis import of_thread
+
+            served = self._entries.get(symbol) or of_thread(symbol, self._entries)
             if served is None:
                 return None
             address = self._addresses.setdefault(symbol, self._serve(self._machine, served))

@@ -17,6 +17,7 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
+from .failures import Failures
 from .holdings import Holding, Pool
 from .host_thread import HostThread
 from .images import Array
@@ -28,7 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
-    from .entries.graphs import Capture
+    from .entries.graphs.capture import Capture
+    from .entries.graphs.reservations import Reservation
     from .space import Allocation
 
     T = TypeVar("T")
@@ -42,13 +44,14 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, and its capture mode."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 is."""
 
-    __slots__ = ("stack", "capture_mode")
+    __slots__ = ("stack", "capture_mode", "null")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
+        self.null = 0  # what stream 0 stands for: 2, the thread's own, in a call of a form _ptsz or _ptds
 
 
 class Device:
@@ -65,6 +68,7 @@ class Device:
         self.used = 0  # bytes of device memory
         self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
+        self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # what graphs allocate
 
 
 class Context:
@@ -212,7 +216,9 @@ class Machine:
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
+        self.failures = Failures()
         self.captures: set[Capture] = set()  # those in progress
+        self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
         self.restricted = False  # whether there was memory to which a device may have less than full access
@@ -228,6 +234,7 @@ class Machine:
         """Leave only these devices, numbered in this order; called before the first of them is used."""
         self.handles.clear()  # the contexts and pools of the devices so far
         self.pools.clear()
+        self.current_pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
 
     def reaches(self, device: Device, other: Device) -> bool:
@@ -288,14 +295,18 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's."""
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's.
+
+        In a call of a form _ptsz or _ptds, 0 is this thread's, too.
+        """
         context = self.context()
         if handle > 2:
             stream = self.get(Stream, handle)
             if stream.context.state:
                 raise Refused(stream.context.state)
             return stream
-        return context.thread_stream(self.thread()) if handle == 2 else context.legacy
+        thread = self.thread()
+        return context.thread_stream(thread) if (handle or thread.null) == 2 else context.legacy
 
     def event(self, handle: int) -> Event:
         """Return the event of a handle."""
@@ -337,6 +348,8 @@ class Machine:
     def give_back(self, holding: Holding) -> None:
         """Free an allocation."""
         allocation, context = holding.allocation, holding.context
+        if holding.reservation is not None and holding.reservation.stays():
+            return
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)

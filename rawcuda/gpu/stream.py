@@ -14,6 +14,7 @@ from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
+from .graphs.recording import Recording
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
 from .queue import (
     LEGACY,
@@ -124,11 +125,18 @@ class Stream(StreamHandle):
         self.handle  # raises Closed
         return StreamAttributes(self)
 
-    def synchronize(self) -> None:
+    def synchronize(self, timeout: float | None = None) -> None:
         """Wait until all work on this stream is done, and raise what a function of call() has raised.
 
-        calls   cuStreamSynchronize
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuStreamSynchronize, cuStreamQuery
+        raises   TimeoutError  the time is over; the work goes on
         """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuStreamSynchronize(self._argument or self._prepare())
         if retained:
             sweep(now=True)
@@ -138,6 +146,12 @@ class Stream(StreamHandle):
             from .streams.host_functions import raise_from
 
             raise_from(self)
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether all work on this stream is done.
@@ -241,12 +255,23 @@ class Stream(StreamHandle):
 
         batch(self, operations)
 
-    def capture(self, mode: str = "thread_local") -> Graph:
+    def capture(
+        self, mode: str = "thread_local", *, into: Graph | None = None, after: names.Any = None
+    ) -> Graph | Recording:
         """Return a graph that records, in a with block, the work queued on this stream.
 
-        mode  "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        mode    "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        into    a graph to add the work to; then a Recording is returned, whose with block gives this graph
+        after   the node, or nodes, of that graph for which the work waits
+        raises  SymbolNotFound  with `into`, and a driver that is older than CUDA 12.3
         """
-        return Graph(self, mode)
+        if into is None:
+            if after is not None:
+                raise ValueError("after names nodes of a graph to capture into: give the graph as into=")
+            return Graph(self, mode)
+        if not isinstance(into, Graph):
+            raise TypeError(f"into must be a Graph, not {a_kind(into)}")
+        return Recording(self, mode, into, after)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""
@@ -336,12 +361,25 @@ class Event(InContext):
             calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self
 
-    def synchronize(self) -> None:
+    def synchronize(self, timeout: float | None = None) -> None:
         """Wait until the recorded point is reached; an event that was never recorded counts as reached.
 
-        calls   cuEventSynchronize
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuEventSynchronize, cuEventQuery
+        raises   TimeoutError  the time is over; the work goes on
         """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuEventSynchronize(self._argument or self._prepare())
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await event` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event that was never recorded counts as reached.

@@ -28,7 +28,7 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
-from .running.clusters import Group, clusters_of
+from .running.clusters import Group, clusters_of, divide
 from .running.machine import (
     LOCAL_LIMIT,
     Exited,
@@ -89,6 +89,7 @@ class Entry:
         cluster = limits.get("reqnctapercluster")
         self.required_cluster = _three(cluster) if cluster else None
         self.explicit_cluster = "explicitcluster" in limits or cluster is not None
+        self.blocks_are_clusters = "blocksareclusters" in limits
         self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: no limit of its own
         self.ptx_version = code.ptx_version
         self.target = code.target
@@ -131,7 +132,7 @@ class Entry:
         launch.number = next(_serial)
         launch.rights, launch.opaque = rights, opaque
         if cluster is not None:
-            launch.in_clusters(cluster)
+            divide(launch, cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .scheduler import Team
 
-__all__ = ["Cluster", "Group", "clusters_of"]
+__all__ = ["Cluster", "Group", "clusters_of", "divide"]
 
 _ARRIVED, _PASSED = 1, 2
 _OFFSET = (1 << CLUSTER_BITS) - 1
@@ -180,6 +180,13 @@ class Group:
         """Begin again to count how long the threads wait: another cluster has ended."""
         for team in self.teams:
             team.idle_rounds = 0
+
+
+def divide(launch: Launch, cluster: tuple[int, int, int]) -> None:
+    """Divide the grid of a launch into clusters."""
+    (x, y, z), launch.cluster, launch.explicit_cluster = cluster, cluster, True
+    launch.clusters = launch.gx // x, launch.gy // y, launch.gz // z
+    launch.cluster_size = x * y * z
 
 
 def clusters_of(launch: Launch) -> Iterator[Cluster]:

@@ -121,8 +121,7 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
-        self.cluster, self.clusters = (1, 1, 1), grid
-        self.cluster_size = 1
+        self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
         self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []
         self.block: Block | None = None
@@ -137,12 +136,6 @@ class Launch:
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
-
-    def in_clusters(self, cluster: tuple[int, int, int]) -> None:
-        """Divide the grid into clusters."""
-        (x, y, z), self.cluster, self.explicit_cluster = cluster, cluster, True
-        self.clusters = self.gx // x, self.gy // y, self.gz // z
-        self.cluster_size = x * y * z
 
     # -- memory
 
@@ -307,8 +300,7 @@ class Block:
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
-        self.cluster_place = (0, 0, 0)
-        self.cluster_rank = 0
+        self.cluster_place, self.cluster_rank = (0, 0, 0), 0
         self.mates: Any = None  # the Cluster of this block
         self.present: bool | None = None  # whether it runs: None before it has started
 
@@ -488,6 +480,12 @@ class Thread:
         from .builtins import free
 
         free(self, address)
+
+    def cudaGraphSetConditional(self, handle: int, value: int) -> None:
+        """Set a condition of a graph."""
+        from .builtins import set_conditional
+
+        set_conditional(self, handle, value)
 
 
 def _place(frame: FrameType) -> tuple[str, int]:
