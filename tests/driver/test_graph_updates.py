@@ -573,3 +573,34 @@ def _add_step(client, graph, kernel, address, digit):
     pointers = (ctypes.c_uint64 * 2)(ctypes.addressof(cells), ctypes.addressof(cells) + 8)
     words = struct.pack("<Q7I4x4Q", kernel, 1, 1, 1, 1, 1, 1, 0, ctypes.addressof(pointers), 0, 0, 0)
     return client.get("cuGraphAddKernelNode_v2", graph, 0, 0, words)
+
+
+# -- options of kernels
+
+
+def test_options_of_a_kernel_node(device, graph, step, word):
+    kernel = step.kernel
+    cooperative = kernel.configure(grid=1, block=1, cooperative=True)
+    node = graph.kernel(cooperative, word, 1)
+    plain = graph.kernel(step, word, 2, after=node)
+    run(graph, device)
+    assert word.tolist() == [12]
+    with graph.instantiate() as executable:
+        executable[node].update(cooperative, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[node].update(step, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[plain].update(cooperative, word, 3)
+        run(executable, device)
+        assert word.tolist() == [1232]
+    with pytest.raises(ValueError, match="options"):
+        node.update(step, word, 3)
+    plain.update(cooperative, word, 4)
+    run(graph, device)
+    assert word.tolist() == [123214]
+
+
+def test_a_texture_of_a_node(device, graph, word, step):
+    with device.texture(device.upload(array.array("f", [1.0, 2.0]))) as texture:
+        with pytest.raises(TypeError, match="Event"):
+            graph.record(texture)

@@ -340,6 +340,9 @@ class ExecutableNode:
         with graph._asking():
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a node of an executable graph cannot be copied or pickled")
+
     def __repr__(self) -> str:
         return f"<{self.node!r} of {self.executable!r}>"
 

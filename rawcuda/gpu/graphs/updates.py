@@ -78,7 +78,7 @@ def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of its graph `child`")
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         graph._keep(node.handle, both)  # whatever comes, the node has what it uses
-        given.change(graph, handle)
+        given.change(graph, handle, node._given)
         graph._keep(node.handle, given.kept)
         graph._root._given[node.handle] = given
 
@@ -92,7 +92,7 @@ def set_executable_node(executable: Any, node: Node, args: tuple[Any, ...], name
         before = executable._kept.get(node.handle) or ()
         executable._kept[node.handle] = (*given.kept, *before)
         executable._note()
-        given.change_executable(graph, *handles)
+        given.change_executable(graph, *handles, node._given)
         executable._kept[node.handle] = given.kept
         executable._note()
 
