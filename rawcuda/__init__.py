@@ -30,6 +30,7 @@ _HOMES = {
     "In": "gpu.kernels.arguments",
     "view": "arrays.strided",
     "copy": "arrays.making",
+    "copy_batch": "gpu.copies.batch",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
     "OpaqueArray": "gpu.textures.arrays",
@@ -42,6 +43,7 @@ _HOMES = {
     "range": "gpu.devices.ranges",
     "link": "compiler.linking",
     "explain": "tools.explaining",
+    "progress": "tools.progress",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from .errors import RawCudaError as RawCudaError
     from .errors import SymbolNotFound as SymbolNotFound
     from .errors import Unsupported as Unsupported
+    from .gpu.copies.batch import copy_batch as copy_batch
     from .gpu.device import Device as Device
     from .gpu.device import devices as devices
     from .gpu.device import synchronize as synchronize
@@ -120,6 +123,7 @@ if TYPE_CHECKING:
     from .gpu.textures.textures import TextureObject as TextureObject
     from .loadable import Library as _Loadable
     from .tools.explaining import explain as explain
+    from .tools.progress import progress as progress
     from .tools.traces import trace as trace
 
     cu: Driver

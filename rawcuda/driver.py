@@ -15,6 +15,8 @@ import os
 import sys
 import time
 from functools import partial
+from keyword import iskeyword
+from types import FunctionType
 
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
@@ -28,10 +30,21 @@ if TYPE_CHECKING:
 
     from .loadable import Library
 
-__all__ = ["Driver", "InUse", "SharedLibrary", "use", "current", "is_loaded", "show", "as_argument", "WRONG_CONTEXT"]
+__all__ = [
+    "Driver",
+    "InUse",
+    "SharedLibrary",
+    "use",
+    "current",
+    "library",
+    "is_loaded",
+    "show",
+    "as_argument",
+    "WRONG_CONTEXT",
+]
 
-_NOT_INITIALIZED, _NOT_READY = 3, 600
-_QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
+_NOT_INITIALIZED, _NO_DEVICE, _NOT_READY = 3, 100, 600
+_QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
 WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
 
@@ -80,9 +93,10 @@ def show(value: Any) -> str:
 class Driver:
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
-    A bound function takes the C arguments of its line in cuda_h.prototypes(). It raises CudaError or, before calling
-    the driver, a TypeError or ValueError with the parameter's name. It returns None, but cuStreamQuery and
-    cuEventQuery return whether all work is done. driver["cuMemAlloc"] is the old ABI of that exported name.
+    A bound function takes the C arguments of its line in cuda_h.prototypes(), also by their names. It raises CudaError
+    or, before calling the driver, a TypeError or ValueError with the parameter's name. It returns None, but
+    cuStreamQuery and cuEventQuery return whether all work is done. driver["cuMemAlloc"] is the old ABI of that name.
+    The other names of cuda.h are attributes, too: constants, enumerations (IntEnum), handles and structures (ctypes).
     """
 
     def __init__(self, library: Library) -> None:
@@ -106,9 +120,15 @@ class Driver:
             return address
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
+        words, added = f"CUDA {loaded // 1000}.{loaded % 1000 // 10}", f"CUDA {since[0]}.{since[1]}"
+        if since[0] * 1000 + since[1] * 10 > loaded:
+            text = f"the loaded driver is of {words} and lacks it; it was added in {added}: update the driver, or do "
+            text += "without it"
+        else:
+            text = f"{self!r} lacks it, although it is of {words}, and {added} added it: the command doctor shows what "
+            text += "a driver lacks"
         raise SymbolNotFound(
-            f"{symbol}: the loaded driver is of CUDA {loaded // 1000}.{loaded % 1000 // 10} and lacks it; it was added "
-            f"in CUDA {since[0]}.{since[1]}: update the driver, or do without it",
+            f"{symbol}: {text}",
             symbol=symbol,
             since=since,
             driver_version=loaded,
@@ -156,11 +176,13 @@ class Driver:
 
         return current_context
 
-    def __getattr__(self, name: str) -> Callable[..., bool | None]:
-        _require(name)
-        function = self[name]
-        self.__dict__[name] = function
-        return function
+    def __getattr__(self, name: str) -> Any:
+        found = _of_header(name)
+        if found is None:
+            _require(name)
+            found = self[name]
+        self.__dict__[name] = found
+        return found
 
     def __getitem__(self, symbol: str) -> Callable[..., bool | None]:
         """Return a function by its exported name, an old ABI too, such as the cuMemAlloc of 32-bit addresses.
@@ -173,7 +195,7 @@ class Driver:
         return function
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *_callable()})
+        return sorted({*object.__dir__(self), *_callable(), *_header_names()})
 
     def _bind(self, name: str) -> Callable[..., bool | None]:
         prototype = cuda_h.prototypes()[name]
@@ -181,7 +203,9 @@ class Driver:
         function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
         count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
 
-        def call(*arguments: Any) -> bool | None:
+        def call(*arguments: Any, **named: Any) -> bool | None:
+            if named:
+                arguments = _in_order(name, names, arguments, named)
             if len(arguments) != count:  # C would accept any number, and read missing arguments from the stack
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if forks:
@@ -225,7 +249,8 @@ class Driver:
         explain = getattr(self.libcuda, "explain", None)
         report = explain(code) if explain is not None else None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
-        return from_code(code, *self.describe(code), name, shown, "\n".join(filter(None, (report, detail))))
+        more, private = "\n".join(filter(None, (report, detail))), hasattr(self.libcuda, "live_handles")
+        return from_code(code, *self.describe(code), name, shown, more, private=private)
 
     def tell(
         self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int
@@ -257,11 +282,54 @@ class Driver:
 
 
 def _described(call: Any, name: str) -> Any:
-    """Give a Python function the name and the documentation of a driver function, and return it."""
+    """Give a Python function the name, the documentation and the signature of a driver function, and return it."""
     prototype = cuda_h.prototypes()[name]
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"{prototype.line}\n\n{prototype.doc}"
+    version = f"{prototype.since[0]}.{prototype.since[1]}"
+    call.__doc__ = f"{prototype.line}\n\n{prototype.doc[0].upper()}{prototype.doc[1:]}.\n\nsince  CUDA {version}"
+    types = {_python_name(parameter): text for parameter, text in prototype.parameter_texts.items()}
+    # inspect.signature() follows __wrapped__. This function is never called; its code only has the parameters' names.
+    code = _form.__code__.replace(co_argcount=len(types), co_nlocals=len(types), co_varnames=tuple(types))
+    call.__wrapped__ = FunctionType(code, {}, name)
+    call.__wrapped__.__annotations__ = types
     return call
+
+
+def _python_name(parameter: str) -> str:
+    """Return the name of a parameter in Python: `from`, which is a word of the language, is from_."""
+    return f"{parameter}_" if iskeyword(parameter) else parameter
+
+
+def _form() -> None:
+    """Stand for a driver function, see _described."""
+
+
+def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call in their order, those that were given by name behind the others."""
+    rest = names[len(arguments) :]
+    keywords = {_python_name(each): each for each in names}
+    named = {keywords.get(each, each): value for each, value in named.items()}
+    for each in named:
+        if each in names and each not in rest:
+            raise TypeError(f"{name}() got two values for {each}")
+        if each not in rest:
+            raise TypeError(f"{name}() has no parameter {each}: its parameters are {', '.join(names) or 'none'}")
+    lacking = [each for each in rest if each not in named]
+    if lacking:
+        raise TypeError(f"{name}() takes {len(names)} arguments ({', '.join(names)}): {', '.join(lacking)} is missing")
+    return (*arguments, *(named[each] for each in rest))
+
+
+def _of_header(name: str) -> Any:
+    """Return what a name of cuda.h that is no function stands for: an int, an IntEnum, a ctypes type; or None."""
+    if name.startswith("_") or name in cuda_h.prototypes():
+        return None
+    return cuda_h.HEADER.look_up(name)
+
+
+def _header_names() -> list[str]:
+    """Return the names of cuda.h that are no functions."""
+    return cuda_h.HEADER.all_names({})
 
 
 def _callable() -> list[str]:
@@ -273,7 +341,7 @@ def _require(name: str) -> None:
     """Raise AttributeError for what is no function, or an old ABI, which nobody should call by mistake."""
     prototype = cuda_h.prototypes().get(name) if name.startswith("cu") else None
     if prototype is None:
-        raise AttributeError(f"{name}: {_near(name)}" if name.startswith("cu") else name)
+        raise AttributeError(f"{name}: {_near(name)}" if name.startswith(("cu", "CU")) else name)
     if prototype.old:
         raise AttributeError(
             f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. In C a #define adds "
@@ -282,15 +350,17 @@ def _require(name: str) -> None:
 
 
 def _near(name: str) -> str:
-    """Suggest functions for a misspelled name, first those whose suffix a #define in the header hides."""
-    known = _callable()
+    """Suggest names for a misspelled one, first those of functions whose suffix a #define in the header hides."""
+    known = _callable() if name.startswith("cu") else _header_names()
     suffixed = [each for each in known if each.rpartition("_v")[0] == name]
     if suffixed:
         return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.75)
-    return "not in the table of driver functions" + (f": did you mean {' or '.join(near)}?" if near else "")
+    return f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}" + (
+        f": did you mean {' or '.join(near)}?" if near else ""
+    )
 
 
 def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
@@ -363,13 +433,21 @@ class InUse:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # introspection (help, inspect) must not load a driver
             raise AttributeError(name)
-        if _current is None and name.startswith("cu"):  # nor must the completion of names, which reads attributes
+        if _current is not None:
+            return getattr(_current, name)
+        found = _of_header(name)
+        if found is not None:
+            return found
+        if name.startswith("cu"):  # nor must the completion of names, which reads attributes
             _require(name)
-            return _described(lambda *arguments: getattr(current(), name)(*arguments), name)
+            return _described(lambda *arguments, **named: getattr(current(), name)(*arguments, **named), name)
         return getattr(current(), name)
 
+    def __getitem__(self, symbol: str) -> Any:
+        return current()[symbol]
+
     def __dir__(self) -> list[str]:
-        return sorted({*dir(Driver), *_callable()})
+        return sorted({*dir(Driver), *_callable(), *_header_names()})
 
     def __repr__(self) -> str:
         return "<driver, not loaded yet>" if _current is None else repr(_current)
@@ -378,17 +456,41 @@ class InUse:
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
-    driver = Driver(
-        _chosen if _chosen is not None and not isinstance(_chosen, str) else _load(_chosen or _named_outside())
-    )
+    driver = Driver(library())
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
-    driver.cuInit(0)
+    try:
+        driver.cuInit(0)
+    except CudaError as error:
+        if error.code != _NO_DEVICE:
+            raise
+        raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=partial(_forked, driver))
     _current = _current or driver
     doors.in_use[:] = (_current,)
     return _current
+
+
+def library() -> Library:
+    """Load the library of the driver that is chosen, without initializing it.
+
+    raises  DriverNotFound  no driver could be loaded
+    """
+    if _chosen is not None and not isinstance(_chosen, str):
+        return _chosen
+    return _load(_chosen or _named_outside())
+
+
+def _why_no_gpu(driver: Driver) -> str:
+    """Return lines that say which driver is there, and what may hide the GPU from it."""
+    version, path = driver.version, getattr(driver.libcuda, "path", "")
+    where = f" ({path})" if path else ""
+    lines = [f"The driver is here, for CUDA {version // 1000}.{version % 1000 // 10}, and sees no GPU{where}."]
+    lines += [f"{fact[0].upper()}{fact[1:]}." for fact in locate.hidden_gpus(real=bool(path))]
+    if path:
+        lines.append("To run without a GPU: use('emulator') before the first call, or RAWCUDA_DRIVER=emulator.")
+    return "\n".join(lines)
 
 
 def _forked(driver: Driver) -> None:

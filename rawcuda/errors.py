@@ -53,8 +53,11 @@ class DriverNotFound(RawCudaError, OSError):
         self.tried = list(tried)
 
 
-class SymbolNotFound(RawCudaError, NotImplementedError):
-    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it)."""
+class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
+    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it).
+
+    It is an AttributeError, too, so that hasattr(cu, "cuX") tells whether the driver has a function.
+    """
 
     def __init__(
         self, message: str, *, symbol: str = "", since: tuple[int, int] = (0, 0), driver_version: int = 0
@@ -140,7 +143,7 @@ class LinkerNotFound(CompilerNotFound):
 
 
 class ContextLost(CudaError):
-    """The device's context is lost and cannot be used again: this process must restart."""
+    """The device's context is lost and cannot be used again: call Device.reset(), or restart this process."""
 
 
 class ForkedAfterInit(RawCudaError, RuntimeError):
@@ -179,10 +182,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     4: (CudaError, "The driver is shutting down: close your objects before the interpreter exits."),
     34: (Unsupported, "This libcuda is the toolkit's stub: remove its folder from the library path."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
-    100: (
-        Unsupported,
-        "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the emulator: use('emulator').",
-    ),
+    100: (Unsupported, "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES."),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),
@@ -242,7 +242,14 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
 
 
 def from_code(
-    code: int, name: str, text: str, call: str, arguments: list[str] | tuple[str, ...] = (), detail: str = ""
+    code: int,
+    name: str,
+    text: str,
+    call: str,
+    arguments: list[str] | tuple[str, ...] = (),
+    detail: str = "",
+    *,
+    private: bool = False,
 ) -> CudaError:
     """Return the exception for a CUresult; it is not raised.
 
@@ -250,8 +257,11 @@ def from_code(
     name text  the driver's name and description of it
     arguments  "parameter=value" strings
     detail     more information (a compiler's log, a memory checker's report), shown below the message
+    private    whether a context belongs to this package only, as in the emulator, so that it can simply be reset
     """
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
+    if private:
+        remedy = remedy.replace("Restart this process", "Call reset() of the Device, or restart this process")
     text = text.rstrip(".")
     message = f"{call}({', '.join(arguments)}): {name} ({code}): {text}." + (f" {remedy}" if remedy else "")
     if detail:

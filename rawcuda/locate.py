@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]
 
-__all__ = ["libcuda", "nvrtc", "nvjitlink", "nvcc", "ptxas", "headers", "searched", "mapped_file"]
+__all__ = ["libcuda", "nvrtc", "nvjitlink", "nvcc", "ptxas", "headers", "searched", "mapped_file", "hidden_gpus"]
 
 _WSL = "/usr/lib/wsl/lib/libcuda.so.1"
 _LINUX_PLACES = (
@@ -211,3 +211,31 @@ def mapped_file(name: str = "libcuda.so") -> str:
     except OSError:
         pass
     return ""
+
+
+def hidden_gpus(*, real: bool = True) -> list[str]:
+    """Return what hides every GPU from a driver on this machine, each with its remedy; empty if nothing was found.
+
+    real  whether it is NVIDIA's driver, which needs a kernel module and device nodes
+    """
+    found = []
+    visible, given = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("NVIDIA_VISIBLE_DEVICES")
+    if visible is not None and not visible.split(",")[0].strip().lstrip("+").isalnum():
+        found.append(f"CUDA_VISIBLE_DEVICES is {visible!r}, which hides every GPU: unset it, or name one")
+    elif visible is not None:
+        found.append(f"CUDA_VISIBLE_DEVICES is {visible!r}: no GPU of this machine has such a number or name")
+    in_container = "in a container, start it with the GPU (docker run --gpus all)"
+    if real and given in ("", "void", "none"):
+        found.append(f"NVIDIA_VISIBLE_DEVICES is {given!r}: {in_container}")
+    if real and sys.platform.startswith("linux"):
+        if _under_wsl():
+            if not os.path.exists("/dev/dxg"):
+                found.append("WSL shows no GPU (there is no /dev/dxg): update WSL and the driver of Windows")
+        elif not os.path.exists("/proc/driver/nvidia/version"):
+            found.append(
+                "the kernel module of NVIDIA's driver is not loaded (there is no /proc/driver/nvidia/version): load it "
+                f"with modprobe nvidia; {in_container}"
+            )
+        elif not any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev")):
+            found.append(f"there is no /dev/nvidia0: run nvidia-modprobe; {in_container}")
+    return found

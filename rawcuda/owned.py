@@ -176,7 +176,8 @@ class Owned:
         """Return the C handle as an int; raises Closed after close() or detach()."""
         handle = self._handle
         if handle is None:
-            raise Closed(f"this {type(self).__name__} is closed: make a new one, or close it later")
+            why = getattr(self._release, "why", "make a new one, or close it later")
+            raise Closed(f"this {type(self).__name__} is closed: {why}")
         return handle
 
     @property

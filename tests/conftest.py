@@ -42,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # started in the background, where tests of Ctrl-C would wait for ever
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("driver") == "emulator":  # the emulator respects it; here it is about the GPUs of the machine
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")

@@ -7,7 +7,7 @@ Source       NVIDIA, "nvJitLink" (user guide); the logs of nvJitLink 12.0 to 13.
 Read next    ../gpu/kernels/linking.py
 
 nvJitLink 12 and 13 do not fail where two images define a symbol: they print a message and take one of the two, or
-crash. So `check_symbols` comes first.
+crash. They link every member of an archive, too, not only those that are needed. So `check_symbols` comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 
-from .. import containers, locate, names
+from .. import locate, names
 from ..errors import (
     CudaError,
     InvalidUse,
@@ -26,7 +26,8 @@ from ..errors import (
     a_kind,
     worded,
 )
-from ..outline import declarations
+from ..images import containers
+from ..images.outline import declarations
 from .messages import pin
 from .nvjitlink import Input, Linked, NvJitLink
 from .request import OUTPUTS, Target, encoded, given_target, read_target, strings
@@ -223,8 +224,6 @@ def check_symbols(inputs: Sequence[Input]) -> None:
     first: dict[str, str] = {}
     lines, twice = [], []
     for each in inputs:
-        if each.kind == "library":  # a member is used only where another image needs it
-            continue
         for symbol in sorted(_defined(each)):
             if symbol in first:
                 lines.append(f"Multiple definition of '{symbol}' in '{each.name}', first defined in '{first[symbol]}'")
@@ -264,8 +263,6 @@ def _defined(each: Input) -> set[str]:
 
 
 def _defined_in(member: containers.Member) -> set[str]:
-    if member.code is None:
-        return set()
     if member.kind == "ptx":
         listed = declarations(member.code.decode("utf-8", "replace"))
         return {
@@ -319,7 +316,7 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
         raise Unsupported(
-            f"{_about(linker)} makes no {output}: that came with CUDA 13.0",
+            f"{_about(linker)} makes no {output}: that came with CUDA 13.3",
             code=801,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="link",

@@ -1,10 +1,12 @@
-"""nvJitLink, NVIDIA's linker as a library: its functions as nvJitLink.h declares them, and one link from end to end.
+"""nvJitLink, NVIDIA's linker as a library: one link from end to end.
 
-What it is   `PROTOTYPES`, the C text of each function that this package calls; and `NvJitLink`, a loaded library that
-             links `Input`s.
+What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in headers/nvjitlink_h.py.
 What not     it chooses no target, and words no error; linking.py does.
 Source       nvJitLink.h of CUDA 12.0 to 13.5
 Read next    linking.py
+
+All links run in one thread of their own: where nvJitLink 13 refuses a cubin, it keeps a lock, which its thread may take
+again, while links in all other threads would wait for ever.
 
 A library exports each function under a name with a version, such as __nvJitLinkCreate_12_0; the header's inline
 functions call these. Newer libraries also export the plain names.
@@ -14,62 +16,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from typing import NamedTuple
 
+from ..headers import nvjitlink_h
 from .request import reported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Callable
 
-__all__ = ["Input", "Linked", "NvJitLink", "PROTOTYPES", "STATUSES"]
+__all__ = ["Input", "Linked", "NvJitLink"]
 
-PROTOTYPES = r"""
-nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle *handle, uint32_t numOptions, const char * const *options);
-        // 12.0  begin a link
-nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle *handle);   // 12.0  free a link
-nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType inputType, const void *data, size_t size,
-        const char *name);   // 12.0  add an image
-nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle);   // 12.0  link what was added
-nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t *size);   // 12.0  get the cubin's size
-nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle handle, void *cubin);   // 12.0  get the cubin
-nvJitLinkResult nvJitLinkGetLinkedPtxSize(nvJitLinkHandle handle, size_t *size);   // 12.0  get the PTX's size
-nvJitLinkResult nvJitLinkGetLinkedPtx(nvJitLinkHandle handle, char *ptx);   // 12.0  get the PTX
-nvJitLinkResult nvJitLinkGetLinkedLTOIRSize(nvJitLinkHandle handle, size_t *size);   // 13.0  get the LTO-IR's size
-nvJitLinkResult nvJitLinkGetLinkedLTOIR(nvJitLinkHandle handle, void *ltoir);   // 13.0  get the LTO-IR
-nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle handle, size_t *size);   // 12.0  get the error log's size
-nvJitLinkResult nvJitLinkGetErrorLog(nvJitLinkHandle handle, char *log);   // 12.0  get the error log
-nvJitLinkResult nvJitLinkGetInfoLogSize(nvJitLinkHandle handle, size_t *size);   // 12.0  get the info log's size
-nvJitLinkResult nvJitLinkGetInfoLog(nvJitLinkHandle handle, char *log);   // 12.0  get the info log
-nvJitLinkResult nvJitLinkVersion(unsigned int *major, unsigned int *minor);   // 12.3  get the library's CUDA version
-"""
-
-STATUSES = {
-    name: number
-    for number, name in enumerate(
-        "SUCCESS UNRECOGNIZED_OPTION MISSING_ARCH INVALID_INPUT PTX_COMPILE NVVM_COMPILE INTERNAL THREADPOOL "
-        "UNRECOGNIZED_INPUT FINALIZE NULL_INPUT INCOMPATIBLE_OPTIONS INCORRECT_INPUT_TYPE ARCH_MISMATCH "
-        "OUTDATED_LIBRARY MISSING_FATBIN UNRECOGNIZED_ARCH UNSUPPORTED_ARCH LTO_NOT_ENABLED".split()
-    )
-}
 _KINDS = {"cubin": 1, "ptx": 2, "ltoir": 3, "fatbin": 4, "object": 5, "library": 6}  # nvJitLinkInputType
 _CODES = {"cubin": "Cubin", "ptx": "Ptx", "ltoir": "LTOIR"}
-_TYPES: dict[str, Any] = {
-    "uint32_t": ctypes.c_uint32,
-    "size_t": ctypes.c_size_t,
-    "nvJitLinkInputType": ctypes.c_int,
-    "unsigned int *": ctypes.POINTER(ctypes.c_uint),
-    "size_t *": ctypes.POINTER(ctypes.c_size_t),
-    "char *": ctypes.c_char_p,
-    "void *": ctypes.c_char_p,
-    "const char *": ctypes.c_char_p,
-    "const void *": ctypes.c_char_p,
-    "const char * const *": ctypes.POINTER(ctypes.c_char_p),
-    "nvJitLinkHandle": ctypes.c_void_p,
-    "nvJitLinkHandle *": ctypes.POINTER(ctypes.c_void_p),
-}
 
 
 class Input(NamedTuple):
@@ -108,16 +68,6 @@ class Linked(NamedTuple):
     added: Input | None = None
 
 
-def prototypes() -> dict[str, list[tuple[str, Any]]]:
-    """Return the (name, ctypes type) of each function's parameters, by its name."""
-    text = re.sub(r"//.*", "", PROTOTYPES)
-    found = {}
-    for name, inside in re.findall(r"nvJitLinkResult (\w+)\(([^)]*)\);", text):
-        parts = [re.fullmatch(r"(.*?)(\w+)", " ".join(part.split())) for part in inside.split(",")]
-        found[name] = [(part[2], _TYPES[part[1].strip()]) for part in parts if part is not None]
-    return found
-
-
 class _Failed(Exception):
     """A call did not succeed: its name and its status."""
 
@@ -138,7 +88,7 @@ class NvJitLink:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._library, self._functions = ctypes.CDLL(path), prototypes()
+        self._library = ctypes.CDLL(path)
         self._suffix = next(
             (f"_{major}_{minor}" for major in range(20, 11, -1) for minor in range(20, -1, -1)
              if hasattr(self._library, f"__nvJitLinkCreate_{major}_{minor}")),
@@ -159,7 +109,7 @@ class NvJitLink:
             function = self._library[f"__{name}{self._suffix}"] if self._suffix else self._library[name]
         except AttributeError:
             function = self._library[name]
-        parameters = self._functions[name]
+        parameters = nvjitlink_h.prototypes()[name].parameters
         function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
         status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
         if status:
@@ -173,14 +123,18 @@ class NvJitLink:
         calls   nvJitLinkCreate, nvJitLinkAddData, nvJitLinkComplete, nvJitLinkGetLinkedCubin or nvJitLinkGetLinkedPtx
                 or nvJitLinkGetLinkedLTOIR, nvJitLinkGetErrorLog, nvJitLinkGetInfoLog, nvJitLinkDestroy
         """
-        handle = ctypes.c_void_p()
-        try:
-            return self._link(handle, inputs, [f"-arch={target}", *options], output)
-        finally:
-            if handle:
-                self._call("nvJitLinkDestroy", ctypes.byref(handle))
 
-    def _link(self, handle: ctypes.c_void_p, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
+        def work() -> Linked:
+            handle = nvjitlink_h.nvJitLinkHandle()
+            try:
+                return self._link(handle, inputs, [f"-arch={target}", *options], output)
+            finally:
+                if handle:
+                    self._call("nvJitLinkDestroy", ctypes.byref(handle))
+
+        return _in_one_thread(work)
+
+    def _link(self, handle: Any, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
         """Begin the link, for the caller to free, and complete it."""
         given = (ctypes.c_char_p * len(options))(*map(os.fsencode, options))
         added: Input | None = None
@@ -206,7 +160,7 @@ class NvJitLink:
             code = code.rstrip(b"\0")
         return Linked(code, log, info, failed.status, _status_name(failed.status), failed.call, added)
 
-    def _bytes(self, call: str, handle: ctypes.c_void_p) -> bytes:
+    def _bytes(self, call: str, handle: Any) -> bytes:
         size = ctypes.c_size_t()
         self._call(f"{call}Size", handle, ctypes.byref(size))
         data = ctypes.create_string_buffer(max(1, size.value))
@@ -216,12 +170,60 @@ class NvJitLink:
 
     def makes(self, output: str) -> bool:
         """Tell whether this version makes a kind of code."""
-        return output != "ltoir" or self.version >= (13, 0)
+        return output != "ltoir" or self.version >= nvjitlink_h.prototypes()["nvJitLinkGetLinkedLTOIR"].since
 
     def __repr__(self) -> str:
         return f"<nvJitLink {self.version[0]}.{self.version[1]} {self.path}>"
 
 
+def _in_one_thread(work: Callable[[], Linked]) -> Linked:
+    """Call a function in the thread for links, and return what it returns or raise what it raises.
+
+    An interrupt ends the wait; the link itself goes on to its end.
+    """
+    import threading
+
+    made: list[Linked] = []
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:
+            raised.append(error)
+        done.set()
+
+    _queue().put(run)
+    done.wait()
+    if raised:
+        raise raised[0]
+    return made[0]
+
+
+_queues: dict[int, Any] = {}  # by the number of the process: a child of fork() has no threads of its parent
+
+
+def _queue() -> Any:
+    """Return the queue of the thread for links, which is started on first use."""
+    import queue
+    import threading
+
+    pid = os.getpid()
+    known = _queues.get(pid)
+    if known is None:
+        made: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        known = _queues.setdefault(pid, made)
+        if known is made:
+
+            def serve() -> None:
+                while True:
+                    made.get()()
+
+            threading.Thread(target=serve, name="nvJitLink", daemon=True).start()
+    return known
+
+
 def _status_name(status: int) -> str:
-    word = next((word for word, number in STATUSES.items() if number == status), "unknown")
-    return "NVJITLINK_SUCCESS" if status == 0 else f"NVJITLINK_ERROR_{word}"
+    names = {number: name for name, number in nvjitlink_h.enum("nvJitLinkResult").items()}
+    return names.get(status, f"NVJITLINK_ERROR {status}")

@@ -1,12 +1,9 @@
-"""NVRTC, NVIDIA's compiler as a library: its functions as nvrtc.h declares them, and one compilation from end to end.
+"""NVRTC, NVIDIA's compiler as a library: one compilation from end to end.
 
-What it is   `PROTOTYPES`, the C text of each function that this package calls; and `Nvrtc`, a loaded library that
-             compiles a `Request`.
+What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in headers/nvrtc_h.py.
 What not     it does not decide the target or word an error; program.py and messages.py do.
 Source       nvrtc.h of CUDA 11.8 to 13.5; NVIDIA, "NVRTC" (user guide)
 Read next    nvcc.py
-
-A line of PROTOTYPES is read as in headers/cuda_h.py: after // comes the CUDA version that introduced the function.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
-import re
 
+from ..headers import nvrtc_h
 from .request import Outcome, encoded, reported
 
 TYPE_CHECKING = False
@@ -24,63 +21,10 @@ if TYPE_CHECKING:
 
     from .request import Request
 
-__all__ = ["PROTOTYPES", "STATUSES", "Nvrtc"]
+__all__ = ["Nvrtc"]
 
-PROTOTYPES = r"""
-nvrtcResult nvrtcVersion(int *major, int *minor);   // 7.0  get the library's CUDA version
-nvrtcResult nvrtcGetNumSupportedArchs(int *numArchs);   // 11.2  get how many architectures it compiles for
-nvrtcResult nvrtcGetSupportedArchs(int *supportedArchs);   // 11.2  get them, in ascending order: 90 is sm_90
-nvrtcResult nvrtcCreateProgram(nvrtcProgram *prog, const char *src, const char *name, int numHeaders,
-        const char * const *headers, const char * const *includeNames);   // 7.0  make a program of a source
-nvrtcResult nvrtcDestroyProgram(nvrtcProgram *prog);   // 7.0  free a program
-nvrtcResult nvrtcAddNameExpression(nvrtcProgram prog, const char * const name_expression);
-        // 8.0  instantiate a template, and keep what it is named; before compiling
-nvrtcResult nvrtcCompileProgram(nvrtcProgram prog, int numOptions, const char * const *options);
-        // 7.0  compile; the log tells why it failed
-nvrtcResult nvrtcGetLoweredName(nvrtcProgram prog, const char * const name_expression, const char **lowered_name);
-        // 8.0  get the name in the code that a name expression has
-nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram prog, size_t *logSizeRet);   // 7.0  get the log's size, with its NUL
-nvrtcResult nvrtcGetProgramLog(nvrtcProgram prog, char *log);   // 7.0  get the log
-nvrtcResult nvrtcGetPTXSize(nvrtcProgram prog, size_t *ptxSizeRet);   // 7.0  get the PTX's size, with its NUL
-nvrtcResult nvrtcGetPTX(nvrtcProgram prog, char *ptx);   // 7.0  get the PTX
-nvrtcResult nvrtcGetCUBINSize(nvrtcProgram prog, size_t *cubinSizeRet);   // 11.1  get the cubin's size
-nvrtcResult nvrtcGetCUBIN(nvrtcProgram prog, char *cubin);   // 11.1  get the cubin
-nvrtcResult nvrtcGetLTOIRSize(nvrtcProgram prog, size_t *LTOIRSizeRet);   // 12.0  get the LTO-IR's size
-nvrtcResult nvrtcGetLTOIR(nvrtcProgram prog, char *LTOIR);   // 12.0  get the LTO-IR
-"""
-
-STATUSES = {
-    name: number
-    for number, name in enumerate(
-        "SUCCESS OUT_OF_MEMORY PROGRAM_CREATION_FAILURE INVALID_INPUT INVALID_PROGRAM INVALID_OPTION COMPILATION "
-        "BUILTIN_OPERATION_FAILURE NO_NAME_EXPRESSIONS_AFTER_COMPILATION NO_LOWERED_NAMES_BEFORE_COMPILATION "
-        "NAME_EXPRESSION_NOT_VALID INTERNAL_ERROR TIME_FILE_WRITE_FAILED".split()
-    )
-}
-_TYPES: dict[str, Any] = {
-    "int": ctypes.c_int,
-    "int *": ctypes.POINTER(ctypes.c_int),
-    "size_t *": ctypes.POINTER(ctypes.c_size_t),
-    "char *": ctypes.c_char_p,
-    "const char *": ctypes.c_char_p,
-    "const char * const": ctypes.c_char_p,
-    "const char **": ctypes.POINTER(ctypes.c_char_p),
-    "const char * const *": ctypes.POINTER(ctypes.c_char_p),
-    "nvrtcProgram": ctypes.c_void_p,
-    "nvrtcProgram *": ctypes.POINTER(ctypes.c_void_p),
-}
 _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
-
-
-def prototypes() -> dict[str, list[tuple[str, Any]]]:
-    """Return the (name, ctypes type) of each function's parameters, by its name."""
-    text = re.sub(r"//.*", "", PROTOTYPES)
-    found = {}
-    for name, inside in re.findall(r"nvrtcResult (\w+)\(([^)]*)\);", text):
-        parts = [re.fullmatch(r"(.*?)(\w+)", " ".join(part.split())) for part in inside.split(",")]
-        found[name] = [(part[2], _TYPES[part[1].strip()]) for part in parts if part is not None]
-    return found
 
 
 class _Failed(Exception):
@@ -109,7 +53,7 @@ class Nvrtc:
         for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
             for builtins in glob.glob(os.path.join(glob.escape(os.path.dirname(path)), pattern)):
                 ctypes.CDLL(builtins)
-        self._library, self._functions = ctypes.CDLL(path), prototypes()
+        self._library = ctypes.CDLL(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         try:
             self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
@@ -125,7 +69,7 @@ class Nvrtc:
 
     def _call(self, name: str, *arguments: Any) -> None:
         function = self._library[name]  # a new object at each access: other users of the library have their own types
-        parameters = self._functions[name]
+        parameters = nvrtc_h.prototypes()[name].parameters
         function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
         status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
         if status:
@@ -154,14 +98,14 @@ class Nvrtc:
         calls    nvrtcCreateProgram, nvrtcAddNameExpression, nvrtcCompileProgram, nvrtcGetProgramLog, nvrtcGetPTX or
                  nvrtcGetCUBIN or nvrtcGetLTOIR, nvrtcGetLoweredName, nvrtcDestroyProgram
         """
-        program = ctypes.c_void_p()
+        program = nvrtc_h.nvrtcProgram()
         try:
             return self._compile(program, request, folders)
         finally:
             if program:
                 self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
-    def _compile(self, program: ctypes.c_void_p, request: Request, folders: list[str]) -> Outcome:
+    def _compile(self, program: Any, request: Request, folders: list[str]) -> Outcome:
         """Make the program, for the caller to free, and compile it."""
         log = ""
         headers, names = _strings(request.headers.values()), _strings(name.encode() for name in request.headers)
@@ -184,14 +128,14 @@ class Nvrtc:
             code = code.rstrip(b"\0")
         return Outcome(code, log, {each.decode(): there for each, there in lowered.items()})
 
-    def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
+    def _bytes(self, what: str, program: Any) -> bytes:
         size = ctypes.c_size_t()
         self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
         data = ctypes.create_string_buffer(max(1, size.value))
         self._call(f"nvrtcGet{what}", program, data)
         return data.raw[: size.value]
 
-    def _lowered(self, program: ctypes.c_void_p, name: bytes) -> str:
+    def _lowered(self, program: Any, name: bytes) -> str:
         there = ctypes.c_char_p()
         self._call("nvrtcGetLoweredName", program, name, ctypes.byref(there))
         return (there.value or b"").decode("utf-8", "replace")
@@ -201,8 +145,8 @@ class Nvrtc:
 
 
 def _status_name(status: int) -> str:
-    word = next((word for word, number in STATUSES.items() if number == status), "unknown")
-    return "NVRTC_SUCCESS" if status == 0 else f"NVRTC_ERROR_{word}"
+    names = {number: name for name, number in nvrtc_h.enum("nvrtcResult").items()}
+    return names.get(status, f"NVRTC_ERROR {status}")
 
 
 def _strings(values: Any) -> Any:

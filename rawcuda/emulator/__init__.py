@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
+_EXECUTORS = ("auto", "scalar", "numpy")
 PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
@@ -42,6 +43,8 @@ class Emulator:
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
     strict    whether a read of uninitialized memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
+    executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
+              "auto": as arrays if the launch is large enough to profit and NumPy is installed
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
@@ -61,6 +64,7 @@ class Emulator:
         leaks: bool = False,
         sm: int = 90,
         peers: str = "on",
+        executor: str = "auto",
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -68,11 +72,14 @@ class Emulator:
             raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
+        if executor not in _EXECUTORS:
+            raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
         from .entries import (  # noqa: F401
             arrays,
+            batches,
             contexts,
             copies,
             green,
@@ -108,16 +115,19 @@ class Emulator:
         self._machine = Machine(mode, seed, devices, progress, dump, checked, strict, peers)
         self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
+        self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
 
     @classmethod
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
-        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks
+        shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
+                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, sm, peers = "eager", 0, 1, 90, "on"
+        mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
+        failures: list[str] = []
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -131,14 +141,19 @@ class Emulator:
                 peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
+            elif key == "executor" and value in _EXECUTORS:
+                executor = value
+            elif key == "fail" and equals:
+                failures.append(value)
             elif word in words:
                 words[word] = True
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"peers={'/'.join(PEERS)}, sm=NUMBER, dump, unchecked, strict, leaks"
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, fail=NAME:WHICH:CODE, "
+                    "dump, unchecked, strict, leaks"
                 )
-        return cls(
+        made = cls(
             mode,
             seed,
             devices,
@@ -147,14 +162,36 @@ class Emulator:
             strict=words["strict"],
             leaks=words["leaks"],
             sm=sm,
+            executor=executor,
             peers=peers,
         )
+        for failure in failures:
+            made._machine.failures.read(failure)
+        return made
+
+    def fail(self, name: str, which: int = 1, code: int = 2) -> None:
+        """Let a call of the driver fail although nothing is wrong, to test what a program does then.
+
+        name    the symbol, such as "cuMemAlloc_v2", or "*" for every call
+        which   the number of the call, counted from now on and from 1
+        code    the CUresult that it returns; 2 is CUDA_ERROR_OUT_OF_MEMORY
+        raises  ValueError  a number below 1, or a code that is not a CUresult or is 0
+        """
+        self._machine.failures.add(name, which, code)
+
+    def fail_no_more(self) -> int:
+        """Forget what fail() planned, and return the number of calls that were counted for "*"."""
+        counted = self._machine.failures.calls.get("*", 0)
+        self._machine.failures.clear()
+        return counted
 
     def address(self, symbol: str) -> int | None:
         """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
-            served = self._entries.get(symbol)
+            from .abis import of_thread
+
+            served = self._entries.get(symbol) or of_thread(symbol, self._entries)
             if served is None:
                 return None
             address = self._addresses.setdefault(symbol, self._serve(self._machine, served))

@@ -33,8 +33,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "machine code",
-        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, plain or compressed with LZ4. "
-        "From Python 3.14 on, the PTX may also be compressed with zstd, as nvcc 13 does without --no-compress",
+        "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, which may be compressed",
     ),
     (
         "tensor-core, mbarrier and bulk-copy instructions",
@@ -50,11 +49,10 @@ GAPS: tuple[tuple[str, str], ...] = (
         "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
     ),
     (
-        "waiting for and writing values in stream order (cuStreamWaitValue*, ...)",
-        "no program has needed them; device attributes 122 and 123 say that they are not supported",
+        "linking of machine code and LTO-IR (cuLinkAddData of a cubin or NVVM)",
+        "only PTX is linked, also from fatbins, host objects and archives, of which every member is linked; nvJitLink, "
+        "where it is installed, turns LTO-IR into PTX",
     ),
-    ("batched copies and prefetches (cuMem*Batch*), cache preferences, attributes of peers", "no program needs them"),
-    ("linking (cuLink*)", "a module must be complete in one PTX text"),
     (
         "nodes of graphs for external semaphores and for batches of memory operations "
         "(cuGraph*ExternalSemaphores*, cuGraph*BatchMemOp*)",
@@ -65,24 +63,27 @@ GAPS: tuple[tuple[str, str], ...] = (
         "emulated memory consists of Python objects of this process",
     ),
     (
-        "libraries (cuLibrary*, cuKernel*), attributes of streams",
-        "modules can do what libraries do, and the attributes would have no effect",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
+        "attributes of graphs' memory",
+        "they concern code of the host, and hardware",
     ),
+    ("attributes of streams and of graphs' memory", "they would have no effect"),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
         "there is no graphics driver to share with",
     ),
     (
-        "checkpoints, green contexts, multicast, profiler, coredump, NvSciSync",
+        "checkpoints, multicast, coredump, NvSciSync",
         "they control hardware, tools or other processes",
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
-        "old ABIs, deprecated calls, and the forms for the per-thread default stream (_ptsz, _ptds)",
-        "cuGetProcAddress returns the newest ABI of the requested version, or reports that the version is not "
-        "sufficient; handle 2 is the per-thread default stream",
+        "old ABIs and deprecated calls",
+        "they take addresses of 32 bits, or newer calls replace them; cuGetProcAddress does not find them, and never "
+        "returns another ABI in their place",
     ),
     # -- entry points that do less than the driver's
+    ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "launches of graphs by kernels, memory of a graph on the host, input/output memory (cuMemHostRegister), "
         "contexts with CUctxCreateParams",
@@ -96,6 +97,24 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
     (
+        "attributes of streams, cache preferences of a context, the profiler's switch",
+        "checked, stored and returned, but without an effect",
+    ),
+    (
+        "green contexts",
+        "a part has an even number of the four multiprocessors, and kernels of different parts run one after another; "
+        "cuCtxFromGreenCtx returns the primary context",
+    ),
+    (
+        "several devices",
+        "RAWCUDA_EMULATOR=devices=4,peers=pairs makes them; peers=on, off or pairs says which reach each other, and "
+        "CUDA_VISIBLE_DEVICES is respected. All connections are equally good, and atomics work on them",
+    ),
+    (
+        "waiting for values in stream order",
+        "the memory is looked at every 5 ms while a call waits; a flush of remote writes is refused with 801",
+    ),
+    (
         "arrays of compressed, planar and normalized formats, depth and sparse arrays, seamless cubemaps",
         "refused with 801",
     ),
@@ -107,7 +126,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "clusters",
         "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
-        "stores and barriers in shared memory are refused; races between blocks are not found",
+        "stores, barriers in shared memory and .blocksareclusters are refused; races between blocks are not found",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (
@@ -139,6 +158,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "bounds are exact to the byte, addresses and handles are never reused, new memory holds an unlikely value, "
         "and an upload from pageable memory may still be pending when the call returns: a program that fails here may "
         "work on a GPU",
+    ),
+    (
+        "a wait for a value that nobody can write",
+        "if no other work can run and the process has only one Python thread, the context is lost with 702 after 3 "
+        "seconds; a GPU waits for ever",
     ),
     (
         "results that were not compared with a GPU",

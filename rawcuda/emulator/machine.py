@@ -17,6 +17,8 @@ import sys
 import threading
 
 from .codes import STICKY, Refused
+from .failures import Failures
+from .holdings import Holding, Pool
 from .host_thread import HostThread
 from .images import Array
 from .queues import Event, Queues, Stream
@@ -38,126 +40,18 @@ __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 _DESTROYED = 709
 _HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
 TOTAL_MEMORY = 4 << 30
-_RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
 _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, and its capture mode."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 is."""
 
-    __slots__ = ("stack", "capture_mode")
+    __slots__ = ("stack", "capture_mode", "null")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
-
-
-class Pool:
-    """A memory pool: where its memory lies, how much of it is used, and how much it keeps for later allocations.
-
-    place  the CUmemLocation of the memory, (type, id); device: the Device of it, None for memory of the host
-    kind   "device", "pinned" or "managed"
-    """
-
-    __slots__ = (
-        "handle",
-        "device",
-        "place",
-        "kind",
-        "maximum",
-        "attributes",
-        "used",
-        "used_high",
-        "reserved",
-        "reserved_high",
-        "access",
-        "default",
-        "counted",
-        "closed",
-    )
-
-    def __init__(
-        self,
-        device: Device | None,
-        *,
-        place: tuple[int, int] = (1, 0),
-        kind: str = "device",
-        maximum: int = 0,
-        default: bool = False,
-    ) -> None:
-        self.handle = 0
-        self.device, self.place, self.kind = device, place, kind
-        self.maximum, self.default = maximum, default
-        self.counted = not default  # among the objects that the user must destroy
-        self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
-        self.used = self.used_high = self.reserved = self.reserved_high = 0
-        self.closed = False  # destroyed, while memory from it was still in use
-        self.access: dict[int, int] = {} if device is None else {device.ordinal: 3}
-
-    def growth(self, nbytes: int) -> int:
-        """Return how many bytes the pool must reserve before it can give some."""
-        return max(0, -(-(self.used + nbytes) // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE - self.reserved)
-
-    def take(self, nbytes: int) -> None:
-        """Count an allocation."""
-        self._reserve(self.growth(nbytes))
-        self.used += nbytes
-        self.used_high = max(self.used_high, self.used)
-
-    def put_back(self, nbytes: int) -> None:
-        """Count a freed allocation, whose memory is kept; a destroyed pool keeps none."""
-        self.used -= nbytes
-        if self.closed:
-            self.trim(0)
-
-    def trim(self, keep: int) -> None:
-        """Release unused memory until at most `keep` bytes are reserved, or as many as are used."""
-        used = -(-self.used // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE
-        kept = max(used, keep // _RESERVED_AT_ONCE * _RESERVED_AT_ONCE)
-        if kept < self.reserved:
-            self._reserve(kept - self.reserved)
-
-    def _reserve(self, nbytes: int) -> None:
-        self.reserved += nbytes
-        self.reserved_high = max(self.reserved_high, self.reserved)
-        if self.device is not None and self.kind == "device":
-            self.device.used += nbytes
-
-
-class Holding:
-    """What entry points know about an allocation: its context, how it was made, and whether it was freed."""
-
-    __slots__ = (
-        "allocation",
-        "context",
-        "flavour",
-        "flags",
-        "pool",
-        "mapping",
-        "pages",
-        "released",
-        "ident",
-        "attributes",
-        "reservation",
-    )
-
-    def __init__(
-        self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
-    ) -> None:
-        self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.mapping: Any = None  # of virtual memory: a Mapping of entries/virtual.py
-        self.pages: Any = None  # of managed memory: Pages of entries/managed.py, once there was advice
-        self.released = False  # freed in stream order: the user must no longer use it
-        self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
-        self.attributes: dict[int, int] = {}
-        self.reservation: Reservation | None = None  # of memory that a graph allocated
-
-    @property
-    def ordinal(self) -> int:
-        """Return the device on which the memory was allocated, or in whose context it was registered."""
-        if self.pool is not None and self.pool.device is not None:
-            return self.pool.device.ordinal
-        return self.context.device.ordinal
+        self.null = 0  # what stream 0 stands for: 2, the thread's own, in a call of a form _ptsz or _ptds
 
 
 class Device:
@@ -322,6 +216,7 @@ class Machine:
         self.space = Space(watch=watch, strict=strict)
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
+        self.failures = Failures()
         self.captures: set[Capture] = set()  # those in progress
         self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed
@@ -338,6 +233,8 @@ class Machine:
     def show_only(self, indices: list[int]) -> None:
         """Leave only these devices, numbered in this order; called before the first of them is used."""
         self.handles.clear()  # the contexts and pools of the devices so far
+        self.pools.clear()
+        self.current_pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
 
     def reaches(self, device: Device, other: Device) -> bool:
@@ -398,14 +295,18 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's."""
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's.
+
+        In a call of a form _ptsz or _ptds, 0 is this thread's, too.
+        """
         context = self.context()
         if handle > 2:
             stream = self.get(Stream, handle)
             if stream.context.state:
                 raise Refused(stream.context.state)
             return stream
-        return context.thread_stream(self.thread()) if handle == 2 else context.legacy
+        thread = self.thread()
+        return context.thread_stream(thread) if (handle or thread.null) == 2 else context.legacy
 
     def event(self, handle: int) -> Event:
         """Return the event of a handle."""

@@ -200,7 +200,7 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     its end: the inner statement handles what the entry raises, and the outer one an interrupt that comes during that.
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
-    getpid, get_ident, save = os.getpid, threading.get_ident, served.save
+    getpid, get_ident, save, failures = os.getpid, threading.get_ident, served.save, machine.failures
 
     def do_again(arguments: Any, undo: Callable[[], object] | None) -> int:
         with lock:
@@ -211,6 +211,8 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
     def call_entry(*arguments: Any, undo: Any = None) -> int:
         try:
             try:
+                if failures.plan:
+                    failures.check(machine, name)
                 if free:
                     code = function(machine, *arguments)
                 elif machine.pid != getpid():  # before the lock, which a fork may have copied while it was held

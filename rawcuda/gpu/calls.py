@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Callable, Optional
 
+    from ..errors import CudaError
     from .context import PrimaryContext
 
     Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["Calls", "Scratch", "invoke", "run", "scratches", "take_scratch", "tell"]
+__all__ = ["Calls", "Scratch", "invoke", "refused", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
 _UNTRIED = -1
@@ -97,8 +98,9 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
         return codes
     push, pop = context.pushing
     inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
-    if any(map(_call, (context.push, inside))):  # any() ends at the first code that is not 0
-        _raise(push, context)
+    failed = next(filter(None, map(_call, (context.push, inside))), 0)  # it ends at the first code that is not 0
+    if failed:
+        raise refused(push, failed, context)
     return codes
 
 
@@ -114,8 +116,9 @@ def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[i
         inside()
     else:
         push = context.pushing[0]
-        if any(map(_call, (context.push, inside))):
-            _raise(push, context)
+        failed = next(filter(None, map(_call, (context.push, inside))), 0)
+        if failed:
+            raise refused(push, failed, context)
         _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls are separate in a picture
     for began, code, ended, step in log:
         _tell(step, code, began, ended)
@@ -133,12 +136,9 @@ def tell(step: Step, code: int, began_ns: int) -> None:
     _tell(step, code, began_ns, perf_counter_ns())
 
 
-def _raise(push: Step, context: PrimaryContext) -> None:
-    code = partial(*push)()  # call it again to get its code
-    if code == 0:
-        run((context.pushing[1],))
-        code = 201
-    raise context.driver.error(code, push[0].symbol, *_shown(push))
+def refused(push: Step, code: int, context: PrimaryContext) -> CudaError:
+    """Return the error of a call that was to push a context."""
+    return context.driver.error(code, push[0].symbol, *_shown(push))
 
 
 def _shown(step: Step) -> tuple[list[str], tuple[Any, ...]]:

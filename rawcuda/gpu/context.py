@@ -21,7 +21,7 @@ from ..errors import Closed, CudaError, ForkedAfterInit
 from ..headers import cuda_h
 from ..owned import Held, Owned
 from ..tracing import careful
-from .calls import Calls, tell
+from .calls import Calls, refused, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ __all__ = [
     "primary_of",
     "reaches",
     "release",
+    "some_context",
 ]
 
 
@@ -220,8 +221,9 @@ class Current:
                 partial(setattr, self, "_pushed", True),
                 partial(setattr, self, "__del__", partial(*pop)),
             )
-            if any(map(_call, calls)):
-                context.inside.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p()))  # fails likewise, and raises
+            failed = next(filter(None, map(_call, calls)), 0)  # it ends at the first code that is not 0
+            if failed:
+                raise refused(push, failed, context)
             if careful:
                 tell(push, 0, began)
 
@@ -264,22 +266,24 @@ def any_context(for_default: bool = False) -> PrimaryContext | None:
             "a default stream belongs to the current context, and none is current: choose the device, "
             "with device.current(): ..., or use device.synchronize()"
         )
-    context = held[0] if held else context_of(_active(loaded))
+    context = some_context()
     context.open()  # it stays retained: a caller that asks about addresses will soon use them
     return context
 
 
-def _active(loaded: driver.Driver) -> int:
-    """Return the first device whose primary context other software uses, so that no new one is created; else 0.
+def some_context() -> PrimaryContext:
+    """Return a context that is in use, by us or else by other software, so that none is created on a device without.
 
     calls   cuDevicePrimaryCtxGetState
     """
+    for held in held_contexts():
+        return held
     flags, active = ctypes.c_uint(), ctypes.c_int()
     for ordinal in range(count()):
-        loaded.cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+        driver.current().cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
         if active.value:
-            return ordinal
-    return 0
+            return context_of(ordinal)
+    return context_of(0)
 
 
 class AnyContext(Current):

@@ -17,7 +17,7 @@ from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..tracing import careful
-from .context import AnyContext, Current, count
+from .context import AnyContext, Current, count, some_context
 from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
@@ -204,7 +204,7 @@ def _wait(made: Any, pending: int, using: int) -> None:
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
         Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        wait_between(using, pending, device_of(made) or Device(0))
+        wait_between(using, pending, device_of(made) or some_context())
 
 
 def wait_for_event(made: Description, stream: Any, event: int) -> None:
@@ -213,7 +213,7 @@ def wait_for_event(made: Description, stream: Any, event: int) -> None:
     calls   cuStreamWaitEvent
     """
     if handle_of(stream) != NO_SYNC:
-        primary = device_of(made) or Device(0)._primary
+        primary = device_of(made) or some_context()
         primary.open()
         calls, queue = calls_on(stream, primary)
         calls.cuStreamWaitEvent(queue, ctypes.c_void_p(event), ctypes.c_uint(0))

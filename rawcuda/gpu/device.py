@@ -14,10 +14,10 @@ from operator import index
 from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
-from ..headers import cuda_h
-from ..owned import Held, Owned, drain, dropped, invalidate
+from ..owned import Held, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, reaches
+from .devices.facts import Facts
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
 from .queue import failed
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
 
 
-_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
-
-
-class Device(Owned):
+class Device(Facts):
     """A GPU, given by its ordinal among the devices that CUDA_VISIBLE_DEVICES allows.
 
     units   total_memory and free_memory are in bytes
@@ -45,10 +42,7 @@ class Device(Owned):
             ValueError  the device does not exist
     """
 
-    __slots__ = ("ordinal", "_primary", "_held")
-
-    if TYPE_CHECKING:
-        _held: PrimaryContext | None  # the context, while this is open and holds it
+    __slots__ = ()
 
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
@@ -95,137 +89,18 @@ class Device(Owned):
         if failed:
             _raise_failed(self.ordinal)
 
-    # -- facts
+    def reset(self, *, force: bool = False) -> None:
+        """End the context with everything in it, also after an error that made it unusable, and begin a new one.
 
-    @property
-    def name(self) -> str:
-        """Return the device's name."""
-        known = self._primary.attributes.get(_NAME)
-        if known is None or self._handle is None:
-            text = ctypes.create_string_buffer(256)
-            self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
-            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
-        return known
+        Every object that was made on this device is closed, and says so when it is used; the Device works as before.
 
-    @property
-    def uuid(self) -> str:
-        """Return the device's UUID, as nvidia-smi writes it."""
-        known = self._primary.attributes.get(_UUID)
-        if known is None or self._handle is None:
-            raw = cuda_h.CUuuid()
-            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
-            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-            digits = bytes(raw).hex()
-            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-            self._primary.attributes[_UUID] = known
-        return known
-
-    @property
-    def compute_capability(self) -> tuple[int, int]:
-        """Return (major, minor)."""
-        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
-
-    @property
-    def total_memory(self) -> int:
-        """Return the size of the device's memory in bytes."""
-        size = ctypes.c_size_t()
-        self._primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
-        return size.value
-
-    @property
-    def free_memory(self) -> int:
-        """Return the number of bytes that are free now; other processes may change it."""
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        with self.current():
-            self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        return free.value
-
-    def attribute(self, which: str | int) -> int:
-        """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
-
-        calls   cuDeviceGetAttribute
-        raises  ValueError  an unknown name
+        force   necessary on a GPU, where the context also belongs to all other libraries in the process
+        calls   cuDevicePrimaryCtxReset_v2
+        raises  InvalidUse  without force on a GPU, or while a stream is being captured
         """
-        known = self._primary.attributes.get(which) if type(which) is str else None
-        if known is None or self._handle is None:
-            known = self._ask_attribute(which)
-        return known
+        from .devices.resetting import reset
 
-    def _ask_attribute(self, which: Any) -> int:
-        if isinstance(which, str):
-            number = _attribute_number(which)
-        elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
-            raise TypeError(f"an attribute must be a name in cuda.h or its number, not {a_kind(which)}")
-        else:
-            number = int.__index__(index(which))
-        known = self._primary.attributes
-        if number not in known or self._handle is None:
-            value = ctypes.c_int()
-            self._primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
-            known[number] = value.value
-        if type(which) is str:
-            known[which] = known[number]
-        return int(known[number])
-
-    @property
-    def attributes(self) -> names.Mapping[str, int]:
-        """Return all attributes as a mapping from their names: device.attributes["WARP_SIZE"]."""
-        from .devices.facts import DeviceAttributes
-
-        all_of_them: names.Mapping[str, int] = DeviceAttributes(self)
-        return all_of_them
-
-    @property
-    def limits(self) -> names.Limits:
-        """Return the limits of the context, which can be set: device.limits.stack_size = 4096."""
-        from .devices.limits import Limits
-
-        return Limits(self)
-
-    @property
-    def stream_priorities(self) -> tuple[int, int]:
-        """Return the priorities of streams, (lowest, highest): a higher priority is a lower number, such as (0, -5).
-
-        calls   cuCtxGetStreamPriorityRange
-        """
-        lowest, highest = ctypes.c_int(), ctypes.c_int()
-        self.context
-        self._primary.inside.cuCtxGetStreamPriorityRange(ctypes.byref(lowest), ctypes.byref(highest))
-        return lowest.value, highest.value
-
-    @property
-    def pci_bus_id(self) -> str:
-        """Return the device's address on the PCI bus, such as "0000:3b:00.0".
-
-        calls   cuDeviceGetPCIBusId
-        """
-        text = ctypes.create_string_buffer(32)
-        self._primary.driver.cuDeviceGetPCIBusId(text, len(text), self.handle)
-        return text.value.decode("ascii", "replace")
-
-    @classmethod
-    def from_pci_bus_id(cls, address: str) -> Device:
-        """Return the device with an address on the PCI bus, such as "0000:3b:00.0".
-
-        calls   cuDeviceGetByPCIBusId
-        raises  ValueError  no visible device has this address
-        """
-        if not isinstance(address, str):
-            raise TypeError(f"an address on the PCI bus is a str, not {a_kind(address)}")
-        handle = ctypes.c_int()
-        try:
-            driver.current().cuDeviceGetByPCIBusId(ctypes.byref(handle), address.encode("utf-8", "replace"))
-        except CudaError as error:
-            if error.code not in (cuda_h.CUDA_ERROR_INVALID_DEVICE, cuda_h.CUDA_ERROR_INVALID_VALUE):
-                raise
-            there = ", ".join(device.pci_bus_id for device in devices())
-            raise ValueError(f"no visible device has the address {worded(address)}: there are {there}") from None
-        return next(device for device in map(cls, range(count())) if device.handle == handle.value)
-
-    @property
-    def compute_mode(self) -> str:
-        """Return who may use the device: "default" (everybody), "exclusive_process" or "prohibited"."""
-        return {0: "default", 2: "prohibited", 3: "exclusive_process"}.get(self.attribute("COMPUTE_MODE"), "unknown")
+        reset(self, force)
 
     # -- other devices
 
@@ -531,6 +406,7 @@ class _Use:
     """The release of a Device, by which it holds its context."""
 
     __slots__ = ("primary",)
+    survives = True  # Device.reset()
 
     def __init__(self, primary: PrimaryContext) -> None:
         self.primary = primary
@@ -565,19 +441,6 @@ def _other(other: Any) -> Device:
     if isinstance(other, bool) or not hasattr(type(other), "__index__"):
         raise TypeError(f"the other device must be a Device or its ordinal, not {a_kind(other)}")
     return Device(index(other))
-
-
-def _attribute_number(name: str) -> int:
-    full = name.upper()
-    if not full.startswith("CU_DEVICE_ATTRIBUTE_"):
-        full = "CU_DEVICE_ATTRIBUTE_" + full
-    table = cuda_h.enum("CUdevice_attribute")
-    if full not in table:
-        import difflib
-
-        near = difflib.get_close_matches(full, table, 3, 0.5)
-        raise ValueError(f"unknown device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
-    return table[full]
 
 
 def devices() -> list[Device]:

@@ -221,7 +221,7 @@ class Lifetime(ctypes.c_void_p):
             if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
                 return
             self.once = iter((self,))  # the memory was not freed
-        self._release_unnoticed(inside, not late and not capturing)
+        self._release_unnoticed(inside, queue is None and not late and not capturing)
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""

@@ -181,13 +181,17 @@ class Memory(Owned, Bytes):
         device  a Device or its ordinal
         calls   cuPointerGetAttribute
         """
-        ordinal = device if type(device) is int else device.ordinal
-        if ordinal == self._primary.ordinal:
-            return True
-        release = self._release
-        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
-            return _access_flags(self.ptr, ordinal) != 0
-        return self.kind != "device" or reaches(ordinal, self._primary.ordinal)
+        return self._access_from(device if type(device) is int else _ordinal_of(device)) != 0
+
+    def _access_from(self, ordinal: int) -> int:
+        """Return the access of a device: 0, 1 to read, 3 to read and write."""
+        if ordinal != self._primary.ordinal:
+            release = self._release
+            if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
+                return _access_flags(self.ptr, ordinal)
+            if self.kind == "device" and not reaches(ordinal, self._primary.ordinal):
+                return 0
+        return 1 if self.readonly else 3
 
     def _remedy(self, ordinal: int) -> str:
         """Return how a device can be given access to this memory, as text for an error."""
@@ -248,12 +252,26 @@ class Memory(Owned, Bytes):
         managed.discard(self, location, stream, offset, nbytes)
         return self
 
+    def range_attributes(self, *, offset: int = 0, nbytes: int | None = None) -> dict[str, names.Any]:
+        """Return what all pages of managed memory, or of a part of it, have in common.
+
+        The keys are "read_mostly", "preferred_location", "accessed_by" and "last_prefetch_location".
+
+        units   offset and nbytes are in bytes
+        calls   cuMemRangeGetAttributes
+        raises  ValueError  not managed memory, or no such part
+        """
+        from .memories import managed
+
+        found: dict[str, Any] = managed.attributes(self, offset, nbytes)
+        return found
+
     @property
     def read_mostly(self) -> bool:
         """Return whether all managed memory here is advised to be read mostly; it can be set."""
         from .memories import managed
 
-        return managed.read_mostly(self)
+        return bool(managed.attributes(self)["read_mostly"])
 
     @read_mostly.setter
     def read_mostly(self, value: bool) -> None:
@@ -264,7 +282,7 @@ class Memory(Owned, Bytes):
         """Return the preferred location of all managed memory here, a Device, "host", "numa:0" or None; can be set."""
         from .memories import managed
 
-        return managed.preferred(self)
+        return managed.attributes(self)["preferred_location"]
 
     @preferred_location.setter
     def preferred_location(self, location: names.Any) -> None:
@@ -288,7 +306,7 @@ class Memory(Owned, Bytes):
         """Return where all managed memory here was prefetched to last: a Device, "host", "numa:0" or None."""
         from .memories import managed
 
-        return managed.last_prefetch(self)
+        return managed.attributes(self)["last_prefetch_location"]
 
     # -- exports, all through a one-dimensional view of uint8
 
@@ -386,6 +404,12 @@ def _access_flags(address: int, ordinal: int) -> int:
     primary.open()
     primary.inside.cuPointerGetAttribute(ctypes.byref(flags), ctypes.c_int(16), as_argument(address))
     return flags.value & 0xFFFFFFFF
+
+
+def _ordinal_of(device: Any) -> int:
+    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+        raise TypeError(f"a device must be a Device, not {a_kind(device)}")
+    return int(device.ordinal)
 
 
 def _kind_of(kind: Any) -> Kind:

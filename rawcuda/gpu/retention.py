@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["capture_number", "give_back", "retain", "retained", "sweep", "take_event"]
+__all__ = ["capture_number", "forget", "give_back", "retain", "retained", "sweep", "take_event"]
 
 _PER_THREAD = 2
 _NOT_READY = 600
@@ -56,8 +56,9 @@ class _Event(Owned):
             steps = self.queries.pop()
         except IndexError:  # another thread has them, or was interrupted
             steps = unnoticed(primary, ((primary.function("cuEventQuery"), self.argument),))
+        inside = primary if primary._handle and primary.current_context() != primary._handle else None
         try:
-            code = run(steps)[1]
+            code = run(steps, inside)[1]
         except (CudaError, ForkedAfterInit):
             return True
         self.queries.append(steps)
@@ -84,6 +85,18 @@ class _Batch:
         """Tell whether the stream has completed all work that used these objects, without breaking a capture."""
         self.is_open = False
         return self.event.is_reached(self.primary)
+
+
+def forget(primary: PrimaryContext) -> None:
+    """Release at once what is retained for the work of a context that ends."""
+    for batch in tuple(retained):
+        if batch.primary is primary:
+            try:
+                retained.remove(batch)
+            except ValueError:  # another thread removed it
+                continue
+            if _newest.get(batch.key) is batch:
+                _newest.pop(batch.key, None)
 
 
 def take_event(primary: PrimaryContext) -> _Event:

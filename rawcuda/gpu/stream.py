@@ -125,11 +125,18 @@ class Stream(StreamHandle):
         self.handle  # raises Closed
         return StreamAttributes(self)
 
-    def synchronize(self) -> None:
+    def synchronize(self, timeout: float | None = None) -> None:
         """Wait until all work on this stream is done, and raise what a function of call() has raised.
 
-        calls   cuStreamSynchronize
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuStreamSynchronize, cuStreamQuery
+        raises   TimeoutError  the time is over; the work goes on
         """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuStreamSynchronize(self._argument or self._prepare())
         if retained:
             sweep(now=True)
@@ -139,6 +146,12 @@ class Stream(StreamHandle):
             from .streams.host_functions import raise_from
 
             raise_from(self)
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether all work on this stream is done.
@@ -348,12 +361,25 @@ class Event(InContext):
             calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self
 
-    def synchronize(self) -> None:
+    def synchronize(self, timeout: float | None = None) -> None:
         """Wait until the recorded point is reached; an event that was never recorded counts as reached.
 
-        calls   cuEventSynchronize
+        timeout  the most seconds to wait, by asking again and again; None: no limit
+        calls    cuEventSynchronize, cuEventQuery
+        raises   TimeoutError  the time is over; the work goes on
         """
+        if timeout is not None:
+            from .streams.waiting import wait_until
+
+            wait_until(self, timeout)
+            return
         self._calls.cuEventSynchronize(self._argument or self._prepare())
+
+    def __await__(self) -> names.Generator[names.Any, None, None]:
+        """Wait in asyncio, without blocking the event loop: `await event` does what synchronize() does."""
+        from .streams.waiting import awaited
+
+        return awaited(self).__await__()
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event that was never recorded counts as reached.

@@ -244,7 +244,8 @@ class Float(ctypes.c_float):
         if isinstance(value, ctypes.c_float):
             return value
         kind = type(value)
-        if not (hasattr(kind, "__float__") or hasattr(kind, "__index__")) or kind.__name__ in _BOOLEANS:
+        is_real = hasattr(kind, "__float__") and not issubclass(kind, complex)  # before 3.10, complex has it, too
+        if not (is_real or hasattr(kind, "__index__")) or kind.__name__ in _BOOLEANS:
             raise TypeError(f"float takes a number, not {_article(value)}")
         return ctypes.c_float(float(value))
 

@@ -155,7 +155,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
         // 10.0 ptsz  call fn in a host thread, in stream order; fn must not call CUDA
 CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode);
-        // 13.2 ptsz  the same, with a choice of how the stream waits, see CUhostTaskSyncMode
+        // 13.2 abi=13.1 ptsz  the same, with a choice of how the stream waits, see CUhostTaskSyncMode
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
         // 5.0 ptsz  call a function in a host thread, in stream order; cuLaunchHostFunc replaces it
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src);
@@ -341,7 +341,7 @@ CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t si
 CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream);
         // 13.2 ptsz  perform a copy of a box with attributes, in stream order
 CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray, size_t count, unsigned int flags,
-        size_t *errorIndex, CUstream stream);   // 12.8 ptsz  decompress many buffers, in stream order
+        size_t *errorIndex, CUstream stream);   // 12.8 abi=12.6 ptsz  decompress many buffers, in stream order
 
 /* Fills. N and Width are numbers of elements, Height is a number of rows, and a pitch is in bytes */
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N);   // 3.2 ptds  set N bytes
@@ -464,9 +464,9 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockS
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
         int blockSize);   // 10.2  get the dynamic shared memory that is left for each of numBlocks
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
-        // 11.8  get the largest cluster size
+        // 11.8 abi=11.7  get the largest cluster size
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config);
-        // 11.8  get how many clusters can run at the same time
+        // 11.8 abi=11.7  get how many clusters can run at the same time
 
 /* Launches */
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
@@ -474,7 +474,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
         CUstream hStream, void **kernelParams, void **extra);
         // 4.0 ptsz  the arguments are in kernelParams, or packed in a buffer in extra
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
-        // 11.8 ptsz  the same with attributes: clusters, cooperation, priority
+        // 11.8 abi=11.6 ptsz  the same with attributes: clusters, cooperation, priority
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams);

@@ -39,8 +39,8 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dep
         const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags);
         // 12.3 ptsz  change what the next captured work depends on, with data for each dependency
 CUresult cuStreamBeginCaptureToCig(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams);
-        // 13.2 ptsz  begin a capture of work for a graphics driver
-CUresult cuStreamEndCaptureToCig(CUstream hStream);   // 13.2 ptsz  end a capture of work for a graphics driver
+        // 13.2 abi=13.1 ptsz  begin a capture of work for a graphics driver
+CUresult cuStreamEndCaptureToCig(CUstream hStream);   // 13.2 abi=13.1 ptsz  end a capture of work for a graphics driver
 
 /* Graphs: work that is defined once and launched many times */
 CUresult cuGraphDestroy(CUgraph hGraph);   // 10.0  destroy a graph; executable graphs made from it stay valid

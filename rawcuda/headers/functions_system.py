@@ -144,7 +144,7 @@ CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx);
 CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
         // 12.5  create a stream in a green context
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId);
-        // 13.0  get the number of a green context, which is never reused
+        // 13.0 abi=12.9  get the number of a green context, which is never reused
 CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type);
         // 13.1 ptsz  get the resources of a type that a stream uses
 
@@ -301,5 +301,5 @@ CUresult cuStreamBeginCapture(CUstream hStream);
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
         // 4.1 old  now cuIpcOpenMemHandle_v2
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-        size_t bufferSize);   // 10.0 old  now cuGraphInstantiate_v2
+        size_t bufferSize);   // 10.0 old  now cuGraphInstantiateWithFlags, whose parameters differ
 """

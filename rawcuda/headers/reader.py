@@ -60,6 +60,7 @@ _PARAMETERS: dict[str, Any] = {  # C type -> ctypes type of a parameter; the sam
 _MEMBERS: dict[str, Any] = {  # C type -> ctypes type of a structure's member, or of what a pointer points to
     "char": ctypes.c_char,
     "float": ctypes.c_float,
+    "double": ctypes.c_double,
     "void": None,
     "void *": ctypes.c_void_p,
     "const void *": ctypes.c_void_p,
@@ -92,6 +93,13 @@ class Prototype:
         return ctypes.c_char_p if text.endswith("*") else ctypes.c_int
 
     @property
+    def abi(self) -> tuple[int, int]:
+        """Return the CUDA version by which cuGetProcAddress knows this ABI; for a few, earlier than `since`."""
+        version = next((mark[4:] for mark in self.marks if mark.startswith("abi=")), "")
+        major, _, minor = version.partition(".")
+        return (int(major), int(minor)) if version else self.since
+
+    @property
     def old(self) -> bool:
         """Tell whether this is an ABI that no header since CUDA 11.7 offers; libcuda exports it for old programs."""
         return "old" in self.marks
@@ -103,6 +111,15 @@ class Prototype:
             inside = self.line[self.line.index("(") + 1 : -2]
             self._parameters = () if inside == "void" else tuple(map(self._parameter, inside.split(", ")))
         return self._parameters
+
+    @property
+    def parameter_texts(self) -> dict[str, str]:
+        """Return the C type of each parameter by its name."""
+        inside = self.line[self.line.index("(") + 1 : -2]
+        split = [max(text.rfind(" "), text.rfind("*")) + 1 for text in inside.split(", ")]
+        return {
+            text[start:]: text[:start].rstrip() for text, start in zip(inside.split(", "), split) if inside != "void"
+        }
 
     def _parameter(self, text: str) -> tuple[str, Any]:
         """Split `unsigned int *count` into the name and the type."""
@@ -202,7 +219,7 @@ class Prototypes:
         form = "ptsz" if "ptsz" in plain.marks else "ptds"
         line = plain.line.replace(f"{plain.name}(", f"{plain.name}_{form}(", 1)
         since = max(plain.since, (7, 0))
-        marks = " old" if plain.old else ""
+        marks = "".join(f" {mark}" for mark in plain.marks if mark != form)
         comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the thread's own"
         return Prototype(line, comment, self._header)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
     Any, Ints, Where, DType = object, tuple, object, object
 
-__all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule"]
+__all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule", "Unaddressed"]
 
 HOST = "cpu", 0
 KINDS = ("cpu", "cuda", "cuda_host", "cuda_managed")
@@ -43,6 +43,20 @@ class Bytes:
 
         def copy_from(self, source: Any, *, stream: Any = None) -> Any:
             """Copy all bytes from an exporter."""
+
+
+class Unaddressed:
+    """Elements without addresses, which no protocol describes: a CUDA array of gpu/textures/, which copies itself."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def copy_from(self, source: Any, *, stream: Any = None) -> Any:
+            """Copy from an exporter."""
+
+        def copy_to(self, target: Any, *, stream: Any = None) -> Any:
+            """Copy to an exporter."""
 
 
 class OwnedCapsule:

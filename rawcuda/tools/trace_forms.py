@@ -165,6 +165,11 @@ class _Chrome(_Writer):
         )  # microseconds; from the clock's own zero, so that none is negative
         row = self._row(1, number, f"thread {number}")
         if isinstance(event, Step):
+            if event.protocol == "range":
+                begins = event.what == "begin"
+                name = event.details if begins else event.details.rpartition(" after ")[0]
+                self._put("B" if begins else "E", name, 1, row, ts=at, cat="range")
+                return
             self._put(
                 "i",
                 f"{event.protocol}: {event.what}",

@@ -128,6 +128,13 @@ def test_what_no_array_can_be(device, arguments, options, error, words):
         device.array(*arguments, **options)
 
 
+def test_a_device_that_cannot_gather(device, monkeypatch):
+    device.attribute("CAN_TEX2D_GATHER")
+    monkeypatch.setitem(device._primary.attributes, "CAN_TEX2D_GATHER", 0)
+    with pytest.raises(rawcuda.Unsupported, match="CAN_TEX2D_GATHER"):
+        device.array((4, 7), "float32", gather=True)
+
+
 def test_data_and_another_dtype(device):
     with pytest.raises(TypeError, match="nothing is converted"):
         device.array(np.zeros(4, np.float32), "uint8")
@@ -218,6 +225,30 @@ def test_parts(device, kind):
         assert made[0:0].shape == (0, *shape[1:]) and made[0:0].tolist() == []
 
 
+def test_parts_of_parts_and_assignments(device):
+    data = numbers((3, 4, 7))
+    with device.array(data) as made:
+        for one, other in (
+            (1, 2),
+            (slice(1, 3), (0, 2)),
+            ((slice(None), 1), slice(1, 2)),
+            ((..., 3), (2, slice(1, 3))),
+        ):
+            assert (np.asarray(made[one][other].download()) == data[one][other]).all()
+        made[1:, 2] = data[:2, 0]
+        made[0][1][2:4] = np.array([100, 200], np.float32)
+        data[1:, 2] = data[:2, 0].copy()
+        data[0][1][2:4] = 100, 200
+        assert made.tolist() == data.tolist() and len(made[1:]) == 2 and made[0, 0, 0:0]
+        for wrong in ((0, 0, 0), (4, 0), (0, 7)):
+            with pytest.raises(IndexError):
+                made[0][wrong]
+        with pytest.raises(TypeError, match="len"):
+            len(made[0, 0, 0])
+        with pytest.raises(TypeError):
+            iter(made[0])
+
+
 def test_parts_have_the_errors_of_indexing(device):
     with device.array((4, 7), "float32") as made:
         for key, words in (
@@ -247,6 +278,36 @@ def test_a_source_is_broadcast(device):
         assert [row[1] for row in made.tolist()] == [7, 7, 7]
         made.copy_from(device.upload(np.array([[1], [2], [3]], np.float32)))
         assert made.tolist() == [[1] * 4, [2] * 4, [3] * 4]
+
+
+def test_copies_that_begin_on_the_other_side(device):
+    data = numbers((4, 7))
+    with device.array((4, 7), "float32") as made, device.allocate(112) as memory:
+        rawcuda.copy(made, data)
+        rawcuda.copy(made[0], device.upload(data[1]))
+        expected = np.concatenate((data[1:2], data[1:]))
+        there, here = device.empty((4, 7), "float32"), np.zeros((4, 7), np.float32)
+        there.copy_from(made)
+        rawcuda.copy(here, made)
+        memory.copy_from(made)
+        assert there.tolist() == here.tolist() == expected.tolist()
+        assert np.asarray(memory.view().download()).tobytes() == expected.tobytes()
+        there[1:3] = made[2:]
+        assert there.tolist()[1:3] == expected.tolist()[2:]
+        with pytest.raises(ValueError, match="shape"):
+            there[:2].copy_from(made)
+        with pytest.raises(TypeError, match="not an exporter"):
+            rawcuda.copy(there, object())
+
+
+def test_an_object_with_only_an_array_is_read(device):
+    class Series:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            return numbers((4, 7))
+
+    with device.array(Series()) as made:
+        assert made.tolist() == numbers((4, 7)).tolist()
+        assert made.copy_from(np.zeros((4, 7), np.float32)).copy_from(Series()).tolist() == numbers((4, 7)).tolist()
 
 
 def test_copies_between_arrays(device):
@@ -292,6 +353,9 @@ def test_copies_across_devices(device):
         here.copy_to(far)
         assert far.tolist() == data.tolist()
         here.copy_from(np.zeros((4, 7), np.float32)).copy_from(far)
+        for copy_it in (here.copy_to, here.copy_from):
+            with pytest.raises(ValueError, match="not on device 0"):
+                copy_it(data.copy(), stream=there.stream())
         assert here.tolist() == data.tolist()
 
 
@@ -508,6 +572,24 @@ def test_calls_are_traced(device):
             made.tolist()
     text = " ".join(map(str, seen))
     assert all(name in text for name in ("cuArray3DCreate_v2", "cuMemcpy3DAsync_v2", "cuArrayDestroy"))
+
+
+def test_a_closed_device(device):
+    other = rawcuda.Device(0)
+    other.close()
+    source = np.zeros((4, 7), np.float32)
+    for use in (
+        lambda: other.array(source),
+        lambda: other.mipmapped_array(source),
+        lambda: other.empty_pitched((4, 7), "float32"),
+        lambda: rawcuda.OpaqueArray.borrow(other, 64),
+    ):
+        with pytest.raises(rawcuda.Closed, match="Device"):
+            use()
+    with device.array((4, 7), "float32", surface=True) as made:
+        for make in (other.texture, other.surface):
+            with pytest.raises(rawcuda.Closed, match="Device"):
+                make(made)
 
 
 # -- pitched memory

@@ -367,6 +367,17 @@ def test_a_kernel_may_limit_the_size(device):
         run(device, code, 4, grid=4, block=1, cluster=4)
 
 
+@pytest.mark.emulator_only("a GPU runs this")
+def test_a_grid_that_is_counted_in_clusters_is_refused(device):
+    code = kernel(
+        stored("%cluster_nctarank"),
+        limits=".reqntid 1, 1, 1 .explicitcluster .reqnctapercluster 2, 1, 1 .blocksareclusters",
+        head=HEAD.replace("8.0", "9.0"),
+    )
+    with pytest.raises(errors.Unsupported, match="blocksareclusters"):
+        run(device, code, 4, grid=2, block=1)
+
+
 def test_the_required_size_can_be_set(device):
     with device.load(kernel(stored("%cluster_nctarank"))) as loaded:
         out = device.empty(4, "uint32")

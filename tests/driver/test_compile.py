@@ -256,6 +256,52 @@ def test_an_old_nvrtc_makes_no_lto_ir(monkeypatch: pytest.MonkeyPatch) -> None:
         rawcuda.compile(SOURCE, output="ltoir")
 
 
+def test_of_several_compilers_the_newest_that_the_driver_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [Known((13, 5), 75, 90, 121), Known((13, 0), 75, 90), Known((12, 4), 50, 90), Known((11, 8), 35, 89)]
+    monkeypatch.setattr(program, "_loaded", known)
+    for number, newest, wanted in (
+        (90, None, 0),  # the driver takes everything
+        (90, (13, 5), 0),
+        (90, (13, 4), 1),
+        (90, (12, 9), 2),
+        (70, (13, 5), 2),  # newer ones do not compile for it
+        (37, None, 3),
+        (121, (12, 4), 2),
+        (30, (12, 4), 2),  # none does: an error will say so
+        (90, (11, 4), 3),  # all are too new: an error will name the version
+    ):
+        assert program._fitting(number, newest) is known[wanted], (number, newest)
+
+
+def test_the_newest_of_several_places_is_found(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"/one": (12, 4), "/two": (13, 1), "/three": (12, 9)}
+
+    def load(path: str) -> Known:
+        if path == "/broken":
+            raise OSError("not a library")
+        return Known(versions[path], 90)
+
+    monkeypatch.setattr(program, "Nvrtc", load)
+    monkeypatch.setattr(locate, "nvrtc", lambda: [(path, "a test") for path in ("/one", "/broken", "/two", "/three")])
+    assert [each.version for each in program._compilers()] == [(13, 1), (12, 9), (12, 4)]
+    assert program.compiler().version == (13, 1)
+
+
+def test_compilers_are_traced() -> None:
+    seen: list[Any] = []
+    with rawcuda.trace(seen.append):
+        rawcuda.compile(FILL, options=["-DVALUE=1"])
+    calls = {event.name: event for event in seen}
+    assert list(calls)[0] == "nvrtcCreateProgram" and list(calls)[-1] == "nvrtcDestroyProgram"
+    assert "b'-DVALUE=1'" in calls["nvrtcCompileProgram"].arguments["options"]
+    assert calls["nvrtcCompileProgram"].result == "NVRTC_SUCCESS" and calls["nvrtcCompileProgram"].elapsed_ns > 1000
+    assert calls["nvrtcCreateProgram"].arguments["src"] == f"<bytes of {len(FILL)}>"
+    seen.clear()
+    with rawcuda.trace(seen.append), pytest.raises(rawcuda.CompileFailed):
+        rawcuda.compile("nonsense")
+    assert [event.result for event in seen if event.name == "nvrtcCompileProgram"] == ["NVRTC_ERROR_COMPILATION"]
+
+
 def test_a_driver_that_is_older_than_the_compiler(python: Python) -> None:
     result = python(
         """
@@ -437,23 +483,6 @@ def test_a_library_that_is_not_nvrtc_and_one_that_is_too_old(tmp_path: Path, mon
     monkeypatch.setattr(nvrtc, "_OLDEST", (99, 0))
     with pytest.raises(OSError, match=r"NVRTC \d+\.\d+ is too old: 11\.2 or newer is needed"):
         nvrtc.Nvrtc(locate.nvrtc()[0][0])
-
-
-def test_the_table_is_that_of_the_header() -> None:
-    header = Path(locate.nvrtc()[0][0]).parents[1] / "include" / "nvrtc.h"
-    text = re.sub(r"/\*.*?\*/", "", header.read_text("utf-8"), flags=re.S)
-
-    def declared(text: str) -> dict[str, str]:
-        return {
-            name: re.sub(r"\s*\*\s*", " *", " ".join(inside.split())).replace("* *", "**")
-            for name, inside in re.findall(r"nvrtcResult (nvrtc\w+)\(([^)]*)\);", text)
-        }
-
-    ours, real = declared(re.sub(r"//.*", "", nvrtc.PROTOTYPES)), declared(text)
-    assert len(ours) == len(nvrtc.prototypes()) == 16
-    assert {name: real.get(name) for name in ours} == ours
-    statuses = dict(re.findall(r"NVRTC_(?:ERROR_)?(\w+) = (\d+)", text))
-    assert nvrtc.STATUSES == {name: int(statuses[name]) for name in nvrtc.STATUSES}
 
 
 @pytest.mark.heavy
@@ -638,21 +667,31 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "kept").iterdir())
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "a folder"])
-def test_a_damaged_file_is_named_and_replaced(compilations: list[Any], tmp_path: Path, damage: str) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="a user without rights makes no links on Windows")
+@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "a link", "a folder", "a pipe"])
+def test_a_damaged_file_is_named_and_left_alone(compilations: list[Any], tmp_path: Path, damage: str) -> None:
     given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
     made = rawcuda.compile(FILL, **given)
     [file] = (tmp_path / "kept").iterdir()
     data = file.read_bytes()
     broken = {"cut": data[:-1], "changed": data.replace(b"ret;", b"trap"), "emptied": b""}
-    if damage == "a folder":
-        file.unlink()
-        file.symlink_to(tmp_path)
-    else:
+    file.unlink()
+    if damage in broken:
         file.write_bytes(broken[damage])
-    with pytest.warns(UserWarning, match=f"a damaged file in the cache is replaced: {re.escape(str(file))}"):
-        assert rawcuda.compile(FILL, **given) == made
-    assert rawcuda.compile(FILL, **given) == made and len(compilations) == 2
+    elif damage == "a link":
+        file.symlink_to(tmp_path)
+    elif damage == "a folder":
+        file.mkdir()
+    else:
+        os.mkfifo(file)
+    for _ in range(2):
+        with pytest.raises(
+            rawcuda.CacheDamaged, match=f"a damaged file in the cache: {re.escape(str(file))}: .*delete"
+        ) as raised:
+            rawcuda.compile(FILL, **given)
+        assert raised.value.path == str(file) and list((tmp_path / "kept").iterdir()) == [file]
+    file.rmdir() if damage == "a folder" else file.unlink()
+    assert rawcuda.compile(FILL, **given) == made == rawcuda.compile(FILL, **given) and len(compilations) == 2
     assert file.read_bytes() == data and list((tmp_path / "kept").iterdir()) == [file]
 
 

@@ -101,6 +101,38 @@ def every_call(device):
     for thing in (graph, ordered, stream, event, end, plain, pinned, managed, code, more):
         same("close", thing.close())
     same("everything", rawcuda.synchronize(), rawcuda.devices())
+    with device.stream(priority=-1, nonblocking=False) as stream, device.allocate(8) as memory:
+        same("facts of streams", stream.id, stream.is_nonblocking, stream.priority, device.stream_priorities)
+        stream.attributes.synchronization_policy = "spin"
+        same("attributes", stream.attributes.synchronization_policy, dict(device.attributes), device.pci_bus_id)
+        for queue in (stream, rawcuda.Stream.from_handle(stream.handle)):
+            same("functions", queue.call(int), queue.write_value(memory, 1), queue.wait_value(memory, 1), queue.id)
+        with device.current():
+            rawcuda.Stream.legacy.call(int)
+            rawcuda.Stream.per_thread.write_value(memory.ptr + 4, 1)
+            rawcuda.Stream.per_thread.synchronize()
+        same("default streams", stream.batch([("write", memory, 3), ("wait", memory, 3)]), stream.synchronize())
+        same("limits", dict(device.limits), device.limits.cache_config, device.limits.reset_persisting_l2_cache())
+        device.limits.stack_size = device.limits.stack_size
+        same("a limit was set", rawcuda.profile.start(), rawcuda.profile.stop())
+        for refusal in (
+            lambda: setattr(device.limits, "stack_size", 2**50),
+            lambda: setattr(stream.attributes, "priority", 77),
+            lambda: stream.wait_value(16, 1),
+            lambda: device.split(10**6),
+        ):
+            with pytest.raises((errors.RawCudaError, ValueError)):
+                refusal()
+            same("a refusal")
+    if rawcuda.cu.has("cuGreenCtxStreamCreate"):
+        with device.split(1) as (part,):
+            with part.stream() as stream, stream.record() as event:
+                same("a green context", part.wait(event), part.synchronize(), part.id, stream.synchronize())
+        same("a closed green context")
+    if len(rawcuda.devices()) > 1 and device.can_reach(1):
+        with device.peer_access(1):
+            same("peer access", device.peer_attributes(1))
+        same("no peer access")
 
 
 def test_none_is_current(device):

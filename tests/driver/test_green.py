@@ -36,6 +36,8 @@ def test_split(device, smallest):
         assert isinstance(parts, tuple) and len(parts) == 2
         first, second = parts
         assert {first.sm_count, second.sm_count} == {smallest}
+    with device.split(total - 1 or 1) as (whole,):
+        assert total - 1 <= whole.sm_count <= total
     with device.split(total) as (whole,):
         assert whole.sm_count == total
 

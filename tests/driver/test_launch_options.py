@@ -11,6 +11,7 @@ from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 errors = module("errors")
+Window = module("gpu.streams.attributes").AccessPolicyWindow  # what stream.attributes.access_policy_window returns
 
 
 @pytest.fixture
@@ -57,6 +58,9 @@ ACCEPTED = [
     ("programmatic_stream_serialization", True, ("programmatic",)),
     ("programmatic_stream_serialization", False, ()),
     ("mem_sync_domain", "remote", (12000,)),
+    ("memory_sync_domain", "remote", (12000,)),
+    ("memory_sync_domain_map", (0, 0), (12000,)),
+    ("programmatic_dependent_launch", True, ("programmatic",)),
     ("mem_sync_domain", 0, (12000,)),
     ("mem_sync_domain_map", (0, 0), (12000,)),
     ("mem_sync_domain_map", {"default": 0, "remote": 0}, (12000,)),
@@ -69,6 +73,9 @@ ACCEPTED = [
     ("portable_cluster_size_mode", "require_portable", ("clusters", 13020)),
     ("shared_memory_mode", "require_portable", (13020,)),
     ("shmem_size", 64, ()),
+    ("shmem_size", None, ()),
+    ("is_cooperative", None, ()),
+    ("cluster_dimension", None, ()),
     ("priority", None, ()),
     ("programmatic_event", None, ()),
 ]
@@ -78,7 +85,7 @@ ACCEPTED = [
 def test_each_option_is_taken_by_configure_and_by_launch(device, add, numbers, name, value, needs):
     x, out = numbers
     if not has(device, *needs):
-        with pytest.raises(errors.Unsupported, match=name):
+        with pytest.raises(errors.Unsupported, match=module("gpu.launches.options").ALIASES.get(name, name)):
             add.configure(grid=2, block=32, **{name: value})
         return
     launch = add.configure(grid=2, block=32, **{name: value})
@@ -143,6 +150,7 @@ def test_an_access_policy_window(device, add, numbers):
         {"memory": x},
         {"memory": x, "hit_ratio": 0.5, "hit": "normal", "miss": "normal"},
         {"memory": x, "hit_ratio": 1, "hit": 2, "miss": 1},
+        Window(x.ptr, x.nbytes, 0.5, "persisting", "streaming"),
     ):
         add.launch(x, x, out, 4, grid=1, block=32, access_policy_window=given)
         assert out.tolist() == [2, 4, 6, 8]
@@ -154,6 +162,10 @@ def test_an_access_policy_window(device, add, numbers):
         ({"memory": x, "hits": 1}, TypeError, "'hits' is none of these"),
         ({}, TypeError, "give memory"),
         (bytearray(8), TypeError, r"not a bytearray"),
+        (Window(2**64, 1, 1.0, "hit", "miss"), ValueError, "there is no such memory"),
+        (Window(x.ptr, 0, 1.0, "normal", "normal"), ValueError, "there is no such memory"),
+        (Window(x.ptr, "4", 1.0, "normal", "normal"), TypeError, "nbytes must be an int"),
+        (Window(x.ptr, 4, 1.0, "best", "normal"), ValueError, "hit='best'"),
         (rawcuda.view(bytearray(8)), ValueError, "host memory"),
         (x[::2], ValueError, "not contiguous"),
         (x[:0], ValueError, "no bytes"),

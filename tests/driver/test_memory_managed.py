@@ -55,6 +55,21 @@ def test_advice_about_a_part(device, managed):
     assert device not in managed.accessed_by
 
 
+def test_the_attributes_of_a_part(device, managed):
+    concurrent(device)
+    managed.advise("set_read_mostly", nbytes=PAGE).advise("set_accessed_by", "host", offset=PAGE)
+    managed.prefetch(device, nbytes=PAGE)
+    wanted = {"read_mostly": True, "preferred_location": None, "accessed_by": [], "last_prefetch_location": device}
+    assert managed.range_attributes(nbytes=PAGE) == managed.range_attributes(nbytes=1) == wanted
+    rest = managed.range_attributes(offset=PAGE)
+    assert rest["accessed_by"] == ["host"] and not rest["read_mostly"] and rest["last_prefetch_location"] is None
+    assert managed.range_attributes()["accessed_by"] == []
+    assert managed.range_attributes(nbytes=0)["preferred_location"] is None
+    with pytest.raises(ValueError, match="not a part"):
+        managed.range_attributes(offset=5 * PAGE)
+    device.synchronize()
+
+
 def test_a_prefetch_comes_in_the_order_of_its_stream(device, managed):
     concurrent(device)
     assert managed.last_prefetch_location is None

@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import random
 import threading
 
 import pytest
@@ -133,6 +134,59 @@ def test_mapping_with_gaps(device, grain):
         assert memory.view()[0].tolist() == 1
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_mapping_and_unmapping(device, grain, seed):
+    """Against a model: which granules are mapped, by which mapping, and what their first bytes contain."""
+    chance, most = random.Random(seed), 6
+    with device.virtual_memory(reserve=most * grain) as memory:
+        model = {}  # granule: [the mapping's (first, end), its content]
+        for step in range(40):
+            first = chance.randrange(most)
+            end = chance.randrange(first, most) + 1
+            action = chance.choice(("map", "unmap", "grow", "shrink", "fill"))
+            pieces = {piece for piece, _ in model.values()}
+            if action == "map":
+                if any(granule in model for granule in range(first, end)):
+                    with pytest.raises(ValueError, match="mapped already"):
+                        memory.map(first * grain, (end - first) * grain)
+                else:
+                    memory.map(first * grain, (end - first) * grain)
+                    model.update({granule: [(first, end), None] for granule in range(first, end)})
+            elif action == "unmap":
+                inside = [piece for piece in pieces if first <= piece[0] and piece[1] <= end]
+                if sum(b - a for a, b in inside) == end - first:
+                    memory.unmap(first * grain, (end - first) * grain)
+                    model = {granule: fact for granule, fact in model.items() if not first <= granule < end}
+                else:
+                    with pytest.raises(ValueError, match="not whole mappings"):
+                        memory.unmap(first * grain, (end - first) * grain)
+            elif action == "grow":
+                memory.grow(end * grain)
+                at = 0
+                while at < end:
+                    if at in model:
+                        at = model[at][0][1]
+                        continue
+                    until = min([g for g in model if g > at] + [end])
+                    model.update({granule: [(at, until), None] for granule in range(at, until)})
+                    at = until
+            elif action == "shrink":
+                memory.shrink(first * grain)
+                model = {granule: fact for granule, fact in model.items() if fact[0][0] < first}
+            elif memory.nbytes:
+                granule = chance.randrange(memory.nbytes // grain)
+                memory.view()[granule * grain : granule * grain + 8].fill(step)
+                model[granule][1] = step
+            prefix = next(granule for granule in range(most + 1) if granule not in model)
+            assert memory.nbytes == prefix * grain
+            assert {(a // grain, (a + n) // grain) for a, n, _ in memory.mappings} == {
+                fact[0] for fact in model.values()
+            }
+            for granule, (_, content) in model.items():
+                if content is not None and granule < prefix:
+                    assert memory.view()[granule * grain].tolist() == content
+
+
 def test_what_cannot_be_mapped(device, grain):
     with device.virtual_memory(2 * grain, reserve=4 * grain) as memory:
         before = memory.mappings
@@ -249,6 +303,43 @@ def test_across_devices(device, other, grain):
             memory.peer_accessible_by.add(device)
 
 
+@pytest.mark.emulator_only("the devices of a machine usually reach each other, or there is only one")
+def test_devices_that_cannot_reach_each_other(python):
+    """Neither a pool nor virtual memory gives them access; copies work all the same."""
+    told = python(
+        """
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        device, other = rawcuda.devices()
+        pool, memory = device.memory_pool(), device.virtual_memory(1, reserve=1 << 24)
+        before = memory.mappings
+        for use in (
+            lambda: pool.set_access(other, "read"),
+            lambda: pool.peer_accessible_by.add(other),
+            lambda: memory.set_access(other, "read"),
+            lambda: memory.grow(1 << 23, device=other),
+            lambda: device.virtual_memory(1, peers=[other]),
+        ):
+            try:
+                use()
+            except rawcuda.Unsupported as error:
+                print("cannot reach the memory of device" in str(error))
+        assert memory.mappings == before and pool.access(other) == memory.access(other) == "none"
+        pool.set_access(other, "none")
+        there = other.empty((100,), "uint8")
+        memory.fill(6)
+        there.copy_from(memory.view()[:100])
+        print(there[99].tolist())
+        memory.close(); pool.close()
+        left = rawcuda.cu.libcuda.live_handles()
+        print(left["pool"], left["physical"], left["reservation"])
+        """,
+        env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=2,peers=off"},
+        check=True,
+    ).stdout.splitlines()
+    assert told == ["True"] * 5 + ["6", "0 0 0"]
+
+
 @pytest.mark.emulator_only("a kernel that uses what is not mapped, or not accessible, is stopped with a report")
 @pytest.mark.parametrize(
     "prepare, offset, words",
@@ -284,9 +375,12 @@ def test_an_access_that_faults(python, prepare, offset, words):
 
 def test_it_is_an_owned_thing(device, grain, library):
     memory = device.virtual_memory(grain)
-    for refused in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError):
-            refused(memory)
+    with pytest.raises(TypeError):
+        copy.copy(memory)
+    memory.fill(5)
+    copied = pickle.loads(pickle.dumps(memory))  # the bytes, in memory that does not grow
+    assert type(copied) is rawcuda.Memory and copied.nbytes == grain and copied.view()[-1].tolist() == 5
+    copied.close()
     assert "VirtualMemory" in repr(memory) and f"{grain} of {grain} bytes" in repr(memory)
     memory.fill(1)
     device.synchronize()
@@ -363,6 +457,43 @@ def test_closed_by_many_threads_at_once(device, grain):
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def test_grown_by_many_threads_at_once(device, grain):
+    with device.virtual_memory(reserve=16 * grain) as memory:
+        barrier, failed = threading.Barrier(4), []
+
+        def grow(number):
+            barrier.wait()
+            try:
+                for size in range(number, 17, 4):
+                    memory.grow(size * grain)
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=grow, args=(number,)) for number in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed and memory.nbytes == 16 * grain
+        assert sum(size for _, size, _ in memory.mappings) == 16 * grain
+
+
+def test_less_than_full_access_in_a_launch(device, grain):
+    with device.virtual_memory(grain) as memory, device.load(kernels.ADD) as code, device.allocate(400) as there:
+        memory.fill(0)
+        memory.set_access(device, "read")
+        with pytest.raises(ValueError, match="is read-only here: wrap it in In"):
+            code["add"].launch(memory, memory, there, 100, grid=1, block=128)
+        code["add"].launch(rawcuda.In(memory), rawcuda.In(memory), there, 100, grid=1, block=128)
+        device.synchronize()
+        assert there.view("float32").tolist() == [0.0] * 100
+        memory.set_access(device, "none")
+        with pytest.raises(ValueError, match="was not given access"):
+            code["add"].launch(rawcuda.In(memory), rawcuda.In(memory), there, 100, grid=1, block=128)
+        memory.set_access(0, "readwrite")
+        memory.fill(1)
 
 
 def test_during_a_capture(device, grain):

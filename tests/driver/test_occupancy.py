@@ -163,6 +163,19 @@ def test_clusters(device, add):
         add.max_active_clusters(256, cluster=2, colour=1)
 
 
+def test_a_cooperative_grid_of_what_is_told_to_fit_does_fit(device, reverse):
+    if not device.attribute("COOPERATIVE_LAUNCH"):
+        pytest.skip("this device has no cooperative launches")
+    fitting = reverse.max_active_blocks(64, 16 << 10) * device.attribute("MULTIPROCESSOR_COUNT")
+    out = device.empty(fitting * 64, "uint32")
+    reverse.launch(out, grid=fitting, block=64, shared_bytes=16 << 10, cooperative=True)
+    assert out.tolist()[-64:] == list(range(63, -1, -1))
+    with pytest.raises(errors.InvalidUse, match=r"720.*must fit on the device at once"):
+        reverse.launch(out, grid=fitting + 1, block=64, shared_bytes=16 << 10, cooperative=True)
+    device.synchronize()
+    out.owner.close()
+
+
 # -- attributes
 
 

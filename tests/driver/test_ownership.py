@@ -26,6 +26,10 @@ NAMES = [
     "graph",
     "view",
     "variable",
+    "pool",
+    "pooled",
+    "virtual",
+    "registered",
 ]
 
 
@@ -42,7 +46,11 @@ def everything():
         pinned=device.allocate(400, kind="pinned"),
         managed=device.allocate(400, kind="managed"),
         module=device.load(kernels.ADD),
+        pool=device.memory_pool(),
+        virtual=device.virtual_memory(1),
+        registered=device.register(array.array("f", [0] * 100)),
     )
+    world["pooled"] = device.allocate(400, pool=world["pool"], stream=stream)
     code = device.load(kernels.GLOBALS)
     world["variable"] = code.global_("table")
     world["view"] = world["plain"].view().reinterpret("float32")
@@ -53,6 +61,8 @@ def everything():
     launch(world["view"], world["ordered"], world["managed"], 100)
     world["pinned"].copy_to(world["plain"], stream=stream)
     world["plain"].copy_to(world["managed"], stream=stream)
+    world["registered"].copy_to(world["pooled"], stream=stream)
+    launch(world["virtual"], world["pooled"], world["registered"], 100)
     stream.record(world["event"])
     return world
 

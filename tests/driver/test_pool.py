@@ -162,6 +162,25 @@ def test_the_current_pool_of_a_device(device, pool):
         device.pool = 5
 
 
+def test_the_current_pools_of_other_memory(device):
+    assert device.pool.location == device and rawcuda.MemoryPool.default(device) == device.default_pool
+    for kind, location, shown in (("pinned", None, "host"), ("pinned", "numa:0", "numa:0"), ("managed", None, None)):
+        try:
+            default = rawcuda.MemoryPool.default(device, kind, location)
+        except (errors.Unsupported, errors.SymbolNotFound):
+            continue
+        assert default.location == shown and default.borrowed and default.kind == kind
+        current = rawcuda.MemoryPool.current(device, kind, location)
+        with device.memory_pool(kind=kind, location=location) as pool:
+            assert pool.location == shown
+            with pytest.raises(ValueError, match="cannot be the pool of a device"):
+                device.pool = pool
+            pool.make_current()
+            assert rawcuda.MemoryPool.current(device, kind, location) == pool
+            current.make_current()
+            assert rawcuda.MemoryPool.current(device, kind, location) == current
+
+
 def test_a_pool_of_another_kind_or_device_is_refused(device, pool, other):
     with pytest.raises(ValueError, match=r"belongs to device 0.*use Device\(0\)"):
         other.allocate(8, pool=pool)
@@ -280,6 +299,33 @@ def test_a_kernel_without_access_is_stopped(python):
         """
     ).stdout
     assert "invalid write of 4 bytes of global memory" in told and "which this device may only read" in told
+
+
+def test_read_access_of_another_device(device, pool, other):
+    with pool.allocate(400) as memory, other.load(kernels.ADD) as code, other.allocate(400) as there:
+        memory.fill(0)
+        device.synchronize()
+        pool.set_access(other, "read")
+        assert pool.access(other) == "read" and memory.is_accessible_from(other)
+        with pytest.raises(ValueError, match="is read-only here"):
+            code["add"].launch(memory, memory, there, 100, grid=1, block=128)
+        code["add"].launch(rawcuda.In(memory), rawcuda.In(memory), there, 100, grid=1, block=128)
+        other.synchronize()
+        assert there.view("float32").tolist() == [0.0] * 100
+
+
+def test_the_pool_of_a_closed_device(device):
+    second = rawcuda.Device(0)
+    pool, borrowed = second.memory_pool(), second.pool
+    second.close()
+    for use in (lambda: second.pool, lambda: second.memory_pool(), lambda: rawcuda.MemoryPool(second)):
+        with pytest.raises(errors.Closed):
+            use()
+    assert borrowed.attributes.used_mem_current >= 0
+    with pool.allocate(8) as memory, borrowed.allocate(8) as other:
+        memory.fill(1)
+        other.fill(1)
+    pool.close()
 
 
 def test_dropped_and_leased_memory_of_a_pool(device, library):

@@ -1,5 +1,7 @@
 """Ranges that profilers show, and the profiler's switch."""
 
+import io
+import json
 import shutil
 import subprocess
 import textwrap
@@ -153,6 +155,16 @@ def test_a_trace_shows_ranges(device):
         with rawcuda.trace(heard):
             pass
     assert not heard
+
+
+def test_ranges_in_a_chrome_trace(device):
+    file = io.StringIO()
+    with rawcuda.trace(file, form="chrome"):
+        with rawcuda.range("outer after all"):
+            device.synchronize()
+    events = [event for event in json.loads(file.getvalue()) if event.get("cat") == "range"]
+    assert [(event["ph"], event["name"]) for event in events] == [("B", "outer after all"), ("E", "outer after all")]
+    assert events[0]["ts"] < events[1]["ts"] and events[0]["tid"] == events[1]["tid"]
 
 
 def test_ranges_of_threads_do_not_meet():

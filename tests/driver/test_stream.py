@@ -1,5 +1,8 @@
 """Streams, events, and streams that come from outside."""
 
+import ctypes
+import threading
+
 import pytest
 
 from tests.subject import module, rawcuda
@@ -236,3 +239,130 @@ def test_record_wants_an_event(device, wrong):
 def test_priorities_that_are_none(device, wrong, error):
     with pytest.raises(error, match="priority"):
         device.stream(priority=wrong)
+
+
+# -- more about streams and events
+
+
+def test_every_stream_has_its_own_id(device):
+    seen = {rawcuda.Stream.from_handle(device.stream().handle).id for _ in range(3)}
+    with device.stream() as stream, device.current():
+        seen |= {stream.id, rawcuda.Stream.legacy.id, rawcuda.Stream.per_thread.id}
+        assert stream.id == rawcuda.Stream.from_handle(stream.handle).id
+    assert len(seen) == 6
+    with pytest.raises(errors.Closed):
+        stream.id
+
+
+def test_blocking_streams_wait_for_the_legacy_stream(device):
+    with device.stream() as free, device.stream(nonblocking=False) as tied, rawcuda.Stream(device, priority=-1) as high:
+        assert free.is_nonblocking and high.is_nonblocking and not tied.is_nonblocking
+        flag, seen = device.allocate(4, kind="pinned").view("uint32").memoryview(), []
+        flag[0] = 0
+        tied.wait_value(rawcuda.view(flag).ptr, 1)
+        tied.call(seen.append, "tied")
+        with device.current():
+            rawcuda.Stream.legacy.call(seen.append, "legacy")
+            free.call(seen.append, "free")
+            free.synchronize()
+            assert seen == ["free"]
+            flag[0] = 1
+            rawcuda.Stream.legacy.synchronize()
+        assert seen == ["free", "tied", "legacy"]
+
+
+def test_the_default_stream_of_each_thread_is_its_own(device):
+    flag, seen = device.allocate(4, kind="pinned").view("uint32").memoryview(), []
+    flag[0] = 0
+
+    def work():
+        with device.current():
+            rawcuda.Stream.per_thread.call(seen.append, "other thread")
+            rawcuda.Stream.per_thread.synchronize()
+
+    with device.current():
+        rawcuda.Stream.per_thread.wait_value(rawcuda.view(flag).ptr, 1)
+        rawcuda.Stream.per_thread.call(seen.append, "this thread")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert seen == ["other thread"]
+        flag[0] = 1
+        rawcuda.Stream.per_thread.synchronize()
+        assert seen == ["other thread", "this thread"]
+
+
+def test_blocking_events(device):
+    with device.event(blocking=True) as plain, device.event(True, blocking=True) as timed, device.stream() as stream:
+        assert plain.blocking and timed.blocking and timed.timing and not plain.timing and not device.event().blocking
+        for event in (plain, timed):
+            stream.record(event)
+            event.synchronize()
+            assert event.query()
+        again = device.event(timing=True).record(stream)
+        again.synchronize()
+        assert again.elapsed_ms(timed) >= 0
+
+
+def test_external_events_belong_to_the_graph(device):
+    seen = []
+    with device.stream() as stream, device.stream() as other, device.event() as event, device.event() as inner:
+        with stream.capture() as graph:
+            stream.call(seen.append, "before")
+            event.record(stream, external=True)
+        assert event.query() is True, "nothing was recorded yet"
+        with other.capture() as waiting:
+            other.wait(event, external=True)
+            other.call(seen.append, "after")
+        for _ in range(2):
+            graph.launch(stream)
+            waiting.launch(other)
+            other.synchronize()
+            stream.synchronize()
+        assert seen == ["before", "after"] * 2
+        event.synchronize()
+        for refused in (lambda: inner.record(stream, external=True), lambda: stream.wait(inner, external=True)):
+            with pytest.raises(errors.InvalidUse):
+                refused()
+        with pytest.raises(TypeError, match="external=True is for an Event"):
+            stream.wait(other, external=True)
+        graph.close()
+        waiting.close()
+
+
+@pytest.mark.parametrize(
+    "mode, elsewhere, here", [("global", True, True), ("thread_local", False, True), ("relaxed", False, False)]
+)
+def test_capture_modes(device, mode, elsewhere, here):
+    """Which threads are refused a call that could wait for the device, such as an allocation by the C function."""
+    refused = []
+
+    def allocate(where):
+        pointer = ctypes.c_uint64()
+        with device.current():
+            try:
+                rawcuda.cu.cuMemAlloc_v2(ctypes.byref(pointer), 64)
+            except errors.InvalidUse:
+                refused.append(where)
+            else:
+                freed.append(pointer.value)
+
+    for where in ("elsewhere", "here"):
+        freed = []
+        with device.stream() as stream:
+            graph = stream.capture(mode)
+            try:
+                with graph:
+                    if where == "here":
+                        allocate(where)
+                    else:
+                        thread = threading.Thread(target=allocate, args=(where,))
+                        thread.start()
+                        thread.join()
+            except errors.InvalidUse:  # the refusal invalidated the capture
+                assert refused
+            graph.close()
+        with device.current():
+            for address in freed:
+                rawcuda.cu.cuMemFree_v2(address)
+    assert ("elsewhere" in refused, "here" in refused) == (elsewhere, here)

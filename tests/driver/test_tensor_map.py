@@ -50,6 +50,22 @@ def test_a_kernel_gets_its_bytes(device):
 
 
 @needs_compiler
+def test_declared_tensor_maps(device):
+    view, out = device.empty((64, 64), "float16"), device.empty(32, "uint32")
+    made = TensorMap.tiled(view, box=(8, 64))
+    with load(device, SOURCE) as code:
+        for declaration in ("tensor map", "CUtensorMap", TensorMap):
+            kernel = code.kernel("keep", parameters=[declaration, "uint32*"])
+            for given in (made, bytes(made)):
+                out.fill(0)
+                kernel.launch(given, out, grid=1, block=32)
+                assert np.asarray(out.download()).tobytes() == bytes(made)
+            for wrong in (view, None, 7, bytes(64), 1.5):
+                with pytest.raises((TypeError, ValueError), match="keep.* is a tensor map"):
+                    kernel.launch(wrong, out, grid=1, block=32)
+
+
+@needs_compiler
 def test_a_launch_keeps_its_tensor_map(device):
     out, stream = device.empty(32, "uint32"), device.stream()
     with load(device, SOURCE) as code:
@@ -118,6 +134,14 @@ def test_every_choice_changes_the_bytes(device):
 def test_pitched_memory_and_parts(device):
     for view in (device.empty_pitched((5, 33), "float32"), device.empty((64, 64), "float32")[3:, 4:40]):
         assert TensorMap.tiled(view, box=(5, 8)).view is view
+
+
+def test_the_stride_of_one_element_does_not_matter(device):
+    view = device.empty((1, 1, 15), "float32")
+    made = TensorMap.tiled(view, box=(1, 1, 8))
+    assert TensorMap.tiled(device.empty((4, 4, 16), "float32")[::4, ::-4], box=(1, 1, 8)).box == made.box
+    with pytest.raises(ValueError, match="positive multiple"):
+        TensorMap.tiled(device.empty((4, 4, 15), "float32"), box=(1, 1, 8))
 
 
 def test_exporters(device):

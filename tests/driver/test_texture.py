@@ -246,6 +246,16 @@ def test_coordinates_that_are_no_numbers_read_something(device, kernels):
         assert np.isfinite(fetch(kernels, "fetch_2d", texture, np.full((1, 2), np.nan, np.float32))[0, 0])
 
 
+@pytest.mark.gpu_only("the emulator computes with the formulas of the model")
+def test_the_hardware_rounds_as_the_model(device, kernels):
+    data = numbers((4, 8, 1), "float32")
+    at = np.random.default_rng(2).uniform(-1, 9, (4096, 2)).astype(np.float32)
+    with device.array(data[..., 0]) as array, device.texture(array, filter_mode="linear") as texture:
+        got = fetch(kernels, "fetch_2d", texture, at)[:, :1]
+        expected = model(data, at, ("clamp",) * 2, True, False)
+        assert np.abs(got - expected).max() <= 2 * 32 / 256 and np.abs(got - expected).mean() < 0.05
+
+
 # -- textures over memory
 
 
@@ -264,6 +274,27 @@ def test_linear_memory(device, kernels, dtype, channels):
             assert (got == expected).all()
             outside = np.array([[-1.0], [37.0], [1000.0]], np.float32)
             assert not fetch(kernels, name, texture, outside, kind=kind)[:, :channels].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:4])
+def test_linear_memory_as_fractions(device, kernels, near, dtype):
+    data = numbers((37, 1), dtype)
+    with device.texture(device.upload(data[:, 0]), read_mode="normalized_float") as texture:
+        near(fetch(kernels, "fetch_linear", texture, np.arange(37)[:, None])[:, :1], fractions(data))
+
+
+def test_coordinates_anywhere(device, kernels, library):
+    """Between the multiples of 1/256 of an element, the emulator rounds as the model does."""
+    data = numbers((4, 7, 1), "float32")
+    random = np.random.default_rng(3)
+    with device.array(data[..., 0]) as array:
+        for normalized in (False, True):
+            at = random.uniform(-0.5, 1.5, (256, 2)).astype(np.float32) * ((1, 1) if normalized else (7, 4))
+            at = at.astype(np.float32)
+            with device.texture(array, filter_mode="linear", normalized_coords=normalized) as texture:
+                got = fetch(kernels, "fetch_2d", texture, at)[:, :1]
+                expected = model(data, at, ("clamp",) * 2, True, normalized)
+                assert np.abs(got - expected).max() <= (0.5 if library is None else 1e-5)
 
 
 @pytest.mark.parametrize("channels", (1, 4))

@@ -109,7 +109,7 @@ def test_the_driver_gets_the_options(device, image, driver):
         with device.current():
             driver.cuTexObjectGetTextureDesc(found, cuda_h.CUtexObject(texture.handle))
             driver.cuTexObjectGetResourceDesc(what, cuda_h.CUtexObject(texture.handle))
-        assert list(found.addressMode)[:2] == [3, 2] and found.filterMode == 1 and found.flags == 3
+        assert list(found.addressMode)[:2] == [3, 2] and found.filterMode == 1 and found.flags == 2
         assert list(found.borderColor) == [1, 2, 0, 0] and found.maxAnisotropy == 4
         assert what.resType == 0 and what.res.array.hArray.value == image.handle
         options = texture.options
@@ -152,6 +152,17 @@ def test_memory_that_is_refused(device):
     for other in (None, 7, "text", [1.0], device.stream()):
         with pytest.raises(TypeError):
             device.texture(other)
+
+
+def test_memory_that_is_too_large(device):
+    with device.allocate(2**28 + 512) as memory, pytest.raises(ValueError, match="MAXIMUM_TEXTURE1D_LINEAR_WIDTH"):
+        device.texture(memory)
+    for shape, name in (((2, 140000), "2D_LINEAR_WIDTH"), ((66000, 1), "2D_LINEAR_HEIGHT")):
+        view = device.empty_pitched(shape, "uint8")
+        with view.owner, pytest.raises(ValueError, match=name):
+            device.texture(view)
+    with device.allocate(1 << 23) as memory, pytest.raises(ValueError, match="2D_LINEAR_PITCH"):
+        device.texture(memory.view().reshape(2, 1 << 22)[:, :64])
 
 
 @pytest.mark.parametrize(
@@ -240,6 +251,36 @@ def test_parameters_that_take_no_texture(device, image):
             given[number] = texture
             with pytest.raises((TypeError, ValueError), match="many"):
                 module["many"].launch(*given, grid=1, block=1)
+
+
+def test_declared_textures_and_surfaces(device, kernels):
+    rest = ["float32*", "float32*", "int32"]
+    out, at = device.empty((2, 4), "float32"), device.upload(np.pad(AT, ((0, 0), (0, 2))))
+    data = np.arange(32, dtype=np.float32).reshape(4, 8)
+    with device.array(data, surface=True) as array, device.texture(array) as texture, device.surface(array) as surface:
+        for declaration in ("texture", "cudaTextureObject_t", rawcuda.TextureObject):
+            kernel = kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+            for given in (texture, texture.handle, np.uint64(texture.handle), rawcuda.In(texture)):
+                out.fill(0)
+                kernel.launch(given, at, out, 2, grid=1, block=2)
+                assert [row[0] for row in out.tolist()] == [0, 10]
+            for wrong in (surface, array, out, None, 1.5, "text", bytes(4), 2**64):
+                with pytest.raises((TypeError, ValueError), match="fetch_2d.* is a texture"):
+                    kernel.launch(wrong, at, out, 2, grid=1, block=2)
+        for declaration in ("surface", "cudaSurfaceObject_t", rawcuda.SurfaceObject):
+            kernel = kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+            with pytest.raises(TypeError, match=r"is a surface.*device.surface\(array\)"):
+                kernel.launch(texture, at, out, 2, grid=1, block=2)
+        for declaration in ("tensor map", rawcuda.TensorMap, "float16"):
+            with pytest.raises((TypeError, ValueError), match="fetch_2d"):
+                kernels.kernel("fetch_2d", parameters=[declaration, *rest])
+
+
+def test_an_array_itself_is_no_argument(device, kernels, image):
+    with device.mipmapped_array((4, 8), "float32") as mipmapped:
+        for given in (image, image[1:], mipmapped):
+            with pytest.raises(TypeError, match=r"fetch_2d.*device.texture\(it\)"):
+                kernels["fetch_2d"].launch(given, None, None, 0, grid=1, block=1)
 
 
 def test_closed_textures_and_resources(device, kernels):

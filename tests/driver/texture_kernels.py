@@ -120,7 +120,7 @@ def model(data: Any, at: Any, modes: tuple[str, ...], linear: bool, normalized: 
     border = np.broadcast_to(np.asarray(border, float), data.shape[-1:])
     axes = []
     for axis, (extent, mode) in enumerate(zip(extents, modes)):
-        u = at[:, axis].astype(float) * (extent if normalized else 1)
+        u = (at[:, axis].astype(np.float32) * np.float32(extent if normalized else 1)).astype(float)
         axes.append(taps(u, extent, mode, linear))
     result = np.zeros((len(at), data.shape[-1]))
     for chosen in itertools.product(*axes):

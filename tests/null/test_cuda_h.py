@@ -9,14 +9,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
+import zipfile
 
 import pytest
 
 from tests.null import header_reader
 from tests.null.header_reader import normal, parameters_of
 from tests.shared import run_threads
-from tests.subject import module
+from tests.subject import CHECKOUT, module
 
 cuda_h, reader = module("headers.cuda_h"), module("headers.reader")
 ROOMS = ("functions", "functions_graphs", "functions_arrays", "functions_system")
@@ -27,22 +29,6 @@ NEWEST = 13050  # the newest header that cuda_h was written from
 HEADERS = header_reader.find_headers()
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
-# cudaTypedefs.h names these ABIs by an earlier version, but no header before 11.8 declares them.
-TYPEDEFS_EARLIER = {
-    "cuLaunchKernelEx": 11060,
-    "cuOccupancyMaxPotentialClusterSize": 11070,
-    "cuOccupancyMaxActiveClusters": 11070,
-}
-# The first headers that declare these are newer than the version that cudaTypedefs.h gives for their ABI.
-TYPEDEFS_EARLIER.update(
-    {
-        "cuMemBatchDecompressAsync": 12060,
-        "cuGreenCtxGetId": 12090,
-        "cuLaunchHostFunc_v2": 13010,
-        "cuStreamBeginCaptureToCig": 13010,
-        "cuStreamEndCaptureToCig": 13010,
-    }
-)
 PARAMETERS_RENAMED = {"cuDevSmResourceSplitByCount": 13010}
 OTHER_HEADERS = ("cuProfiler", "CU_OUT_", "CUoutput_mode")  # cudaProfiler.h
 GROWING = re.compile(r".*_MAX$|CU_JIT_NUM_OPTIONS$|CU_CTX_FLAGS_MASK$|CU_COREDUMP_LIGHTWEIGHT_FLAGS$")  # in each header
@@ -107,7 +93,9 @@ def prototype_differences(header, prototypes):
         if written != real or not re.fullmatch(r"CUresult \w+\([^()]*\);", prototype.line):
             yield f"{name}: {written} is really {real}"
         named = header.since.get(name)
-        if named is not None and named != TYPEDEFS_EARLIER.get(name, since):
+        if named is not None and named != number(prototype.abi):
+            yield f"{name}: the ABI of {prototype.abi} is really of {named}"
+        elif named is not None and named != since and since < 11080:  # older than all headers that are compared
             yield f"{name}: since {since} is really {named}"
 
 
@@ -291,6 +279,47 @@ def test_constants_have_the_compilers_values(header, tmp_path):
     del values["CUDA_VERSION"]
     printed = compile_and_run(header, tmp_path, [f'printf("%lld\\n", (long long){name});' for name in values])
     assert {name: int(line) for name, line in zip(values, printed)} == values
+
+
+# -- and with those that PyPI has
+
+PACKAGES = {
+    **{f"13.{minor}": "nvidia-cuda-runtime" for minor in (0, 1, 2, 3, 4, 5)},
+    **{f"12.{minor}": "nvidia-cuda-runtime-cu12" for minor in (0, 1, 2, 3, 4, 5, 6, 8, 9)},
+    "11.8": "nvidia-cuda-runtime-cu11",
+}
+
+
+def downloaded(version):
+    """Return the cuda.h of a version of CUDA, downloaded once; skip the test if that is not possible."""
+    folder = CHECKOUT / ".venv" / "headers" / version
+    if not (folder / "cuda.h").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = "-m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest".split()
+        wanted = f"{PACKAGES[version]}=={version}.*"
+        done = subprocess.run([sys.executable, *command, folder, wanted], capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            pytest.skip(f"pip could not download {wanted}: {done.stderr.strip()}")
+        for wheel in folder.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                for name in archive.namelist():
+                    if name.endswith(("/include/cudaTypedefs.h", "/include/cuda.h")):
+                        (folder / name.rpartition("/")[2]).write_bytes(archive.read(name))
+            wheel.unlink()
+    return folder / "cuda.h"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("version", PACKAGES)
+def test_everything_is_that_of_a_header_from_pypi(version, tmp_path):
+    header, prototypes = header_reader.read(downloaded(version)), cuda_h.prototypes()
+    assert header.version == number(tuple(map(int, version.split("."))))
+    enums = {name: cuda_h.enum(name) for name in cuda_h.HEADER.enums()}
+    assert list(prototype_differences(header, prototypes)) == []
+    assert list(constant_differences(header, ENUMS, enums, cuda_h.defines())) == []
+    if COMPILER:
+        assert list(layout_differences(header, structures(), tmp_path)) == []
+        assert list(width_differences(header, parameter_types(prototypes, header), tmp_path)) == []
 
 
 # -- the comparisons find mistakes

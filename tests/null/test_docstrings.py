@@ -181,8 +181,9 @@ def test_labels_are_known() -> None:
 
 
 def test_what_is_called_is_in_the_table_of_prototypes() -> None:
-    table = {**module("headers.cuda_h").prototypes(), **module("compiler.nvrtc").prototypes()}
-    table.update(module("compiler.nvjitlink").prototypes())
+    table = {
+        name for header in ("cuda_h", "nvrtc_h", "nvjitlink_h") for name in module(f"headers.{header}").prototypes()
+    }
     wrong = []
     for each in DEFINITIONS:
         for label, lines in each.labelled():

@@ -1,6 +1,7 @@
 """Calls: binding, checks, messages, and the choice of a driver. The library is a fake; tests/driver uses real ones."""
 
 import ctypes
+import inspect
 import sys
 
 import pytest
@@ -293,14 +294,16 @@ def test_looking_at_the_package_loads_no_driver(python):
         completer = rlcompleter.Completer({"cu": rawcuda.cu})
         assert completer.complete("cu.cuMemAl", 0).startswith("cu.cuMemAl")
         init = rawcuda.cu.cuInit
-        assert init.__name__ == "cuInit" and "initialize the driver" in pydoc.render_doc(init)
+        assert init.__name__ == "cuInit" and "nitialize the driver" in pydoc.render_doc(init)
+        assert str(inspect.signature(init)) == "(Flags: 'unsigned int')"
+        assert rawcuda.cu.CUresult(1) and rawcuda.cu.CU_STREAM_LEGACY == 1 and "CUDA_MEMCPY2D" in dir(rawcuda.cu)
         print(names["cu"], module("driver").is_loaded())
         try:
             rawcuda.cu.cuMemAlloc
         except AttributeError as error:
             assert "cuMemAlloc_v2" in str(error) and not module("driver").is_loaded()
         rawcuda.use("emulator")
-        init(0)
+        init(Flags=0)
         print(module("driver").is_loaded(), rawcuda.cu.version)
     """,
         env=NO_DRIVER,
@@ -326,8 +329,13 @@ def test_a_library_that_is_no_driver(python):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("cuMemAlloc", "cuMemAlloc_v2"),
-        ("cuCtxPopCurrent", "cuCtxPopCurrent_v2"),
+        ("cuMemAlloc", "an ABI of CUDA 2.0, now cuMemAlloc_v2; with 32-bit addresses"),
+        ("cuCtxPopCurrent", "now cuCtxPopCurrent_v2"),
+        ("cuGraphInstantiate", "now cuGraphInstantiateWithFlags, whose parameters differ"),
+        ("cuCtxCreate_v5", "did you mean cuCtxCreate_v[234]"),
+        ("cuTexRefSetAddress2D", "now cuTexRefSetAddress2D_v3"),
+        ("CUresutl", "not in the table of cuda.h: did you mean CUresult"),
+        ("CU_STREAM_PER_THRED", "did you mean CU_STREAM_PER_THREAD"),
         ("cuMemAlocc_v2", "did you mean cuMemAlloc_v2"),
     ],
 )
@@ -335,3 +343,96 @@ def test_a_name_without_its_suffix_names_the_one_with_it(name, words):
     driver = module("driver")
     with pytest.raises(AttributeError, match=words):
         getattr(driver.Driver(type("Library", (), {"address": lambda self, symbol: None})()), name)
+
+
+def test_an_old_abi_is_had_by_its_exact_name_only():
+    loaded = driver.Driver(Fake())
+    old = loaded["cuMemAlloc"]
+    assert old.__name__ == "cuMemAlloc" and loaded["cuMemAlloc"] is old and "cuMemAlloc" not in dir(loaded)
+    with pytest.raises(TypeError, match="c_uint"):
+        old(ctypes.byref(ctypes.c_uint64()), 4)  # it would write 4 bytes
+    assert old(ctypes.byref(ctypes.c_uint32()), 4) is None
+    with pytest.raises(ValueError, match="bytesize: .* does not fit: unsigned int"):
+        old(None, 2**32)
+    with pytest.raises(KeyError, match="cuNothing"):
+        loaded["cuNothing"]
+    assert loaded["cuInit"](0) is None and loaded.cuStreamQuery_ptsz(None) is True
+
+
+def test_arguments_by_name(fake, loaded):
+    cell = ctypes.byref(cuda_h.CUdeviceptr())
+    for given in (dict(dptr=cell, bytesize=8), dict(bytesize=8, dptr=cell)):
+        assert loaded.cuMemAlloc_v2(**given) is None
+    assert loaded.cuMemAlloc_v2(cell, bytesize=8) is None and len(fake.seen) == 3
+    for arguments, named, words in (
+        ((cell,), {"size": 8}, r"has no parameter size: its parameters are dptr, bytesize"),
+        ((cell,), {"dptr": cell}, "got two values for dptr"),
+        ((), {"dptr": cell}, "bytesize is missing"),
+        ((cell, 8), {"dptr": cell}, "two values"),
+        ((cell, 8, 9), {"flags": 1}, "no parameter flags"),
+        ((), {"bytesize": -1, "dptr": cell}, "bytesize: -1 does not fit"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            loaded.cuMemAlloc_v2(*arguments, **named)
+    with pytest.raises(TypeError, match="its parameters are none"):
+        loaded.cuCtxSynchronize(context=1)
+    assert len(fake.seen) == 3
+
+
+def test_signatures_and_documentation(loaded):
+    signature = inspect.signature(loaded.cuMemcpyHtoD_v2)
+    assert str(signature) == "(dstDevice: 'CUdeviceptr', srcHost: 'const void *', ByteCount: 'size_t')"
+    assert str(inspect.signature(loaded.cuCtxSynchronize)) == "()"
+    document = loaded.cuMemcpyHtoD_v2.__doc__
+    assert document.startswith("CUresult cuMemcpyHtoD_v2(") and "Copy from host to device." in document
+    assert document.endswith("since  CUDA 3.2")
+    for name, prototype in cuda_h.prototypes().items():
+        if name.startswith("cuGetError"):  # the fake lacks them
+            continue
+        names = [each.replace("from", "from_") if each == "from" else each for each, _ in prototype.parameters]
+        assert list(inspect.signature(loaded[name]).parameters) == names, name
+    assert loaded.cuGraphAddDependencies(None, from_=None, to=None, numDependencies=0) is None
+
+
+def test_the_other_names_of_the_header_are_attributes(loaded):
+    assert loaded.CU_STREAM_PER_THREAD == 2 and loaded.CUresult(700).name == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert loaded.CUDA_MEMCPY2D is cuda_h.CUDA_MEMCPY2D and issubclass(loaded.CUcontext, cuda_h.Handle)
+    assert {"CUresult", "CUDA_MEMCPY2D", "CU_STREAM_LEGACY", "cuMemAlloc_v2"} <= set(dir(loaded))
+    limit = loaded.CUlimit.CU_LIMIT_STACK_SIZE
+    assert loaded.cuCtxGetLimit(None, limit) is None
+    with pytest.raises(AttributeError):
+        loaded._CUresult
+
+
+def test_hasattr_tells_whether_the_driver_has_a_function():
+    loaded = driver.Driver(Fake(missing=("cuMemFree_v2",)))
+    assert hasattr(loaded, "cuInit") and not hasattr(loaded, "cuMemFree_v2") and not hasattr(loaded, "cuMemAlloc")
+    assert getattr(loaded, "cuMemFree_v2", None) is None
+    names = dict(inspect.getmembers(loaded))
+    assert "cuMemAlloc_v2" in names and "cuMemFree_v2" not in names and names["CU_STREAM_LEGACY"] == 1
+
+
+def test_a_function_that_a_driver_of_its_version_lacks():
+    class Old(Fake):
+        def address(self, symbol):
+            return None if symbol == "cuDriverGetVersion" else super().address(symbol)
+
+    loaded = driver.Driver(Old(missing=("cuMemFree_v2",)))
+    type(loaded).version, kept = property(lambda self: 12040), type(loaded).version
+    try:
+        with pytest.raises(errors.SymbolNotFound, match=r"lacks it, although it is of CUDA 12\.4.* doctor shows"):
+            loaded.cuMemFree_v2
+    finally:
+        type(loaded).version = kept
+
+
+@pytest.mark.parametrize("code, told", [(100, True), (999, False)])
+def test_a_driver_that_sees_no_gpu_is_told_from_one_that_fails(monkeypatch, code, told):
+    fake = Fake(answer=code)
+    monkeypatch.setattr(driver, "_chosen", fake)
+    monkeypatch.setattr(driver, "_current", None)
+    monkeypatch.setattr(module("locate"), "hidden_gpus", lambda *, real: ["a remedy"] if not real else [])
+    with pytest.raises(errors.CudaError) as raised:
+        driver.current()
+    assert ("sees no GPU" in str(raised.value) and "\nA remedy." in str(raised.value)) == told
+    assert driver._current is None and driver.library() is fake

@@ -72,13 +72,15 @@ def test_names_give_the_newest_address_that_a_version_has(client):
     of = client.emulator.address
     assert find(b"cuMemAlloc", 13000) == (0, of("cuMemAlloc_v2"), 0)
     assert find(b"cuCtxCreate", 13000) == (0, of("cuCtxCreate_v4"), 0)
-    assert find(b"cuCtxCreate", 12000) == (0, of("cuCtxCreate_v2"), 0)
+    assert find(b"cuCtxCreate", 11030) == (0, of("cuCtxCreate_v2"), 0)
     assert find(b"cuCtxGetDevice", 12080) == (0, of("cuCtxGetDevice"), 0)
     assert find(b"cuInit", 2000) == (0, of("cuInit"), 0)
-    assert find(b"cuMemAlloc", 2000) == (0, 0, 2)  # the emulator does not have the ABI before _v2
+    assert find(b"cuMemAlloc", 2000) == (0, 0, 1)  # the ABI of 32 bits, which the emulator lacks
     assert find(b"cuCtxGetId", 11080) == (0, 0, 2)  # the version is not sufficient
     assert find(b"cuNoSuchThing", 13000) == (0, 0, 1)
-    assert client.code("cuGetProcAddress_v2", b"cuNoSuchThing", address, 13000, 0, 0) == 500
+    assert client.code("cuGetProcAddress_v2", b"cuNoSuchThing", address, 13000, 0, 0) == 0 and not address.value
+    address.value = 7
+    assert client.code("cuGetProcAddress", b"cuNoSuchThing", address, 13000, 0) == 500 and address.value == 7
     assert client.code("cuGetProcAddress", b"cuMemFree", address, 12000, 0) == 0 and address.value == of("cuMemFree_v2")
 
 

@@ -92,6 +92,31 @@ def test_registered_memory_is_the_caller_s(client):
     assert client.code("cuMemHostRegister_v2", address, 16, 4) == 801
 
 
+def test_attributes_of_registered_memory(client):
+    buffer = ctypes.create_string_buffer(64)
+    address = ctypes.addressof(buffer)
+    for flags, access in ((1, 3), (9, 1)):
+        client.do("cuMemHostRegister_v2", address, 64, flags)
+        inside = address + 8
+        wanted = {
+            1: client.context,
+            2: 1,
+            3: inside,
+            4: inside,
+            8: 0,
+            9: 0,
+            11: address,
+            12: 64,
+            13: 1,
+            16: access,
+            17: 0,
+        }
+        assert {number: client.get("cuPointerGetAttribute", number, inside) for number in wanted} == wanted
+        assert client.get("cuMemHostGetFlags", inside) & 0xFFFFFFFF == flags | 2
+        client.do("cuMemHostUnregister", address)
+    assert client.code("cuPointerGetAttribute", OUT, 2, address) == 1
+
+
 def test_flags_of_pinned_memory(client):
     flags = ctypes.c_uint()
     for asked in (0, 1, 4):

@@ -12,7 +12,7 @@ import pytest
 from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
 from tests.subject import module
 
-words, images = module("emulator.thunks"), module("emulator.entries.modules")
+words, images = module("emulator.thunks"), module("emulator.entries.images")
 OUT = ctypes.c_uint64()
 INFO, INFO_SIZE, ERROR, ERROR_SIZE, WALL_TIME = 3, 4, 5, 6, 2
 NAMES = {"store", "step", "spin", "nothing", "small", "exact", "trap", "wild"}
@@ -191,6 +191,27 @@ def _config(grid=(1, 1, 1), block=(1, 1, 1), stream=0, attributes=()):
         ([(4, struct.pack("<3I", 0, 1, 1))], (4, 1, 1), 1),
         ([(4, struct.pack("<3I", 16, 1, 1))], (16, 1, 1), 912),
         ([(99, b"")], (1, 1, 1), 1),
+        ([(15, b"")], (1, 1, 1), 1),
+        ([(1, struct.pack("<QQfii", 4096, 4096, 0.5, 2, 1))], (1, 1, 1), 0),
+        ([(1, struct.pack("<QQfii", 4096, 1 << 40, 0.5, 2, 1))], (1, 1, 1), 1),
+        ([(1, struct.pack("<QQfii", 4096, 4096, 1.5, 2, 1))], (1, 1, 1), 1),
+        ([(1, struct.pack("<QQfii", 4096, 4096, 0.5, 2, 2))], (1, 1, 1), 1),
+        ([(3, struct.pack("<i", 1))], (1, 1, 1), 1),
+        ([(5, struct.pack("<i", 3))], (1, 1, 1), 1),
+        ([(6, struct.pack("<i", 1))], (1, 1, 1), 0),
+        ([(7, struct.pack("<Qii", 12345, 0, 0))], (1, 1, 1), 400),
+        ([(12, struct.pack("<Qi", 0, 0))], (1, 1, 1), 400),
+        ([(8, struct.pack("<i", -6))], (1, 1, 1), 1),
+        ([(8, struct.pack("<i", 1))], (1, 1, 1), 1),
+        ([(9, struct.pack("<2B", 3, 0))], (1, 1, 1), 0),
+        ([(9, struct.pack("<2B", 4, 0))], (1, 1, 1), 1),
+        ([(10, struct.pack("<i", 2))], (1, 1, 1), 1),
+        ([(4, struct.pack("<3I", 2, 1, 1)), (11, struct.pack("<3I", 4, 1, 1))], (4, 1, 1), 0),
+        ([(4, struct.pack("<3I", 2, 1, 1)), (11, struct.pack("<3I", 3, 1, 1))], (6, 1, 1), 1),
+        ([(4, struct.pack("<3I", 2, 1, 1)), (11, struct.pack("<3I", 0, 1, 1))], (6, 1, 1), 1),
+        ([(13, struct.pack("<i", 1))], (1, 1, 1), 1),
+        ([(14, struct.pack("<i", 101))], (1, 1, 1), 1),
+        ([(16, struct.pack("<i", 2))], (1, 1, 1), 1),
         ([(4, struct.pack("<3I", 2, 1, 1)), (2, struct.pack("<i", 1)), (8, b"")], (4, 1, 1), 0),
     ],
 )
@@ -264,24 +285,11 @@ def test_progress_is_told():
     ],
 )
 def test_occupancy(client, threads, shared, blocks):
-    found = client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", client.kernels()("nothing"), threads, shared)
-    assert found == blocks
-
-
-def test_occupancy_is_bound_by_registers():
-    """64 registers per thread are 2048 per warp; 16384 per quarter allow 8 warps, 32 in all: 4 blocks of 256."""
-    occupancy = module("emulator.entries.launches")
-
-    class Entry:
-        static_shared, registers = 0, 64
-
-    class Function:
-        entry, max_threads = Entry, 1024
-
-    assert occupancy.blocks_per_multiprocessor(Function, 256, 0) == 4
-    Entry.registers = 255
-    assert occupancy.blocks_per_multiprocessor(Function, 256, 0) == 1
-    assert occupancy.blocks_per_multiprocessor(Function, 288, 0) == 0
+    nothing = client.kernels()("nothing")
+    if shared > 48 << 10:
+        assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", nothing, threads, shared) == 0
+        client.do("cuFuncSetAttribute", nothing, 8, 227 << 10)
+    assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", nothing, threads, shared) == blocks
 
 
 def test_the_best_block_size(client):
@@ -305,6 +313,7 @@ def test_the_best_block_size(client):
         0,
     )
     assert asked and block.value < 1024
+    client.do("cuFuncSetAttribute", get("nothing"), 8, 227 << 10)
     free = client.get("cuOccupancyAvailableDynamicSMemPerBlock", get("nothing"), 2, 256)
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free) == 2
     assert client.get_int("cuOccupancyMaxActiveBlocksPerMultiprocessor", get("nothing"), 256, free + 1024) == 1
@@ -367,7 +376,6 @@ def test_compressed_ptx_is_unpacked(client):
     [
         _fatbin(),
         _fatbin(_member(2, 90, b"\x7fELF" + bytes(60))),
-        _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2],
     ],
 )
 def test_a_fatbin_without_ptx_is_209(client, image):
@@ -379,6 +387,15 @@ def test_a_fatbin_without_ptx_is_209(client, image):
 def test_damaged_compression_is_200(client):
     image = _fatbin(_member(1, 90, b"\x10A\x09\0AAAAAAAA", flags=0x2011, packed=12, plain=100))
     assert client.code("cuModuleLoadFatBinary", OUT, image) == 200
+    image = _fatbin(_member(1, 90, b"1234", flags=0x8011, packed=4, plain=9))[:-2]
+    assert client.code("cuModuleLoadFatBinary", OUT, image) == 200
+
+
+def test_ptx_compressed_with_zstd_is_unpacked(client):
+    packed = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(PLAIN))  # a frame with one block, as it is
+    packed += (len(PLAIN) << 3 | 1).to_bytes(3, "little") + PLAIN
+    image = _fatbin(_member(1, 90, packed, flags=0x8011, packed=len(packed), plain=len(PLAIN)))
+    assert client.get("cuModuleGetFunction", client.get("cuModuleLoadData", image), b"store")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")

@@ -115,6 +115,14 @@ def test_the_number_of_blocks(row):
     assert capabilities.blocks_per_multiprocessor(function(*facts), threads, dynamic) == blocks
 
 
+def test_it_is_bound_by_registers():
+    """64 registers per thread are 2048 per warp; 16384 per quarter allow 8 warps, 32 in all: 4 blocks of 256."""
+    count = capabilities.blocks_per_multiprocessor
+    assert count(function(90, 64, 0, 48 << 10, -1, 0), 256, 0) == 4
+    assert count(function(90, 255, 0, 48 << 10, -1, 0), 256, 0) == 1
+    assert count(function(90, 255, 0, 48 << 10, -1, 0), 288, 0) == 0
+
+
 @pytest.mark.parametrize("architecture", sorted(capabilities._TABLE))
 def test_so_many_blocks_fit_with_what_is_available(architecture):
     limits = capabilities.capability_of(architecture)

@@ -178,6 +178,19 @@ def test_mipmapped_arrays(client):
     assert client.code("cuMipmappedArrayDestroy", made) == 400 and not client.live()
 
 
+def test_what_only_special_arrays_have(client):
+    array = array_of(client)
+    mipmapped = client.get("cuMipmappedArrayCreate", struct.pack("<QQQ iII4x", 8, 4, 0, FLOAT, 1, 0), 2)
+    out = ctypes.create_string_buffer(64)
+    assert client.code("cuArrayGetPlane", OUT, array, 0) == 1
+    for name, handle in (("cuArray", array), ("cuMipmappedArray", mipmapped)):
+        assert client.code(f"{name}GetSparseProperties", out, handle) == 1
+        assert client.code(f"{name}GetMemoryRequirements", out, handle, 0) == 1
+        assert client.code(f"{name}GetMemoryRequirements", out, handle, 9) == 101
+        assert client.code(f"{name}GetSparseProperties", out, 5) == 400
+    assert client.code("cuTensorMapEncodeIm2colWide", out, *[0] * 15) == 801
+
+
 def test_boxes_that_do_not_fit(client):
     array, device = array_of(client), client.upload(bytes(128))
     for x, y, width, height, code in (
@@ -384,6 +397,17 @@ def test_memory_that_was_freed():
     client.do("cuMemFree_v2", memory)
     body = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5}];\nmov.u32 %r1, 0;"
     assert run(client, body, texture)[0] == 700 and "the memory was freed" in client.emulator.reports[-1]
+
+
+def test_memory_of_another_device():
+    client = Client(devices=2)
+    there = client.get("cuDevicePrimaryCtxRetain", 1)
+    client.do("cuCtxSetCurrent", there)
+    memory = client.upload(bytes(64))
+    client.do("cuCtxSetCurrent", client.context)
+    texture = client.get("cuTexObjectCreate", resource(2, memory, FLOAT, 1, 64, layout="Q iI Q"), sampling(), None)
+    body = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5}];\nmov.u32 %r1, 0;"
+    assert run(client, body, texture)[0] == 700 and "another device" in client.emulator.reports[-1]
 
 
 def test_elements_that_were_never_written():

@@ -19,7 +19,8 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors doors names tracing owned locate containers outline"),
+    ("", "loadable errors doors names tracing owned locate"),
+    ("images", "zstd containers outline"),
     ("interpreter", "cpython callback"),
     (
         "headers",
@@ -40,7 +41,7 @@ FLOORS = (
     ("gpu.streams", "host_functions"),
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
     ("gpu", "graph"),
-    ("gpu.streams", "values attributes"),
+    ("gpu.streams", "values attributes waiting"),
     ("gpu", "stream"),
     ("gpu.memories", "locations managed registered"),
     ("gpu", "memory ordering spans"),
@@ -48,10 +49,10 @@ FLOORS = (
     ("gpu.launches", "options attributes occupancy"),
     ("gpu.kernels", "launch kernel module linking library"),
     ("gpu.memories", "pool reservation virtual"),
-    ("gpu.devices", "peers limits facts green ranges profiling"),
+    ("gpu.devices", "peers limits facts green ranges profiling resetting"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
-    ("gpu.copies", "transfer strided_kernel device_copy"),
+    ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
 )
 ORDER = {
@@ -142,7 +143,7 @@ def refusal(name: str, entered: Import) -> str:
     if name == "":
         return "" if entered.late else "the façade imports only late, when a name of it is used"
     if room == "emulator":
-        if target in ("headers.cuda_h", "errors"):
+        if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room:  # the command line and its parts use everything except the emulator

@@ -13,10 +13,11 @@ import struct
 
 from ..codes import Refused
 from ..images import CUBEMAP, GATHER, LAYERED, SURFACE, Array, MipmappedArray, format_of
-from ..machine import TOTAL_MEMORY, Machine
+from ..machine import Machine
 from ..thunks import entry, out, put_bytes, put_u64, read
 from .copies import array_box, copy_boxes, device_box, host_box
 from .devices import ATTRIBUTES
+from .memory import make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,14 +81,6 @@ def _check(extents: Extents, channels: int, number: int, flags: int, mipmapped: 
             raise Refused(1, f"extents of {shown} exceed {' x '.join(map(str, most))} (device attributes {numbers})")
 
 
-def _check_free(machine: Machine, nbytes: int) -> None:
-    """Refuse more memory than the device has."""
-    device = machine.context().device
-    free = TOTAL_MEMORY - device.used
-    if nbytes > free:
-        raise Refused(2, f"an array of {nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
-
-
 def _create(machine: Machine, address: int, extents: Extents, number: int, channels: int, flags: int) -> None:
     out(address)
     context = machine.context()
@@ -96,7 +89,7 @@ def _create(machine: Machine, address: int, extents: Extents, number: int, chann
     format = format_of(number, channels)
     width, height, depth = extents
     size = width * max(height, 1) * max(depth, 1) * format.width * channels
-    _check_free(machine, size)
+    make_room(machine, context, size)
     made = machine.add(Array(context, extents, format, channels, flags))
     context.device.used += size
     context.owned[made.handle] = made
@@ -152,6 +145,34 @@ def array_destroy(machine: Machine, handle: int) -> None:
     found.close()
 
 
+@entry("cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)", since=11020)
+def array_plane(machine: Machine, address: int, handle: int, plane: int) -> None:
+    """Refuse the plane of an array, since no emulated format has planes."""
+    out(address)
+    raise Refused(1, f"an {_array(machine, handle).describe()} has no planes")
+
+
+@entry(
+    "cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)",
+    since=11010,
+)
+def array_sparse(machine: Machine, address: int, handle: int) -> None:
+    """Refuse the properties of a sparse array, since none is sparse."""
+    out(address)
+    raise Refused(1, f"an {_array(machine, handle).describe()} is not sparse (CUDA_ARRAY3D_SPARSE)")
+
+
+@entry(
+    "cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)",
+    since=11060,
+)
+def array_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
+    """Refuse the requirements of an array, since each has its memory."""
+    out(address)
+    machine.device(device)
+    raise Refused(1, f"an {_array(machine, handle).describe()} has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
+
+
 @entry(
     "cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, "
     "unsigned int numMipmapLevels)",
@@ -172,7 +193,7 @@ def mipmapped_create(machine: Machine, address: int, descriptor: int, levels: in
         max(width >> level, 1) * max(height >> level, 1) * max(depth if len(sides) == 2 else depth >> level, 1)
         for level in range(levels)
     ]
-    _check_free(machine, sum(sizes) * format.width * channels)
+    make_room(machine, context, sum(sizes) * format.width * channels)
     made = machine.add(MipmappedArray(context, extents, format, channels, flags, levels))
     context.device.used += sum(sizes) * format.width * channels
     for level in made.levels:
@@ -207,6 +228,30 @@ def mipmapped_destroy(machine: Machine, handle: int) -> None:
     machine.refuse_unsafe()
     del machine.handles[handle], found.context.owned[handle]
     found.close()
+
+
+@entry(
+    "cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)",
+    since=11010,
+)
+def mipmapped_sparse(machine: Machine, address: int, handle: int) -> None:
+    """Refuse the properties of a sparse array, since none is sparse."""
+    out(address)
+    _mipmapped(machine, handle)
+    raise Refused(1, "the mipmapped array is not sparse (CUDA_ARRAY3D_SPARSE)")
+
+
+@entry(
+    "cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray "
+    "mipmap, CUdevice device)",
+    since=11060,
+)
+def mipmapped_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
+    """Refuse the requirements of a mipmapped array, since each has its memory."""
+    out(address)
+    machine.device(device)
+    _mipmapped(machine, handle)
+    raise Refused(1, "the mipmapped array has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
 
 
 # -- copies of one row

@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 
     from ..space import Allocation
 
-__all__ = ["Box", "array_box", "copy_boxes", "copy_work", "device_box", "fill_work", "host_box"]
+__all__ = [
+    "Box",
+    "any_box",
+    "array_box",
+    "copy_boxes",
+    "copy_work",
+    "device_box",
+    "fill_work",
+    "host_box",
+    "move",
+    "span_of",
+]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -164,20 +175,20 @@ def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extent
     return Box(offset, pitch, plane, found.allocation)
 
 
-def _any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
+def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory by its address alone, as unified addressing does."""
     if machine.space.find(address) is None and 0 < address < FIRST_ADDRESS:
         return Box(address, pitch, plane, None)
     return device_box(machine, address, pitch, plane, span)
 
 
-_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: _any_box}
+_BOXES = {_HOST: host_box, _DEVICE: device_box, _UNIFIED: any_box}
 
 
-def _move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
+def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
     """Copy the rows of one box to another."""
-    to, at = target.rows(_span(target, width, height, depth))
-    taken, whence = source.rows(_span(source, width, height, depth))
+    to, at = target.rows(span_of(target, width, height, depth))
+    taken, whence = source.rows(span_of(source, width, height, depth))
     if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
         to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
@@ -203,7 +214,8 @@ def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
         target.allocation.written[at : at + nbytes] = known[whence : whence + nbytes]
 
 
-def _span(box: Box, width: int, height: int, depth: int) -> int:
+def span_of(box: Box, width: int, height: int, depth: int) -> int:
+    """Return the number of bytes from the first of a box to its last."""
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
@@ -227,14 +239,14 @@ def copy_boxes(
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        span = _span(source, width, height, depth)
+        span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
     if stream.capture is not None:  # (of an array whose copy no CUDA_MEMCPY3D describes)
         from .graphs.operations import Other
 
-        stream.capture.add(stream, Other(lambda: _move(target, source, width, height, depth), "a copy", type=1))
+        stream.capture.add(stream, Other(lambda: move(target, source, width, height, depth), "a copy", type=1))
         return
-    work = queues.submit(stream, lambda: _move(target, source, width, height, depth), "a copy")
+    work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could notice that it did not wait
@@ -264,7 +276,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
         raise Refused(1, "levels of detail exist only in mipmapped arrays")
     target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
     source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
-    return lambda: _move(target, source, width, height, depth)
+    return lambda: move(target, source, width, height, depth)
 
 
 # -- one row

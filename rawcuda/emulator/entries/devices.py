@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import re
 
+from ..abis import NOT_FOUND, VERSION, symbol_of
 from ..codes import NAMES, TEXTS, Refused
 from ..machine import TOTAL_MEMORY, Machine
-from ..thunks import ENTRIES, entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
 from .capabilities import capability_of
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION", "uuid_of", "visible"]
 
-DRIVER_VERSION = 13000
+DRIVER_VERSION = VERSION
 MULTIPROCESSORS = 4
 _TABLE = """
   1 1024        MAX_THREADS_PER_BLOCK
@@ -239,22 +240,6 @@ def error_text(machine: Machine, code: int, address: int) -> None:
     _put_text(address, TEXTS, code)
 
 
-def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
-    """Return the address of the newest ABI that a CUDA version has of a base name, and the query result.
-
-    A client asks for cuMemAlloc and gets cuMemAlloc_v2. ABIs before CUDA 11 are not emulated.
-    """
-    candidates = [
-        ENTRIES[name] for name in (symbol, *(f"{symbol}_v{number}" for number in range(2, 6))) if name in ENTRIES
-    ]
-    if not candidates:
-        return 0, 1
-    fitting = [candidate for candidate in candidates if candidate.since <= version]
-    if not fitting:
-        return 0, 2
-    return machine.address(fitting[-1].name) or 0, 0
-
-
 @entry("cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)", free=True, since=11030)
 @entry(
     "cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, "
@@ -262,18 +247,26 @@ def _find_entry(machine: Machine, symbol: str, version: int) -> tuple[int, int]:
     free=True,
     since=12000,
 )
-def get_proc_address(machine: Machine, symbol: int, function: int, version: int, flags: int, status: int = 0) -> None:
-    """Write the address of an entry point by base name and version."""
-    out(function)
-    name = text(symbol)
-    if flags > 2:
+def get_proc_address(
+    machine: Machine, symbol: int, function: int, version: int, flags: int, newer: int | None = None
+) -> None:
+    """Write the address of an entry point by base name, version and kind of default stream.
+
+    The older form, without a status, refuses what it does not find, and then writes nothing. An ABI that the emulator
+    lacks counts as not found; it is never replaced by another one.
+    """
+    out(symbol, function)
+    if flags > 3:
         raise Refused(1)
-    address, result = _find_entry(machine, name, version)
-    put_u64(function, address)
-    if status:
-        put_int(status, result)
-    if not address and not status:
+    found, result = symbol_of(text(symbol), version, flags)
+    address = (machine.address(found) or 0) if found else 0
+    if found and not address:
+        result = NOT_FOUND
+    if newer is None and result:
         raise Refused(500)
+    put_u64(function, address)
+    if newer:
+        put_int(newer, result)
 
 
 @entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)

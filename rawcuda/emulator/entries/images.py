@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 
+from ...images.zstd import decompress
 from ..codes import Refused
 from ..thunks import text
 
@@ -61,8 +62,8 @@ def choose(fatbin: bytes) -> bytes:
     if chosen is None:
         raise Refused(
             209,
-            "this fatbin contains no PTX that the emulator can read (it cannot run machine code, and cannot unpack PTX "
-            "compressed with zstd: use nvcc --no-compress)",
+            "this fatbin contains no PTX, and the emulator cannot run machine code: add PTX, nvcc -gencode "
+            "arch=compute_90,code=[sm_90,compute_90]",
         )
     return chosen
 
@@ -78,20 +79,14 @@ def _members(fatbin: bytes) -> list[tuple[int, int, bytes]]:
         if flags & 0x2000:
             found.append((kind, architecture, _unpack_lz4(content[:packed], plain)))
         elif flags & 0x8000:
-            found += [(kind, architecture, plainly) for plainly in _unpack_zstd(content[:packed])]
+            try:
+                found.append((kind, architecture, decompress(content[:packed])))
+            except ValueError:
+                raise Refused(200, "this fatbin's compressed code is damaged") from None
         else:
             found.append((kind, architecture, content))
         at += header + size
     return found
-
-
-def _unpack_zstd(packed: bytes) -> list[bytes]:
-    """Unpack a zstd frame, which needs Python 3.14, or return None."""
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        return []
-    return [zstd.decompress(packed)]
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes:

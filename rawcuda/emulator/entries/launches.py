@@ -21,7 +21,7 @@ from .capabilities import available_shared as dynamic_shared
 from .capabilities import blocks_per_multiprocessor
 from .devices import ATTRIBUTES
 from .memory import access_of
-from .modules import Function, function_at
+from .modules import Function, function_at, launched_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
 def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
     """Return the cluster of a launch: that of its attributes, or the one that the kernel requires."""
     code, required = function.entry, function.required_cluster
+    if code.blocks_are_clusters:
+        raise Refused(
+            801, f"kernel {code.name!r}: a grid that is counted in clusters (.blocksareclusters) is not emulated"
+        )
     given = cluster_of(attributes) if _CLUSTER in attributes else None
     if required is not None:
         if given is not None and given != required:
@@ -215,7 +219,7 @@ def _launch(
     attributes: dict[int, bytes] | None = None,
 ) -> None:
     stream = machine.stream(stream_handle)
-    function = function_at(machine, handle)
+    function = launched_function(machine, handle)
     context = function.module.context
     if context is not stream.context:
         raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")

@@ -44,8 +44,7 @@ class Library:
         """Return the module in the current context, which is made on first use."""
         context = self.machine.context()
         known = self.modules.get(context)
-        loaded = known is not None and self.machine.handles.get(known.handle) is known
-        if known is not None and loaded:
+        if known is not None and known.handle in self.machine.handles:
             return known
         made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
         made.library = self

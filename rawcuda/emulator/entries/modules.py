@@ -43,6 +43,7 @@ __all__ = [
     "Options",
     "check_image",
     "function_at",
+    "launched_function",
     "log_options",
     "translated",
     "write_parameter",
@@ -351,6 +352,14 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
 def function_at(machine: Machine, handle: int) -> Function:
     """Return the function of a handle, for which its code must be loaded; a CUkernel is one in the current context."""
     function = _known_function(machine, handle)
+    function.loaded = True
+    return function
+
+
+def launched_function(machine: Machine, handle: int) -> Function:
+    """Return the function of a handle, which a launch loads; its context need not be current."""
+    kernel = machine.handles.get(handle)
+    function = kernel.function() if isinstance(kernel, LibraryKernel) else machine.get(Function, handle)
     function.loaded = True
     return function
 

@@ -278,6 +278,9 @@ def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
             device = machine.device(number)
             if flags not in (0, 1, 3) or device is pool.device and flags != 3:
                 raise Refused(1, f"device {number} cannot have access {flags} to the pool of its own memory")
+            if flags and pool.device is not None and device is not pool.device:
+                if not machine.reaches(device, pool.device):
+                    raise Refused(101, f"device {number} cannot reach the memory of device {pool.device.ordinal}")
             changed[number] = flags
         elif pool.device is not None or (where, flags) not in ((_HOST, 3), (_NUMA, 3)):
             raise Refused(1)

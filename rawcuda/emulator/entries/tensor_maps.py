@@ -163,6 +163,23 @@ def encode_im2col(
     made.write(target, *low, *high, channels, pixels)
 
 
+@entry(
+    "cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, "
+    "void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, "
+    "int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t "
+    "*elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, "
+    "CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)",
+    since=12080,
+)
+def encode_im2col_wide(
+    machine: Machine, target: int, type: int, rank: int, address: int, extents: int, strides: int, lower: int,
+    upper: int, channels: int, pixels: int, steps: int, interleave: int, mode: int, swizzle: int, promotion: int,
+    fill: int,
+) -> None:  # fmt: skip
+    """Refuse a tensor map for pixels of one row, which needs compute capability 10.0."""
+    raise Refused(801, "tensor maps for pixels of one row (im2col wide) are not emulated")
+
+
 @entry("cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)", since=12000)
 def replace_address(machine: Machine, target: int, address: int) -> None:
     """Replace the address in an encoded tensor map."""

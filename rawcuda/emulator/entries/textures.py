@@ -100,6 +100,8 @@ def _use(machine: Machine, made: Texture, address: int, nbytes: int) -> None:
         raise Refused(1, f"{address:#x} is not a multiple of {ATTRIBUTES[14]} (TEXTURE_ALIGNMENT)")
     allocation = machine.space.find(address)
     if allocation is None or address - allocation.base + nbytes > allocation.size:
+        if allocation is not None and allocation.kind == "virtual":
+            raise Refused(801, "a texture over several mappings of virtual memory is not emulated")
         raise Refused(1, machine.space.explain(address, nbytes))
     made.memory, made.offset = allocation, address - allocation.base
 

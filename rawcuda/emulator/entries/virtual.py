@@ -288,7 +288,11 @@ def set_access(machine: Machine, base: int, size: int, descriptions: int, count:
         if flags not in (0, 1, 3):
             raise Refused(1, f"{flags} is not a CUmemAccess_flags")
         if where == _DEVICE:
-            changed[machine.device(number).ordinal] = flags
+            device = machine.device(number)
+            for home in (mapping.physical.device for mapping in mappings if flags):
+                if home is not None and home is not device and not machine.reaches(device, home):
+                    raise Refused(101, f"device {number} cannot reach the memory of device {home.ordinal}")
+            changed[number] = flags
         elif where not in (_HOST, _NUMA) or any(mapping.physical.device is not None for mapping in mappings):
             raise Refused(1, "the host has no access to memory of a device")
     if not count:

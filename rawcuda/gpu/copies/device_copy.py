@@ -16,13 +16,13 @@ import ctypes
 from ...arrays import host_copy
 from ...arrays.host_copy import Walk
 from ...elements import layout
-from ...headers import cuda_h
 from ..context import PrimaryContext
 from ..memory import allocate
 from ..ordering import keep_foreign, make_ready, settle
-from ..queue import calls_on, work_handle
-from ..stream import Stream
+from ..queue import PER_THREAD, calls_on, home_of, work_handle
+from ..stream import record_and_wait
 from . import transfer
+from .peer_copy import copy_across
 from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
 
@@ -36,23 +36,44 @@ if TYPE_CHECKING:
 
 __all__ = ["constant_walk", "copy_on_device", "fill_on_device", "strided_launch"]
 
-_PER_THREAD = 2
-_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
-
 
 def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any) -> None:
     """Do the copy `walk` between two views or Memories, at least one of which is device-accessible.
 
     to, of   the Sides of target and source
     """
-    device, handle = to.primary or of.primary, work_handle(stream)
-    if handle <= _PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
-        device = of.primary  # what writes the source may still be pending in a default stream of its device
+    handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
         settle(target)
         settle(source)
         host_copy.copy(walk)
         return
+    other = of.primary if device is to.primary else to.primary
+    both = handle <= PER_THREAD and other is not None and other is not device
+    if both:  # the default streams of both devices
+        other.open()
+        record_and_wait(device, handle, handle, other)
+    _do_copy(target, source, to, of, walk, stream, device, handle)
+    if both:
+        record_and_wait(other, handle, handle, device)
+
+
+def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
+    """Return the context of the device that works: that of device memory, otherwise that of the stream."""
+    if to.kind == "device" or of.kind == "device":
+        device: PrimaryContext | None = to.primary if to.kind == "device" else of.primary
+        return device
+    device = to.primary or of.primary
+    if device is None:
+        return None
+    if work_handle(stream) <= PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
+        device = of.primary  # what writes the source may still be pending in a default stream of its device
+    return device if device is None else home_of(stream, device)
+
+
+def _do_copy(
+    target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any, device: PrimaryContext, handle: int
+) -> None:
     kinds = to.kind, of.kind
     device.open()
     make_ready(device, stream, target)
@@ -61,7 +82,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         _wait(device, handle)  # what the device still does to pinned memory comes first
         host_copy.copy(walk)
     elif kinds == ("device", "device") and to.primary is not of.primary:
-        _copy_across(walk, device, of.primary, handle)
+        copy_across(walk, device, of.primary, stream)
     elif walk.overlaps() and (walk.shape or walk.target != walk.source):
         _copy_aside(walk, kinds, device, handle)
     else:
@@ -90,76 +111,22 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
         _to_host(walk, kinds[1], device, handle)
 
 
-def _copy_across(walk: Walk, device: PrimaryContext, there: PrimaryContext, handle: int) -> None:
-    """Copy between two devices: pack on the source device, transfer one block, unpack on the target device.
-
-    A kernel could access the other device's memory only if peer access is enabled.
-    calls   cuMemcpyPeerAsync, cuStreamSynchronize, cuCtxSynchronize
-    """
-    size = layout.size(walk.shape) * walk.nbytes
-    packed = layout.c_strides(walk.shape, walk.nbytes)
-    there.open()
-
-    with allocate(there, size) as first, allocate(device, size) as second, _stream(there) as sending:
-        device.inside.cuCtxSynchronize()  # order the streams of both devices by waiting: this copy is rare
-        there.inside.cuCtxSynchronize()
-        _copy_walk(
-            Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides),
-            ("device", "device"),
-            there,
-            sending.handle,
-        )
-        sending.synchronize()
-        with device.current():
-            device.driver.cuMemcpyPeerAsync(
-                second.ptr,
-                cuda_h.CUcontext(device.handle),
-                first.ptr,
-                cuda_h.CUcontext(there.handle),
-                size,
-                cuda_h.CUstream(handle),
-            )
-        _copy_walk(
-            Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, second.ptr, packed),
-            ("device", "device"),
-            device,
-            handle,
-        )
-        _wait(device, handle)
-
-
-def _stream(primary: Any) -> Stream:
-    return Stream(primary)
-
-
 def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:
     """Copy by one call of the driver if the walk's strides are pitches, and tell whether they are."""
     sides: dict[str, Any] = {"target_kind": kinds[0], "source_kind": kinds[1], "device": device, "stream": handle}
     if not walk.shape:
         transfer.copy_bytes(walk.target, walk.source, walk.nbytes, **sides)
         return True
-    pitches = walk.target_strides[-1], walk.source_strides[-1]
-    if not walk.nbytes <= min(pitches) <= max(pitches) <= _LARGEST_PITCH:
+    box = transfer.box_of(walk)
+    if box is None:
         return False
+    (pitch, rows), (source_pitch, source_rows), height, depth = box
     if len(walk.shape) == 1:
-        transfer.copy_2d(walk.target, pitches[0], walk.source, pitches[1], walk.nbytes, walk.shape[0], **sides)
-        return True
-    layers = walk.target_strides[0], walk.source_strides[0]
-    rows = layers[0] // pitches[0], layers[1] // pitches[1]
-    if len(walk.shape) > 2 or min(rows) < walk.shape[1] or layers != (rows[0] * pitches[0], rows[1] * pitches[1]):
-        return False
-    transfer.copy_3d(
-        walk.target,
-        pitches[0],
-        rows[0],
-        walk.source,
-        pitches[1],
-        rows[1],
-        walk.nbytes,
-        walk.shape[1],
-        walk.shape[0],
-        **sides,
-    )
+        transfer.copy_2d(walk.target, pitch, walk.source, source_pitch, walk.nbytes, height, **sides)
+    else:
+        transfer.copy_3d(
+            walk.target, pitch, rows, walk.source, source_pitch, source_rows, walk.nbytes, height, depth, **sides
+        )
     return True
 
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from ...arrays.host_copy import Walk
 from ...elements import layout
 from ..device import Device
+from ..queue import home_of
+from ..stream import Stream, record_and_wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,28 +126,41 @@ def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module
 
 
 def run(walk: Walk, device: Any, handle: int) -> None:
-    """Copy by a kernel, on a stream.
+    """Copy by a kernel, in the order of a stream, which may be of another device.
 
-    device  a Device or its context
+    device  the Device whose kernel it is, or its context
     order   returns immediately; the copy is done when the stream reaches it
     """
-    kernel, blocks, arguments = _prepare(walk, device)
+    primary: PrimaryContext = getattr(device, "_primary", device)
+    home = home_of(handle, primary)
+    if home is primary:
+        _launch(walk, primary, handle)
+        return
+    aside: Any = primary
+    with Stream(aside) as aside:
+        record_and_wait(primary, handle, aside)
+        _launch(walk, primary, aside.handle)
+        record_and_wait(home, aside, handle)
+
+
+def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
+    kernel, blocks, arguments = _prepare(walk, primary)
     kernel.launch(*arguments, grid=blocks, block=_BLOCK, stream=handle)
 
 
-def _prepare(walk: Walk, device: Any) -> tuple[Any, int, tuple[int, ...]]:
+def _prepare(walk: Walk, primary: PrimaryContext) -> tuple[Any, int, tuple[int, ...]]:
     """Return the kernel that does a copy, its number of blocks, and its arguments."""
     size, shape, to, of = units(walk)
     if not shape:
         shape, to, of = (1,), (size,), (size,)
     count = layout.size(shape)
     wide = count > _NARROW
-    kernel = _module(getattr(device, "_primary", device), len(shape), size, wide)["strided_copy"]
+    kernel = _module(primary, len(shape), size, wide)["strided_copy"]
     blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
     return kernel, blocks, (walk.target, walk.source, count, *shape[1:], *to, *of)
 
 
 def launch_of(walk: Walk, device: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the Launch that does a copy, and its arguments, for a node of a graph."""
-    kernel, blocks, arguments = _prepare(walk, device)
+    kernel, blocks, arguments = _prepare(walk, getattr(device, "_primary", device))
     return kernel.configure(grid=blocks, block=_BLOCK), arguments

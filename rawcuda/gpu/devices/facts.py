@@ -1,17 +1,21 @@
-"""The attributes of a device as a mapping.
+"""The facts about a device: its name, its memory, its attributes.
 
-What it is   DeviceAttributes, which Device.attributes returns: `dict(device.attributes)`.
-Source       CUDA Driver API, cuDeviceGetAttribute; cuda.h, enum CUdevice_attribute
-Read next    gpu/device.py, whose attribute() asks the driver
+What it is   Facts, the part of Device that answers questions; DeviceAttributes, the attributes as a mapping.
+Source       CUDA Driver API, "Device Management"; cuda.h, enum CUdevice_attribute
+Read next    gpu/device.py
 """
 
 from __future__ import annotations
 
+import ctypes
 from _collections_abc import Mapping
+from operator import index
 
-from ... import names
-from ...errors import CudaError, NotFound
+from ... import driver, names
+from ...errors import CudaError, NotFound, a_kind, worded
 from ...headers import cuda_h
+from ...owned import Owned
+from ..context import Current, PrimaryContext, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +26,171 @@ if TYPE_CHECKING:
 else:
     Attributes = Mapping
 
-__all__ = ["DeviceAttributes"]
+__all__ = ["DeviceAttributes", "Facts"]
 
 _PREFIX = "CU_DEVICE_ATTRIBUTE_"
+_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
+
+
+class Facts(Owned):
+    """The part of a Device that tells about it; the answers that never change are kept with its context."""
+
+    __slots__ = ("ordinal", "_primary", "_held")
+
+    ordinal: int
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
+        _held: PrimaryContext | None  # the context, while the device is open and holds it
+
+        def __init__(self, ordinal: int = 0) -> None: ...
+
+        @property
+        def context(self) -> int:
+            """Return the primary context's handle."""
+
+        def current(self) -> Current:
+            """Return a context manager that makes the context current."""
+
+    @property
+    def name(self) -> str:
+        """Return the device's name."""
+        known = self._primary.attributes.get(_NAME)
+        if known is None or self._handle is None:
+            text = ctypes.create_string_buffer(256)
+            self._primary.driver.cuDeviceGetName(text, len(text), self.handle)
+            known = self._primary.attributes[_NAME] = text.value.decode("utf-8", "replace")
+        return known
+
+    @property
+    def uuid(self) -> str:
+        """Return the device's UUID, as nvidia-smi writes it."""
+        known = self._primary.attributes.get(_UUID)
+        if known is None or self._handle is None:
+            raw = cuda_h.CUuuid()
+            name = "cuDeviceGetUuid_v2" if self._primary.driver.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+            getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
+            digits = bytes(raw).hex()
+            known = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+            self._primary.attributes[_UUID] = known
+        return known
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Return (major, minor)."""
+        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
+
+    @property
+    def total_memory(self) -> int:
+        """Return the size of the device's memory in bytes."""
+        size = ctypes.c_size_t()
+        self._primary.driver.cuDeviceTotalMem_v2(ctypes.byref(size), self.handle)
+        return size.value
+
+    @property
+    def free_memory(self) -> int:
+        """Return the number of bytes that are free now; other processes may change it."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with self.current():
+            self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def attribute(self, which: str | int) -> int:
+        """Return a device attribute by its name in cuda.h, with or without CU_DEVICE_ATTRIBUTE_, or by its number.
+
+        calls   cuDeviceGetAttribute
+        raises  ValueError  an unknown name
+        """
+        known = self._primary.attributes.get(which) if type(which) is str else None
+        if known is None or self._handle is None:
+            known = self._ask_attribute(which)
+        return known
+
+    def _ask_attribute(self, which: Any) -> int:
+        if isinstance(which, str):
+            number = _attribute_number(which)
+        elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
+            raise TypeError(f"an attribute must be a name in cuda.h or its number, not {a_kind(which)}")
+        else:
+            number = int.__index__(index(which))
+        known = self._primary.attributes
+        if number not in known or self._handle is None:
+            value = ctypes.c_int()
+            self._primary.driver.cuDeviceGetAttribute(ctypes.byref(value), number, self.handle)
+            known[number] = value.value
+        if type(which) is str:
+            known[which] = known[number]
+        return int(known[number])
+
+    @property
+    def attributes(self) -> names.Mapping[str, int]:
+        """Return all attributes as a mapping from their names: device.attributes["WARP_SIZE"]."""
+        all_of_them: names.Mapping[str, int] = DeviceAttributes(self)
+        return all_of_them
+
+    @property
+    def limits(self) -> names.Limits:
+        """Return the limits of the context, which can be set: device.limits.stack_size = 4096."""
+        from .limits import Limits
+
+        return Limits(self)
+
+    @property
+    def stream_priorities(self) -> tuple[int, int]:
+        """Return the priorities of streams, (lowest, highest): a higher priority is a lower number, such as (0, -5).
+
+        calls   cuCtxGetStreamPriorityRange
+        """
+        lowest, highest = ctypes.c_int(), ctypes.c_int()
+        self.context
+        self._primary.inside.cuCtxGetStreamPriorityRange(ctypes.byref(lowest), ctypes.byref(highest))
+        return lowest.value, highest.value
+
+    @property
+    def pci_bus_id(self) -> str:
+        """Return the device's address on the PCI bus, such as "0000:3b:00.0".
+
+        calls   cuDeviceGetPCIBusId
+        """
+        text = ctypes.create_string_buffer(32)
+        self._primary.driver.cuDeviceGetPCIBusId(text, len(text), self.handle)
+        return text.value.decode("ascii", "replace")
+
+    @classmethod
+    def from_pci_bus_id(cls, address: str) -> names.Self:
+        """Return the device with an address on the PCI bus, such as "0000:3b:00.0".
+
+        calls   cuDeviceGetByPCIBusId
+        raises  ValueError  no visible device has this address
+        """
+        if not isinstance(address, str):
+            raise TypeError(f"an address on the PCI bus is a str, not {a_kind(address)}")
+        handle = ctypes.c_int()
+        try:
+            driver.current().cuDeviceGetByPCIBusId(ctypes.byref(handle), address.encode("utf-8", "replace"))
+        except CudaError as error:
+            if error.code not in (cuda_h.CUDA_ERROR_INVALID_DEVICE, cuda_h.CUDA_ERROR_INVALID_VALUE):
+                raise
+            there = ", ".join(device.pci_bus_id for device in map(cls, range(count())))
+            raise ValueError(f"no visible device has the address {worded(address)}: there are {there}") from None
+        return next(device for device in map(cls, range(count())) if device.handle == handle.value)
+
+    @property
+    def compute_mode(self) -> str:
+        """Return who may use the device: "default" (everybody), "exclusive_process" or "prohibited"."""
+        return {0: "default", 2: "prohibited", 3: "exclusive_process"}.get(self.attribute("COMPUTE_MODE"), "unknown")
+
+
+def _attribute_number(name: str) -> int:
+    full = name.upper()
+    if not full.startswith("CU_DEVICE_ATTRIBUTE_"):
+        full = "CU_DEVICE_ATTRIBUTE_" + full
+    table = cuda_h.enum("CUdevice_attribute")
+    if full not in table:
+        import difflib
+
+        near = difflib.get_close_matches(full, table, 3, 0.5)
+        raise ValueError(f"unknown device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
+    return table[full]
 
 
 class DeviceAttributes(Attributes):
@@ -37,7 +203,7 @@ class DeviceAttributes(Attributes):
 
     __slots__ = ("_device",)
 
-    def __init__(self, device: names.Device) -> None:
+    def __init__(self, device: Facts) -> None:
         self._device = device
 
     def __getitem__(self, name: str) -> int:

@@ -193,6 +193,8 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
             "attribute MULTIPROCESSOR_COUNT)"
         )
     groups, left = _divided(loaded, whole, gcd(*wanted) if len(wanted) > 1 else wanted[0])
+    if not groups and len(wanted) == 1 and not rest:  # nearly everything: the size of a group would be rounded up
+        groups = [whole]
     size = groups[0].sm.smCount if groups else 0
     needed = [-(-each // size) if size else 1 for each in wanted]
     if sum(needed) > len(groups):

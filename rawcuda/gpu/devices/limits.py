@@ -72,10 +72,10 @@ class Limits:
     cig_shmem_fallback_enabled = _limit(9, "Whether kernels that need more shared memory than that run nevertheless.")
 
     if TYPE_CHECKING:
-        _device: names.Device
+        _device: Any
         _primary: PrimaryContext
 
-    def __init__(self, device: names.Device) -> None:
+    def __init__(self, device: names.Any) -> None:
         device.context
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..context import PrimaryContext
 
-__all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable"]
+__all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable", "forget_links"]
 
 _lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
@@ -153,6 +153,13 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
         run((*wait, (here.function("cuCtxDisablePeerAccess"), context)), here._to_push())
     except (CudaError, ForkedAfterInit):
         pass
+
+
+def forget_links(ordinal: int) -> None:
+    """Forget the access from and to a device whose context ended."""
+    with Held(_lock):
+        for pair in [pair for pair in _links if ordinal in pair]:
+            _links.pop(pair, None)
 
 
 def enable(device: names.Device, other: names.Device) -> None:

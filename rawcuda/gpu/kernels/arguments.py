@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..device import Device
     from .signature import Parameter
 
-__all__ = ["Declared", "In", "Passed", "Slot", "ctypes_letter", "declared"]
+__all__ = ["Declared", "In", "OBJECTS", "Passed", "Slot", "ctypes_letter", "declared"]
 
 
 class In:
@@ -62,9 +62,13 @@ class In:
 
 
 class Passed:
-    """An object that a launch passes by value: a texture or a surface (8 bytes), or a tensor map (128 bytes)."""
+    """An object that a launch passes by value: a texture or a surface (8 bytes), or a tensor map (128 bytes).
+
+    declares  the type of a parameter that takes only such objects, a key of OBJECTS
+    """
 
     __slots__ = ()
+    declares = ""
 
     def _pass(self, slot: Slot) -> int | bytes:
         """Return what the kernel gets, after checking that the object is open and that the parameter takes it."""
@@ -117,13 +121,24 @@ _FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of 
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
 
 
+# The types of parameters that take objects: size and alignment.
+OBJECTS = {"texture": (8, 8), "surface": (8, 8), "tensor map": (128, 64)}
+_OBJECT_NAMES = {"cudaTextureObject_t": "texture", "cudaSurfaceObject_t": "surface", "CUtensorMap": "tensor map"}
+
+
 def declared(what: Any) -> Declared:
     """Read a declaration of a parameter.
 
     what    a dtype ("float32", a NumPy dtype), a PTX type ("f32"), a ctypes type; for arrays "pointer", In (which the
-            kernel only reads), or their element type with a star: "float32*", "const float32*"
+            kernel only reads), or their element type with a star: "float32*", "const float32*"; "texture", "surface",
+            "tensor map", or their classes
     raises  TypeError  the object is none of these
     """
+    if isinstance(what, type) and issubclass(what, Passed) and what.declares:
+        return Declared(what.declares, *OBJECTS[what.declares])
+    if isinstance(what, str) and _OBJECT_NAMES.get(what, what) in OBJECTS:
+        kind = _OBJECT_NAMES.get(what, what)
+        return Declared(kind, *OBJECTS[kind])
     if isinstance(what, str) and what.rstrip().endswith("*"):
         return _declared_pointer(what)
     if isinstance(what, type) and issubclass(what, ctypes._Pointer):
@@ -276,6 +291,8 @@ class Slot:
         """Raise an error that names kernel, parameter and argument."""
         if self.element is not None:
             shown = f"{self.element}*"
+        elif self.type in OBJECTS:
+            shown = f"a {self.type}"
         elif self.type and self.type != "pointer":
             shown = f".{self.type}"
         else:

@@ -121,7 +121,7 @@ def _numbers(name: str, given: Any) -> tuple[Any, ...]:
 
 def whole(name: str, given: Any) -> int:
     """Return the number given for `name` as a plain int; raises TypeError."""
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+    if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{name} must be an int, not {a_kind(given)}")
     return int.__index__(index(given))
 
@@ -216,6 +216,8 @@ def refused(message: str) -> Unsupported:
 
 def truth(name: str, given: Any) -> int:
     """Return 0 or 1 for False or True; raises TypeError."""
+    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
+        given = given.item()
     if not isinstance(given, int) or given not in (0, 1):
         raise TypeError(f"{name}={worded(given)}: give True or False")
     return int(given)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import struct
 
-from ...containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
 from ...errors import PtxError
+from ...images.containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
 from . import signature
 from .signature import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...outline import Declaration
+    from ...images.outline import Declaration
 
 __all__ = ["cubin_kernels", "kernels", "prepare", "signatures", "variables"]
 
@@ -99,7 +99,7 @@ def signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
             }
         found = {}
         for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):  # PTX last: it tells more
-            if member.code is not None and member.kind in ("ptx", "cubin"):
+            if member.kind in ("ptx", "cubin"):
                 found.update(signatures(member.kind, member.code))
         return found
     except (PtxError, ValueError):  # the driver has accepted the code: only our reader fails
@@ -115,8 +115,6 @@ def kernels(kind: str, data: bytes) -> list[str] | None:
     found: list[str] = []
     try:
         for member in fatbin(data):
-            if member.code is None:
-                return None
             if member.kind in ("ptx", "cubin"):
                 found += kernels(member.kind, member.code) or []
     except ValueError:
@@ -126,7 +124,7 @@ def kernels(kind: str, data: bytes) -> list[str] | None:
 
 def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
     """Return the variables of an image that the driver can find, by name: as PTX declares them, or their size."""
-    from ...outline import declarations
+    from ...images.outline import declarations
 
     found: dict[str, Declaration | int] = {}
     try:
@@ -140,7 +138,7 @@ def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
                     found[symbol.name] = symbol.size
         else:
             for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):
-                if member.code is not None and member.kind in ("ptx", "cubin"):
+                if member.kind in ("ptx", "cubin"):
                     found.update(variables(member.kind, member.code))
     except ValueError:
         return {}

@@ -143,6 +143,26 @@ class Kernel:
         with self.device.current():
             self._primary.driver.cuFuncSetCacheConfig(function, cache_config(prefer))
 
+    @property
+    def is_loaded(self) -> bool:
+        """Tell whether the kernel's code is on the device; with lazy loading it is after the first use.
+
+        calls   cuFuncIsLoaded
+        """
+        state, function = ctypes.c_uint(), cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncIsLoaded(ctypes.byref(state), function)
+        return state.value == 1  # CU_FUNCTION_LOADING_STATE_LOADED
+
+    def load(self) -> None:
+        """Load the kernel's code now, so that its first launch takes no longer than the others.
+
+        calls   cuFuncLoad
+        """
+        function = cuda_h.CUfunction(self.handle)
+        with self.device.current():
+            self._primary.driver.cuFuncLoad(function)
+
     # -- occupancy
 
     def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
@@ -240,7 +260,10 @@ class Kernel:
         stream        the stream to launch on; None is the legacy default stream
         cooperative   all blocks run at the same time, so that they can synchronize
         cluster       blocks in a cluster (compute capability 9.0); the grid is counted in blocks, too
-        options       priority=-1, programmatic_stream_serialization=True, and the others of launches/options.py
+        options       priority, programmatic_stream_serialization, programmatic_event, launch_completion_event,
+                      mem_sync_domain, mem_sync_domain_map, preferred_cluster, cluster_scheduling_policy,
+                      access_policy_window, preferred_shared_carveout and the others of launches/options.py; an
+                      option that is None is left out
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
                       Unsupported  this device or driver does not have an option
         """

@@ -136,7 +136,7 @@ class Module(Owned):
             there = (
                 f"it has {_listed(self.names, name)}"
                 if what == "kernel"
-                else "extern and visible variables have their PTX names"
+                else f"it has {_listed(list(self._declared()), name)}; a static variable may have no name there"
             )
             raise NotFound(
                 f"no {what} {name!r} in this module: {there}",

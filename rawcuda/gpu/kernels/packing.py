@@ -24,7 +24,7 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import In, Passed, Slot, ctypes_letter
+from .arguments import OBJECTS, In, Passed, Slot, ctypes_letter
 from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
@@ -77,6 +77,8 @@ class Packers(dict):  # type: ignore[type-arg]
         """Return the packer for a type; everything that depends only on the type is decided here, once."""
         sort, size, form = kind_of(kind), self._size, self._form
         if form == "bytes":
+            if self._converts and self._type in OBJECTS:
+                return _OBJECT.get(sort, _refuse_object)
             if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
                 return _pack_address_bytes  # not passed by value: an array in host memory
             if self._converts and sort in _CONVERTED:
@@ -183,10 +185,12 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
 
 
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal and not argument.is_accessible_from(slot.ordinal):
-        slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
-    if argument.readonly and not slot.reads:
-        slot.refuse(ValueError, argument, "is read-only: wrap it in In(...) if the kernel only reads it")
+    if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
+        access = argument._access_from(slot.ordinal) if argument._handle is not None else 3
+        if not access:
+            slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+        if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
@@ -237,22 +241,13 @@ def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
 
 def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     value = _pack_passed(slot, argument, kept)
-    if type(value) is bytes:
-        return value
-    if slot.size != 8:
-        slot.refuse(ValueError, argument, f"has 8 bytes, not {slot.size}")
-    return int(value).to_bytes(8, "little")
+    return value if type(value) is bytes else int(value).to_bytes(8, "little")
 
 
-def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+def _pack_typed(slot: Slot, argument: Any, kept: Kept) -> int:
+    """Pack the address of a view, of a variable, or of memory, whose bytes may be elements of any type."""
     _check_element(slot, argument, getattr(argument, "dtype", None))
-    return _pack_memory(slot, argument, kept)
-
-
-def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
-    _check_element(slot, argument, argument.dtype)
-    return _pack_view(slot, argument, kept)
+    return (_pack_memory if isinstance(argument, Memory) else _pack_view)(slot, argument, kept)
 
 
 def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -266,6 +261,16 @@ def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
     if dtype is not None and dtype is not slot.element and dtype != slot.element:
         why = f"has elements of {dtype}: convert it, or declare '{dtype}*' if the kernel takes that"
         slot.refuse(TypeError, argument, why)
+
+
+def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
+    """Pack an object, or the number of one, into a parameter that is declared to take only such objects."""
+    if isinstance(argument, Passed):
+        if argument.declares == slot.type:
+            return _pack_passed_bytes(slot, argument, kept)
+    elif slot.size == 8:
+        return (_pack_index(slot, argument, kept) % _WHOLE).to_bytes(8, "little")
+    _refuse_object(slot, argument, kept)
 
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
@@ -416,6 +421,12 @@ def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     slot.refuse(TypeError, argument, why)
 
 
+def _refuse_object(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
+    makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
+    maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
+    slot.refuse(TypeError, argument, f"is none: {maker} makes one")
+
+
 def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     if isinstance(argument, (int, float, complex)):
         slot.refuse(
@@ -485,9 +496,9 @@ _ADDRESS: dict[str, Packer] = {
     "other": _pack_other_address,
 }
 _TYPED: dict[str, Packer] = {
-    "memory": _pack_typed_memory,
-    "own view": _pack_typed_view,
-    "view": _pack_typed_view,
+    "memory": _pack_typed,
+    "own view": _pack_typed,
+    "view": _pack_typed,
     "exporter": _pack_typed_foreign,
     "ctypes array": _pack_typed_foreign,
 }
@@ -504,6 +515,11 @@ _REAL: dict[str, Packer] = {
     "numpy other": _refuse_numpy,
     "sequence": _refuse_sequence,
     "other": _pack_other_real,
+}
+_OBJECT: dict[str, Packer] = {  # of a parameter that is declared as a texture, a surface or a tensor map
+    **dict.fromkeys(("passed", "int", "integral", "numpy integer"), _pack_object),
+    "in": _pack_in,
+    "bytes": _pack_bytes,
 }
 _BYTES: dict[str, Packer] = {
     "bytes": _pack_bytes,

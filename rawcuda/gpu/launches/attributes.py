@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
-from ...errors import CudaError, InvalidUse, worded
+from ...errors import Closed, CudaError, InvalidUse, worded
 from ..kernels.configuration import check_version, chosen, driver_version, extents, require, truth, whole
 
 TYPE_CHECKING = False
@@ -181,9 +181,11 @@ class KernelAttributes:
         )
 
     def __repr__(self) -> str:
-        if self._kernel.module.closed:
-            return f"<attributes of kernel {self._kernel.name}, whose module is closed>"
-        return f"<attributes of kernel {self._kernel.name}: {dict(self.items())}>"
+        try:
+            known = str(dict(self.items()))
+        except (Closed, CudaError) as error:
+            known = str(error)
+        return f"<attributes of kernel {self._kernel.name}: {known}>"
 
 
 _SIDES = "width", "height", "depth"

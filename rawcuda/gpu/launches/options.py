@@ -15,6 +15,7 @@ from struct import pack
 
 from ...errors import a_kind, worded
 from ..kernels.configuration import Asked, ask, check_version, chosen, extents, refused, require, truth, whole
+from ..streams.attributes import AccessPolicyWindow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +158,10 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
     """Read a window over memory for which the L2 cache has a policy."""
     kernel = reading.kernel
     most = require(kernel, name, "MAX_ACCESS_POLICY_WINDOW_SIZE")
-    if not isinstance(given, dict):
+    if isinstance(given, AccessPolicyWindow):  # as a stream's attributes have it
+        given = given._asdict()
+        given["memory"] = whole(f"{name}: address", given.pop("address")), whole(f"{name}: nbytes", given.pop("nbytes"))
+    elif not isinstance(given, dict):
         given = {"memory": given}
     unknown = [key for key in given if key not in _WINDOW]
     if unknown or "memory" not in given:
@@ -165,7 +169,10 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
             f"{name}: give memory, or {{'memory': ..., 'hit_ratio': 1.0, 'hit': 'persisting', 'miss': 'streaming'}}"
             + (f"; {worded(unknown[0])} is none of these" if unknown else "")
         )
-    start, size = _span(kernel, name, given["memory"])
+    memory = given["memory"]
+    start, size = memory if type(memory) is tuple else _span(kernel, name, memory)
+    if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
+        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: there is no such memory")
     if size > most:
         raise ValueError(
             f"{name}: {size} bytes: a window has at most {most} bytes on device {kernel.device.ordinal}: its "
@@ -200,7 +207,7 @@ def _span(kernel: Kernel, name: str, given: Any) -> tuple[int, int]:
 
 
 def _of_streams(_: Reading, name: str, given: Any) -> bytes:
-    raise ValueError(f"{name} is an attribute of streams, not of launches: set it on the stream")
+    raise ValueError(f"{name} is an attribute of streams, not of launches: set stream.attributes.{name}")
 
 
 _CLUSTERS = "CLUSTER_LAUNCH"
@@ -230,12 +237,15 @@ OPTIONS: dict[str, tuple[int, int, str, Reader]] = {
         _one_of("default", "require_portable", "allow_non_portable", "allow_oversized", "prefer_oversized"),
     ),
 }  # fmt: skip
-# The header's names, and those of other packages, for the same options and for arguments of configure().
+# The header's names, those of other packages, and the words in full, for the same options and for other arguments.
 ALIASES = {
     "cluster_scheduling_policy_preference": "cluster_scheduling_policy",
     "preferred_cluster_dimension": "preferred_cluster",
     "device_updatable_kernel_node": "device_updatable",
     "preferred_shared_memory_carveout": "preferred_shared_carveout",
+    "memory_sync_domain": "mem_sync_domain",
+    "memory_sync_domain_map": "mem_sync_domain_map",
+    "programmatic_dependent_launch": "programmatic_stream_serialization",
     "cluster_dimension": "cluster",
     "is_cooperative": "cooperative",
     "shmem_size": "shared_bytes",
@@ -264,11 +274,9 @@ def read_options(
             raise TypeError(f"{name} and {known} are the same option: give one of them")
         is_plain = is_plain and type(value) in (bool, int, str) and known not in outer
         if known in outer:
-            outer[known] = value
+            outer[known] = _DEFAULTS[known] if value is None else value
         elif value is not None and (value is not False or OPTIONS[known][3] is not _flag or known == _INHERITED):
             given[known] = value
-    if isinstance(outer["cluster"], (list, tuple)) and not outer["cluster"]:
-        outer["cluster"] = None  # cuda.core's config says so that there are no clusters
     base = ask(kernel, outer["cooperative"], outer["cluster"])
     reading = Reading(kernel, base.cluster)
     values, shown = list(base.values), dict(base.given)

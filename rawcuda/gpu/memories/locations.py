@@ -15,7 +15,9 @@ from operator import index
 from ... import doors
 from ...errors import Unsupported, a_kind, worded
 from ...headers import cuda_h
-from ..context import PrimaryContext, count
+from ..calls import run
+from ..context import PrimaryContext, context_of, count
+from ..handles import around, capturing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = [
     "Devices",
     "Location",
     "device_from",
+    "finish_work",
     "location_from",
     "location_of",
     "ordinal_from",
@@ -160,13 +163,26 @@ def require(primary: PrimaryContext, attribute: str, what: str) -> None:
         )
 
 
+def finish_work(ordinals: Iterable[int]) -> None:
+    """Wait for all work of devices that we use, before memory is taken from them, unless that would break a capture.
+
+    calls   cuCtxSynchronize
+    """
+    if capturing:
+        return
+    for ordinal in ordinals:
+        context = context_of(ordinal)
+        if context._handle is not None:
+            run(around(context, ((context.function("cuCtxSynchronize"),),)), context._to_push())
+
+
 def require_peer(ordinal: int, other: int, what: str) -> None:
     """Check that a device can reach the memory of another.
 
     calls   cuDeviceCanAccessPeer
     raises  Unsupported  it cannot
     """
-    if ordinal != other and not device_from(ordinal).can_access(device_from(other)):
+    if ordinal != other and not device_from(ordinal).can_reach(device_from(other)):
         raise Unsupported(
             f"device {ordinal} cannot reach the memory of device {other}, so it has no access to {what}: copy the "
             "bytes instead",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .locations import Location
 
-__all__ = ["accessed_by", "advise", "discard", "last_prefetch", "preferred", "prefetch", "read_mostly", "replace"]
+__all__ = ["accessed_by", "advise", "attributes", "discard", "prefetch", "replace"]
 
 _DEVICE, _HOST = 1, 2  # CU_MEM_LOCATION_TYPE_DEVICE, HOST
 _CPU, _INVALID = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
@@ -36,8 +36,9 @@ _ADVICE = {  # CUmem_advise, and whether it needs a location
     "set_accessed_by": (5, True),
     "unset_accessed_by": (6, True),
 }
-_READ_MOSTLY, _PREFERRED, _ACCESSED_BY, _LAST_PREFETCH = 1, 2, 3, 4  # CUmem_range_attribute
-_PREFERRED_TYPE, _LAST_PREFETCH_TYPE = 5, 7  # new in CUDA 13.0; the id comes after each
+_READ_MOSTLY, _ACCESSED_BY = 1, 3  # CUmem_range_attribute
+_OLD_LOCATIONS = 2, 4  # the preferred location, and that of the last prefetch, as devices
+_NEW_LOCATIONS = 5, 6, 7, 8  # the same as a type and an id each; from CUDA 13.0 on
 
 
 def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
@@ -149,49 +150,46 @@ def discard(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -
 # -- what is known about the pages
 
 
-def _ask(memory: Any, attribute: int, length: int = 1) -> list[int]:
-    """Return an attribute of all pages of managed memory, which may be several numbers.
+def attributes(memory: Any, offset: Any = 0, nbytes: Any = None) -> dict[str, Any]:
+    """Return what all pages of a part of managed memory have in common; see Memory.range_attributes.
 
-    calls   cuMemRangeGetAttribute
+    calls   cuMemRangeGetAttributes
     """
-    begin, size = _range(memory, 0, None)
-    answer = (ctypes.c_int * length)(*([_INVALID] * length))
+    begin, size = _range(memory, offset, nbytes)
+    is_new = memory._primary.driver.version >= 13000
+    numbers = [_READ_MOSTLY, _ACCESSED_BY, *(_NEW_LOCATIONS if is_new else _OLD_LOCATIONS)]
+    answers = [(ctypes.c_int * (count() + 1 if number == _ACCESSED_BY else 1))() for number in numbers]
+    for answer in answers:
+        answer[:] = [0 if is_new and answer is not answers[1] else _INVALID] * len(answer)
     if size:
-        memory._primary.inside.cuMemRangeGetAttribute(
-            byref(answer),
-            as_argument(ctypes.sizeof(answer)),
-            ctypes.c_int(attribute),
+        many = len(numbers)
+        memory._primary.inside.cuMemRangeGetAttributes(
+            byref((ctypes.c_void_p * many)(*map(ctypes.addressof, answers))),
+            byref((ctypes.c_size_t * many)(*map(ctypes.sizeof, answers))),
+            byref((ctypes.c_int * many)(*numbers)),
+            as_argument(many),
             as_argument(begin),
             as_argument(size),
         )
-    return list(answer)
+    [is_read_mostly], users, *places = map(list, answers)
+    if is_new:
+        preferred, last = ((kind, number) for [kind], [number] in (places[:2], places[2:]))
+        found = [locations.location_of(kind, number if kind != _HOST else 0) for kind, number in (preferred, last)]
+    else:
+        found = [_old_location(number) for [number] in places]
+    return {
+        "read_mostly": is_read_mostly == 1,
+        "preferred_location": found[0],
+        "accessed_by": [_old_location(number) for number in users if number != _INVALID],
+        "last_prefetch_location": found[1],
+    }
 
 
-def _location(memory: Any, attribute: int, attribute_of_type: int) -> Any:
-    """Return a location that all pages share, or None."""
-    if memory._primary.driver.version >= 13000:
-        [kind] = _ask(memory, attribute_of_type)
-        [number] = _ask(memory, attribute_of_type + 1)
-        return locations.location_of(max(kind, 0), 0 if kind == _HOST else number)
-    [number] = _ask(memory, attribute)
+def _old_location(number: int) -> Any:
+    """Return the location that a number of a device means in attributes of before CUDA 13.0."""
     if number == _CPU:
         return "host"
     return None if number == _INVALID else locations.device_from(number)
-
-
-def read_mostly(memory: Any) -> bool:
-    """Tell whether all pages are advised to be read mostly."""
-    return _ask(memory, _READ_MOSTLY) == [1]
-
-
-def preferred(memory: Any) -> Any:
-    """Return the preferred location of all pages, or None."""
-    return _location(memory, _PREFERRED, _PREFERRED_TYPE)
-
-
-def last_prefetch(memory: Any) -> Any:
-    """Return where all pages were prefetched to last, or None."""
-    return _location(memory, _LAST_PREFETCH, _LAST_PREFETCH_TYPE)
 
 
 def accessed_by(memory: Any) -> locations.Devices:
@@ -199,8 +197,8 @@ def accessed_by(memory: Any) -> locations.Devices:
     _range(memory, 0, None)
 
     def read() -> list[Any]:
-        found = _ask(memory, _ACCESSED_BY, count() + 1)
-        return ["host" if number == _CPU else locations.device_from(number) for number in found if number != _INVALID]
+        found: list[Any] = attributes(memory)["accessed_by"]
+        return found
 
     def change(added: list[Any], removed: list[Any]) -> None:
         for each in (*added, *removed):  # check all before the first call

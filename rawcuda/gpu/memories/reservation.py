@@ -19,9 +19,9 @@ from ...driver import as_argument
 from ...errors import CudaError, ForkedAfterInit
 from ...headers import cuda_h
 from ..calls import run
-from ..context import PrimaryContext, context_of
-from ..handles import around, capturing
-from .locations import Location
+from ..context import PrimaryContext
+from ..handles import around
+from .locations import Location, finish_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,13 +98,8 @@ class Reservation:
             primary.let_go(self)
 
     def wait(self) -> None:
-        """Wait for the work of every device that has access, unless that would break a capture."""
-        if capturing:
-            return
-        for ordinal in self.rights:
-            context = context_of(ordinal)
-            if context._handle is not None:
-                run(around(context, ((context.function("cuCtxSynchronize"),),)), context._to_push())
+        """Wait for the work of every device that has access."""
+        finish_work(ordinal for ordinal, flags in self.rights.items() if flags)
 
     def give_away(self) -> bool:
         """Release nothing from now on but our handles of the memory, which lives as long as it is mapped."""

@@ -10,6 +10,7 @@ Read next    ../memory.py
 
 from __future__ import annotations
 
+from _thread import RLock
 from _weakref import ref
 from ctypes import byref
 
@@ -18,7 +19,7 @@ from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
 from ...headers import cuda_h
-from ...owned import drain, dropped
+from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
 from ..memory import Lease, Memory, size_of
 from . import locations
@@ -44,9 +45,8 @@ class _Window(Memory):
         lease: Lease = self._keeps.lease()
         return lease
 
-    def is_accessible_from(self, device: names.Any) -> bool:
-        """Tell whether kernels on a device may use the memory."""
-        return bool(self._keeps.is_accessible_from(device))
+    def _access_from(self, ordinal: int) -> int:
+        return self._keeps._access_from(ordinal)  # type: ignore[no-any-return]
 
     def _remedy(self, ordinal: int) -> str:
         return str(self._keeps._remedy(ordinal))
@@ -72,13 +72,14 @@ class VirtualMemory(Memory):
              Unsupported  the device has no virtual memory management, or cannot reach a peer
     """
 
-    __slots__ = ("granularity", "reserved", "_reservation", "_windows")
+    __slots__ = ("granularity", "reserved", "_reservation", "_windows", "_lock")
 
     granularity: int
     reserved: int
     if TYPE_CHECKING:
         _reservation: Reservation
         _windows: list[ref[_Window]]
+        _lock: Any  # held while mappings or rights change
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class VirtualMemory(Memory):
         if dropped:
             drain()
         self._describe(device, 0, "device", None)
-        self._windows = []
+        self._windows, self._lock = [], RLock()
         self.granularity = granularity(primary)
         self.reserved = -(-room // self.granularity) * self.granularity
         reservation = self._reservation = Reservation(primary, self.reserved)
@@ -140,22 +141,29 @@ class VirtualMemory(Memory):
         raises  ValueError   more than is reserved
                 OutOfMemory  too little memory is free
         """
-        self.handle
-        wanted = size_of("nbytes", nbytes)
-        ordinal = self._ordinal(device)
-        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
-        begin = self.nbytes
-        end = begin + -(-(wanted - begin) // grain) * grain
-        if wanted > self.reserved or end > self.reserved:
-            raise ValueError(
-                f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
-            )
-        if wanted > begin:
-            following = min((piece.offset for piece in self._reservation.pieces if piece.offset >= begin), default=end)
-            self._map(begin, min(end, following) - begin, ordinal)
-            if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
-                self.grow(wanted, device=device)
-        return self
+        with Held(self._lock):
+            self.handle
+            wanted = size_of("nbytes", nbytes)
+            ordinal = self._ordinal(device)
+            grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+            begin = self.nbytes
+            if begin % grain:
+                raise ValueError(
+                    f"{begin} bytes are mapped, no multiple of the granularity of device {ordinal}, {grain}"
+                )
+            end = begin + -(-(wanted - begin) // grain) * grain
+            if wanted > self.reserved or end > self.reserved:
+                raise ValueError(
+                    f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
+                )
+            if wanted > begin:
+                following = min(
+                    (piece.offset for piece in self._reservation.pieces if piece.offset >= begin), default=end
+                )
+                self._map(begin, min(end, following) - begin, ordinal)
+                if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
+                    self.grow(wanted, device=device)
+            return self
 
     def map(self, offset: int, nbytes: int, *, device: names.Any = None) -> VirtualMemory:
         """Map memory at any place of the reservation where none is, and return self.
@@ -165,31 +173,32 @@ class VirtualMemory(Memory):
         raises  ValueError   beyond the reservation; another granularity; a place where memory is mapped
                 OutOfMemory  too little memory is free
         """
-        self.handle
-        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
-        ordinal = self._ordinal(device)
-        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
-        for name, number in (("offset", begin), ("nbytes", size)):
-            if number % grain:
+        with Held(self._lock):
+            self.handle
+            begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+            ordinal = self._ordinal(device)
+            grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+            for name, number in (("offset", begin), ("nbytes", size)):
+                if number % grain:
+                    raise ValueError(
+                        f"{name}={number} is not a multiple of the granularity of device {ordinal}, {grain} bytes: "
+                        f"give {-(-number // grain) * grain}"
+                    )
+            if not size:
+                raise ValueError(f"nbytes=0: at least one granule, {grain} bytes, must be mapped")
+            if begin + size > self.reserved:
                 raise ValueError(
-                    f"{name}={number} is not a multiple of the granularity of device {ordinal}, {grain} bytes: give "
-                    f"{-(-number // grain) * grain}"
+                    f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make "
+                    "one with a larger reserve="
                 )
-        if not size:
-            raise ValueError(f"nbytes=0: at least one granule, {grain} bytes, must be mapped")
-        if begin + size > self.reserved:
-            raise ValueError(
-                f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make one "
-                "with a larger reserve="
-            )
-        for piece in self._reservation.pieces:
-            if piece.offset < begin + size and begin < piece.end:
-                raise ValueError(
-                    f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
-                    f"memory of device {piece.ordinal} is mapped already; unmap() it before"
-                )
-        self._map(begin, size, ordinal)
-        return self
+            for piece in self._reservation.pieces:
+                if piece.offset < begin + size and begin < piece.end:
+                    raise ValueError(
+                        f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
+                        f"memory of device {piece.ordinal} is mapped already; unmap() it before"
+                    )
+            self._map(begin, size, ordinal)
+            return self
 
     def unmap(self, offset: int, nbytes: int) -> VirtualMemory:
         """Unmap what was mapped at a place, after all work, and return self; the addresses stay reserved.
@@ -198,25 +207,27 @@ class VirtualMemory(Memory):
         calls   cuMemUnmap, cuMemRelease
         raises  ValueError  nothing, or only a part of a mapping, is there; a view or an export still uses it
         """
-        self.handle
-        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
-        end = begin + size
-        pieces = [each for each in self._reservation.pieces if each.offset < end and begin < each.end]
-        pieces.sort(key=_offset_of)
-        covered = begin
-        for piece in pieces:
-            covered = piece.end if piece.offset == covered else -1
-        if not pieces or covered != end:
-            there = ", ".join(
-                f"{each.offset} to {each.end}" for each in sorted(self._reservation.pieces, key=_offset_of)
-            )
-            raise ValueError(
-                f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
-            )
-        self._check_unused(begin)
-        self._reservation.wait()
-        self._take(pieces)
-        return self
+        with Held(self._lock):
+            self.handle
+            begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+            end = begin + size
+            pieces = [each for each in self._reservation.pieces if each.offset < end and begin < each.end]
+            pieces.sort(key=_offset_of)
+            covered = begin
+            for piece in pieces:
+                covered = piece.end if piece.offset == covered else -1
+            if not pieces or covered != end:
+                there = ", ".join(
+                    f"{each.offset} to {each.end}" for each in sorted(self._reservation.pieces, key=_offset_of)
+                )
+                raise ValueError(
+                    f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes "
+                    f"{there or 'none'}"
+                )
+            self._check_unused(begin)
+            self._reservation.wait()
+            self._take(pieces)
+            return self
 
     def shrink(self, nbytes: int) -> VirtualMemory:
         """Unmap, after all work, every mapping that lies wholly beyond nbytes, and return self.
@@ -224,14 +235,15 @@ class VirtualMemory(Memory):
         units   bytes; what remains is at least so many
         raises  ValueError  a view or an export still uses what would go
         """
-        self.handle
-        size = size_of("nbytes", nbytes)
-        pieces = [each for each in self._reservation.pieces if each.offset >= size]
-        if pieces:
-            self._check_unused(min(map(_offset_of, pieces)))
-            self._reservation.wait()
-            self._take(pieces)
-        return self
+        with Held(self._lock):
+            self.handle
+            size = size_of("nbytes", nbytes)
+            pieces = [each for each in self._reservation.pieces if each.offset >= size]
+            if pieces:
+                self._check_unused(min(map(_offset_of, pieces)))
+                self._reservation.wait()
+                self._take(pieces)
+            return self
 
     @property
     def mappings(self) -> tuple[tuple[int, int, int], ...]:
@@ -315,34 +327,42 @@ class VirtualMemory(Memory):
 
         device  a Device or its ordinal
         access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
         calls   cuMemSetAccess
         raises  Unsupported  the device cannot reach the memory
         """
         self._set_access([device], locations.right_from(access))
 
     def _set_access(self, devices: list[Any], flags: int) -> None:
-        self.handle
-        reservation = self._reservation
+        with Held(self._lock):
+            self.handle
+            rights, known = self._checked_rights(devices, flags), self._reservation.rights
+            before = {ordinal: known.get(ordinal, 0) for ordinal in rights}
+            locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
+            try:
+                self._apply_to_all(rights)
+            except BaseException:
+                self._apply_to_all(before, careful=False)
+                raise
+            known.update(rights)
+
+    def _checked_rights(self, devices: list[Any], flags: int) -> dict[int, int]:
+        """Return the rights that devices shall have, which must be able to reach all that is mapped."""
         rights = {locations.ordinal_from(device): flags for device in devices}
-        for ordinal in rights:
-            for home in {self._primary.ordinal, *(piece.ordinal for piece in reservation.pieces)} if flags else ():
+        homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.pieces)}
+        for ordinal in rights if flags else ():
+            for home in homes:
                 locations.require_peer(ordinal, home, "virtual memory on it")
-        if not rights:
-            return
-        before = {ordinal: reservation.rights.get(ordinal, 0) for ordinal in rights}
-        done: list[Piece] = []
-        try:
-            for piece in tuple(reservation.pieces):
-                done.append(piece)
+        return rights
+
+    def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
+        """Give devices access to all that is mapped; if not careful, go on after an error."""
+        for piece in tuple(self._reservation.pieces) if rights else ():
+            try:
                 self._apply(piece.offset, piece.size, rights)
-        except BaseException:
-            for piece in done:
-                try:
-                    self._apply(piece.offset, piece.size, before)
-                except CudaError:
-                    pass
-            raise
-        reservation.rights.update(rights)
+            except CudaError:
+                if careful:
+                    raise
 
     def access(self, device: names.Any) -> str:
         """Return the access of a device: "none", "read" or "readwrite".
@@ -375,13 +395,8 @@ class VirtualMemory(Memory):
         self._set_access(removed, 0)
         self._set_access(added, 3)
 
-    def is_accessible_from(self, device: names.Any) -> bool:
-        """Tell whether kernels on a device may use the memory.
-
-        device  a Device or its ordinal
-        """
-        ordinal = device if type(device) is int else device.ordinal
-        return bool(self._reservation.rights.get(ordinal, 0))
+    def _access_from(self, ordinal: int) -> int:
+        return self._reservation.rights.get(ordinal, 0)
 
     def _remedy(self, ordinal: int) -> str:
         return f'its VirtualMemory.set_access(Device({ordinal}), "readwrite")'

@@ -13,27 +13,30 @@ import ctypes
 from operator import index
 
 from ... import names
+from ...arrays.copying import readable
 from ...arrays.strided import StridedView, view
 from ...elements import layout
 from ...elements.dtypes import of
 from ...errors import Closed, a_kind
 from ...headers import cuda_h
+from ...protocols.description import Unaddressed
 from ..context import PrimaryContext, primary_of
 from ..handles import ARRAY
+from ..kernels.arguments import Passed
 from ..queue import InContext
 from .formats import DTYPES, Form, vector_of
 from .transfers import Box, load, move, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
-    from .mipmapped import MipmappedArray
+    from ..kernels.arguments import Slot
 
-__all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "shape_or_view"]
+__all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "refuse_passing", "shape_or_view"]
 
 
-class _Copies:
+class _Copies(Unaddressed):
     """The copies from and to an array or a part of it."""
 
     __slots__ = ()
@@ -84,8 +87,36 @@ class _Copies:
         """Return nested lists of Python values."""
         return self.download().tolist()
 
+    def __getitem__(self, key: object) -> ArrayRegion:
+        """Return a part, for ints and slices without a step."""
+        box = self._box()
+        start, counts, kept = _part(box.shape, key)
+        parts = iter(zip(start, counts, kept))
+        whole = [
+            (first + begin, count, remains)
+            for first, (begin, count, remains) in zip(
+                box.start, [next(parts) if remained else (0, 1, False) for remained in box.kept]
+            )
+        ]
+        return ArrayRegion(box.array, *[tuple(column) for column in zip(*whole)])
 
-class OpaqueArray(_Copies, InContext):
+    def __setitem__(self, key: object, value: names.Any) -> None:
+        self[key].copy_from(value)
+
+    def __len__(self) -> int:
+        shape = self._box().shape
+        if not shape:
+            raise TypeError("len() of one element")
+        return shape[0]
+
+    def __bool__(self) -> bool:
+        return True
+
+    __iter__ = None  # a loop over an array would copy row by row
+    __contains__ = None
+
+
+class OpaqueArray(_Copies, InContext, Passed):
     """A CUDA array: `shape`, `dtype`, `channels`, `device`; made by Device.array(), or a level of a MipmappedArray.
 
     shape   (width,), (height, width) or (depth, height, width); the first of (layers, width), (layers, height, width)
@@ -95,7 +126,7 @@ class OpaqueArray(_Copies, InContext):
     __slots__ = ("form", "parent", "level")
 
     form: names.Any
-    parent: MipmappedArray | None
+    parent: names.MipmappedArray | None
     level: int
 
     def __init__(self) -> None:
@@ -163,6 +194,9 @@ class OpaqueArray(_Copies, InContext):
         assert primary is not None
         return primary
 
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
     # -- facts
 
     @property
@@ -216,23 +250,13 @@ class OpaqueArray(_Copies, InContext):
         shape = self.form.shape
         return Box(self, (0,) * len(shape), shape, (True,) * len(shape))
 
-    def __getitem__(self, key: object) -> ArrayRegion:
-        """Return a part of the array, for ints and slices without a step."""
-        return ArrayRegion(self, *_part(self.form.shape, key))
-
-    def __len__(self) -> int:
-        return int(self.form.shape[0])
-
-    __iter__ = None  # a loop over an array would copy row by row
-    __contains__ = None
-
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         level = f", level {self.level}" if isinstance(self.parent, InContext) else ""
         return f"<OpaqueArray {where} {self.form.describe()}, {self.form.kind}{level}, device {self.device.ordinal}>"
 
 
-class ArrayRegion(_Copies):
+class ArrayRegion(_Copies, Passed):
     """A part of an OpaqueArray, which copies read and write: `array`, `shape`."""
 
     __slots__ = ("array", "_start", "_counts", "_kept")
@@ -245,6 +269,9 @@ class ArrayRegion(_Copies):
     def _box(self) -> Box:
         return Box(self.array, self._start, self._counts, self._kept)
 
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the extents in elements."""
@@ -255,6 +282,13 @@ class ArrayRegion(_Copies):
         for start, count, kept in zip(self._start, self._counts, self._kept):
             parts.append(f"{start}:{start + count}" if kept else str(start))
         return f"<ArrayRegion [{', '.join(parts)}] of {self.array!r}>"
+
+
+def refuse_passing(array: Any, slot: Slot) -> NoReturn:
+    """Refuse an array as an argument of a kernel."""
+    slot.refuse(
+        TypeError, array, "has no address: give a texture, device.texture(it), or a surface, device.surface(it)"
+    )
 
 
 def _part(shape: tuple[int, ...], key: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
@@ -316,7 +350,7 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
             raise TypeError('an array with a shape also needs a dtype, such as "float32"')
         component, lanes = vector_of(of(dtype))
         return given, component, lanes if channels is None else channels, None
-    data = given if isinstance(given, StridedView) else view(given, stream=stream)
+    data = given if isinstance(given, StridedView) else view(readable(given), stream=stream)
     component, lanes = vector_of(data.dtype)
     if dtype is not None and vector_of(of(dtype))[0] is not component:
         raise TypeError(f"the data has dtype {data.dtype}, and dtype={of(dtype)} was given: nothing is converted")

@@ -15,7 +15,7 @@ from operator import index
 
 from ... import names
 from ...elements.dtypes import of
-from ...errors import a_kind, worded
+from ...errors import Unsupported, a_kind, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,7 +190,13 @@ class Form:
         return " ".join([*words, "cubemap" if self.cubemap else "array"])
 
     def check_limits(self, device: Any, mipmapped: bool = False) -> None:
-        """Refuse extents that the device does not permit."""
+        """Refuse extents that the device does not permit.
+
+        raises  ValueError   an extent above its limit
+                Unsupported  an array for gathering, on a device that cannot gather
+        """
+        if self.gather and not device.attribute("CAN_TEX2D_GATHER"):
+            raise Unsupported(f"device {device.ordinal} cannot gather (its attribute CAN_TEX2D_GATHER is 0)")
         for attributes in self._limits(mipmapped):
             most = [device.attribute(f"MAXIMUM_{name}") for name in attributes.split()]
             shape = self.shape[::-1]

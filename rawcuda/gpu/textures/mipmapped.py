@@ -15,19 +15,19 @@ from ... import names
 from ...errors import Closed, a_kind
 from ...headers import cuda_h
 from ..handles import MIPMAPPED
+from ..kernels.arguments import Passed
 from ..queue import InContext
-from .arrays import OpaqueArray, _check_device, descriptor_of
+from .arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
 from .formats import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["MipmappedArray"]
 
 
-class MipmappedArray(InContext):
+class MipmappedArray(InContext, Passed):
     """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
@@ -97,10 +97,13 @@ class MipmappedArray(InContext):
 
     get_level = __getitem__ = level
 
+    def _pass(self, slot: Any) -> names.NoReturn:
+        refuse_passing(self, slot)
+
     def __len__(self) -> int:
         return self.num_levels
 
-    def __iter__(self) -> Iterator[OpaqueArray]:
+    def __iter__(self) -> names.Iterator[OpaqueArray]:
         return (self.level(number) for number in range(self.num_levels))
 
     def __repr__(self) -> str:

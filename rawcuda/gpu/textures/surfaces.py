@@ -31,6 +31,7 @@ class SurfaceObject(InContext, Passed):
     """A surface over an OpaqueArray, which is its `resource`; made by Device.surface()."""
 
     __slots__ = ("resource",)
+    declares = "surface"
 
     resource: OpaqueArray
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorMap"]
 
-_SIZE, _ALIGNMENT = 128, 128
+_SIZE = 128
 _SUPPORTED = 127  # CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED
 # name -> (CUtensorMapDataType, bytes of an element, whether it is a float)
 _TYPES = {
@@ -61,14 +61,15 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 class TensorMap(Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`, and bytes(map), what the kernel gets."""
 
-    __slots__ = ("view", "kind", "box", "_memory", "_address", "_interleave", "_ordinal", "_primary", "__weakref__")
+    __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
+    declares = "tensor map"
 
     view: StridedView
     kind: str
     box: tuple[int, ...]
     if TYPE_CHECKING:
-        _memory: Any
-        _address: int
+        _map: Any
+        _strides: Ints
         _interleave: int
         _ordinal: int
         _primary: PrimaryContext
@@ -177,10 +178,11 @@ class TensorMap(Passed):
             raise ValueError(f'fill="nan" needs floats, not {seen.dtype}')
         if interleave == "32B" and swizzle != "32B":
             raise ValueError('interleave="32B" needs swizzle="32B"')
-        made._check_layout(seen, kind[1])
+        made._strides = made._check_layout(seen, kind[1])
         return made, seen, kind
 
-    def _check_layout(self, seen: StridedView, itemsize: int) -> None:
+    def _check_layout(self, seen: StridedView, itemsize: int) -> Ints:
+        """Check extents, address and strides, and return the strides to encode."""
         unit = 32 if self._interleave == 2 else 16
         for extent in seen.shape:
             if not 0 < extent <= 1 << 32:
@@ -191,15 +193,20 @@ class TensorMap(Passed):
                 f"strides {seen.strides}: the last dimension must have no gaps, {itemsize} bytes from one element to "
                 "the next"
             )
-        for axis, stride in enumerate(seen.strides[:-1]):
+        row = seen.shape[-1] * itemsize
+        strides = list(seen.strides[:-1])
+        for axis, extent in enumerate(seen.shape[:-1]):
+            if extent == 1:  # no second element has this distance, but the driver checks it
+                strides[axis] = -(-row // unit) * unit
+        for axis, stride in enumerate(strides):
             if stride <= 0 or stride % unit or stride >= 1 << 40:
                 raise ValueError(
                     f"strides {seen.strides}: the stride of dimension {axis} must be a positive multiple of {unit} "
                     "below 2**40; device.empty_pitched(shape, dtype) makes rows of such a distance"
                 )
-        row = seen.shape[-1] * itemsize
-        if len(seen.strides) > 1 and not self._interleave and seen.strides[-2] < row:
+        if strides and not self._interleave and strides[-1] < row:
             raise ValueError(f"strides {seen.strides}: the rows of {row} bytes overlap")
+        return tuple(strides)
 
     def _check_inner(self, name: str, count: int, itemsize: int, swizzle: str | None) -> None:
         if self._interleave:
@@ -220,19 +227,17 @@ class TensorMap(Passed):
         self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[Any, ...], steps: Ints,
         modes: tuple[Any, Any, Any],
     ) -> None:  # fmt: skip
-        memory = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
-        start = ctypes.addressof(memory)
-        self._memory, self._address = memory, start + -start % _ALIGNMENT
+        self._map = cuda_h.CUtensorMap()
         swizzle, promotion, fill = modes
         rank = len(seen.shape)
         with self._primary.current():
             getattr(self._primary.driver, call)(
-                ctypes.cast(self._address, ctypes.POINTER(cuda_h.CUtensorMap)),
+                ctypes.byref(self._map),
                 kind[0],
                 rank,
                 seen.ptr,
                 _array(ctypes.c_uint64, seen.shape),
-                _array(ctypes.c_uint64, seen.strides[:-1] or (0,)),
+                _array(ctypes.c_uint64, self._strides or (0,)),
                 *box,
                 _array(ctypes.c_uint32, steps),
                 self._interleave,
@@ -262,14 +267,12 @@ class TensorMap(Passed):
             raise ValueError(f"the view is on device {ordinal}, the tensor map was made for device {self._ordinal}")
         _check_address(seen.ptr, 32 if self._interleave == 2 else 16)
         with primary.current():
-            primary.driver.cuTensorMapReplaceAddress(
-                ctypes.cast(self._address, ctypes.POINTER(cuda_h.CUtensorMap)), seen.ptr
-            )
+            primary.driver.cuTensorMapReplaceAddress(ctypes.byref(self._map), seen.ptr)
         self.view = seen
         return self
 
     def __bytes__(self) -> bytes:
-        return ctypes.string_at(self._address, _SIZE)
+        return bytes(self._map)
 
     def _pass(self, slot: Any) -> bytes:
         if slot.size != _SIZE:
@@ -304,6 +307,7 @@ _view = view
 def _place_of(seen: StridedView) -> tuple[PrimaryContext, int]:
     """Return the device of a view's memory; raises Unsupported if it has no tensor maps."""
     side = copying.examine(seen)
+    copying._check_usable(side, seen)
     if side.kind == "host" or side.primary is None:
         raise ValueError("a tensor map describes memory of a device, and this is host memory: device.upload(it)")
     primary = side.primary

@@ -186,7 +186,7 @@ class TextureOptions:
             made.addressMode[axis] = _ADDRESS[modes[min(axis, len(modes) - 1)]]
         made.filterMode, made.mipmapFilterMode = _FILTER[self.filter_mode], _FILTER[self.mipmap_filter_mode]
         made.flags = (
-            (_INTEGERS if self.read_mode == "element_type" else 0)
+            (_INTEGERS if self.read_mode == "element_type" and what.dtype.kind != "float" else 0)
             | (_NORMALIZED if self.normalized_coords else 0)
             | (_SRGB if self.srgb else 0)
             | (_NO_TRILINEAR if self.disable_trilinear_optimization else 0)
@@ -320,6 +320,7 @@ class _Source:
 def _check_memory(data: StridedView, device: Any) -> None:
     """Refuse memory that the device cannot reach."""
     side = copying.examine(data)
+    copying._check_usable(side, data)
     if side.kind == "host":
         raise ValueError(
             "a texture reads memory of the device, and this is host memory: copy it, with device.array(it) or "
@@ -333,6 +334,7 @@ class TextureObject(InContext, Passed):
     """A texture: its `resource` (an array or a view) and its `options`; made by Device.texture()."""
 
     __slots__ = ("resource", "options", "kind")
+    declares = "texture"
 
     resource: names.Any
     options: TextureOptions
@@ -389,6 +391,8 @@ def check_passing(thing: Any, slot: Any, resource: Any) -> None:
             ValueError  the object is on another device
     """
     thing.handle
+    if slot.size != 8:
+        slot.refuse(ValueError, thing, f"has 8 bytes, not {slot.size}")
     if slot.type == "pointer" or slot.parameter.pointer:
         slot.refuse(TypeError, thing, "is not a pointer: declare the parameter as u64")
     if thing.device.ordinal != slot.ordinal:

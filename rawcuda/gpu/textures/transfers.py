@@ -20,7 +20,7 @@ from ...headers import cuda_h
 from ...owned import drain
 from ...protocols.description import Bytes
 from ..ordering import keep_foreign, make_ready
-from ..queue import calls_on, work_handle
+from ..queue import StreamHandle, calls_on, work_handle
 from ..retention import retain, sweep
 from .formats import data_of
 
@@ -126,6 +126,14 @@ def _product(shape: Ints) -> int:
     return total
 
 
+def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
+    """Return the handle of a stream, and the context of an array, which must be the stream's."""
+    handle, primary = work_handle(stream), box.array._open()
+    if isinstance(stream, StreamHandle) and stream._primary not in (None, primary):
+        raise ValueError(f"{stream!r} is not on device {primary.ordinal}, where {box.array!r} is")
+    return handle, primary
+
+
 def store(box: Box, source: Any, stream: Any) -> None:
     """Copy an exporter's elements into part of an array; they are broadcast to its shape.
 
@@ -133,15 +141,16 @@ def store(box: Box, source: Any, stream: Any) -> None:
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
-    thing, data = _seen(source, box, stream)
+    thing, data = _seen(copying.readable(source), box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
         try:
             data = data.broadcast_to(wanted)
         except ValueError:
             raise ValueError(f"could not broadcast source of shape {data.shape} into shape {wanted}") from None
-    handle, primary = work_handle(stream), box.array._open()
+    handle, primary = _begin(box, stream)
     side = copying.examine(data)
+    copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
     rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
@@ -173,8 +182,9 @@ def load(box: Box, target: Any, stream: Any) -> None:
         raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}")
     if data.readonly:
         raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
-    handle, primary = work_handle(stream), box.array._open()
+    handle, primary = _begin(box, stream)
     side = copying.examine(data)
+    copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
     rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
@@ -212,7 +222,7 @@ def move(target: Box, source: Box, stream: Any) -> None:
         for a, b, count, other in zip(target.start, source.start, source.counts, target.counts)
     ):
         raise ValueError("the two parts of the array overlap: copy through another array")
-    handle, primary, there = work_handle(stream), target.array._open(), source.array._open()
+    (handle, primary), there = _begin(target, stream), source.array._open()
     if primary is not there:
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
         load(source, aside, None)

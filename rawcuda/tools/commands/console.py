@@ -13,7 +13,7 @@ import sys
 import time
 
 from ... import driver, use
-from ...errors import DriverNotFound, RawCudaError
+from ...errors import CudaError, DriverNotFound, RawCudaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,12 +127,20 @@ def connect(option: str | None) -> driver.Driver:
         raise NoGpu(reason(error)) from error
 
 
+def advised(missing: NoGpu) -> NoGpu:
+    """Return the exception for a driver that was asked for and cannot be used, with what to do about it."""
+    return NoGpu(f"{missing}; {PROGRAM} doctor shows more, and --driver emulator needs no GPU")
+
+
 def reason(error: RawCudaError) -> str:
     """Return the reason why a driver could not be used, in one line."""
     if isinstance(error, DriverNotFound) and error.tried:
         path, _, said = error.tried[0]
         return said if path in said else f"{path}: {said}"
-    return " ".join(str(error).splitlines()[:1])
+    lines = str(error).splitlines()
+    if isinstance(error, CudaError) and error.code == 100 and len(lines) > 1:  # the driver is there, and sees no GPU
+        return lines[1][0].lower() + lines[1][1:].rstrip(".")
+    return " ".join(lines[:1])
 
 
 def is_emulator(loaded: driver.Driver) -> bool:

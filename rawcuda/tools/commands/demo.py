@@ -19,7 +19,7 @@ from ... import trace
 from ...gpu.device import Device
 from ..trace_forms import writer
 from . import kernels
-from .console import NoGpu, Parser, add_driver, chosen_by, connect, first_line, is_emulator
+from .console import NoGpu, Parser, add_driver, advised, chosen_by, connect, first_line, is_emulator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _connect(option: str | None) -> tuple[Driver, str]:
         return connect(option), asked
     except NoGpu as missing:
         if asked:
-            raise
+            raise advised(missing) from None
         return connect("emulator"), f"no GPU can be used: {missing}"
 
 

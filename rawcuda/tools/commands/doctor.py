@@ -17,7 +17,7 @@ import textwrap
 import time
 
 from ... import __version__, driver, locate
-from ...errors import DriverNotFound, RawCudaError
+from ...errors import CudaError, DriverNotFound, RawCudaError
 from ...gpu.device import Device, devices
 from ...headers import cuda_h
 from . import kernels
@@ -36,6 +36,7 @@ from .console import (
 __all__ = ["main"]
 
 _WIDTH = 19
+FORMS = ("_ptsz", "_ptds")  # of functions, for the per-thread default stream
 _EMULATOR = f"{PACKAGE.rpartition('.')[2].upper()}_EMULATOR"
 # Environment variables that change what CUDA does. Their values are shown.
 _VARIABLES = (
@@ -131,20 +132,32 @@ def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
     try:
         loaded = connect(option)
     except NoGpu as missing:
-        _fact("loaded", f"none: {missing if isinstance(missing.__cause__, DriverNotFound) else missing.__cause__}")
+        if isinstance(missing.__cause__, CudaError):  # it was loaded, and cuInit failed
+            _library(driver.Driver(driver.library()))
+            _fact("cuInit", _wrapped(str(missing.__cause__)))
+        else:
+            _fact("loaded", f"none: {missing if isinstance(missing.__cause__, DriverNotFound) else missing.__cause__}")
         return None, str(missing)
+    _library(loaded)
+    return loaded, ""
+
+
+def _library(loaded: driver.Driver) -> None:
+    """Print what a driver tells before it is initialized."""
     _fact("loaded", repr(loaded).strip("<>"))
     if not is_emulator(loaded):
         _fact("mapped file", locate.mapped_file() or "unknown: this system does not tell")
-    _fact("CUDA version", f"{loaded.version // 1000}.{loaded.version % 1000 // 10}")
-    wanted = cuda_h.prototypes()
-    missing_ = [name for name in wanted if not loaded.has(name)]
-    _fact(
-        "entry points",
-        f"{len(wanted) - len(missing_)} of the {len(wanted)} known here"
-        + (f"; not there: {_wrapped(', '.join(missing_))}" if missing_ else ""),
-    )
-    return loaded, ""
+    version = f"{loaded.version // 1000}.{loaded.version % 1000 // 10}"
+    _fact("CUDA version", version)
+    known = [each for each in cuda_h.prototypes().values() if not each.old and not each.name.endswith(FORMS)]
+    newer = [each.name for each in known if each.since[0] * 1000 + each.since[1] * 10 > loaded.version]
+    missing = [each.name for each in known if each.name not in newer and not loaded.has(each.name)]
+    text = f"{len(known) - len(newer) - len(missing)} of the {len(known)} known here"
+    if newer:
+        text += f"; {len(newer)} came after CUDA {version}"
+    if missing:
+        text += f"; it lacks {len(missing)}: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}"
+    _fact("entry points", _wrapped(text))
 
 
 def _tries() -> None:
@@ -296,4 +309,4 @@ def _gaps() -> None:
 
 
 def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 78))
+    return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, 78))

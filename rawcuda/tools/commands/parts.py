@@ -60,7 +60,7 @@ PARTS = {
             "gpu.textures",
             "tools",
         ),
-        ("loadable", "gpu.devices.peers"),
+        ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
         "devices, streams, memory, kernels, captured graphs and views: all but the compiler, graphs built by hand, the "
         "emulator and the tools",
     ),

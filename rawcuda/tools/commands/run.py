@@ -26,6 +26,7 @@ from .console import (
     Progress,
     Refusal,
     add_driver,
+    advised,
     chosen_by,
     connect,
     first_line,
@@ -183,7 +184,7 @@ def _run(
         loaded = connect(options.driver)
     except NoGpu as missing:
         if chosen_by(options.driver):
-            raise
+            raise advised(missing) from None
         raise NoGpu(
             f"no GPU can be used: {missing}\nTo run on the emulator instead, slowly, add --driver emulator; "
             f"{PROGRAM} doctor shows what was tried"

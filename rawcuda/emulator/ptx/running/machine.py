@@ -121,14 +121,12 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
-        self.cluster, self.clusters = (1, 1, 1), grid
-        self.cluster_size = 1
+        self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
         self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
-        self.rights: Callable[[Allocation], int] | None = None
+        self.rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
         self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
         self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
@@ -137,12 +135,6 @@ class Launch:
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
-
-    def in_clusters(self, cluster: tuple[int, int, int]) -> None:
-        """Divide the grid into clusters."""
-        (x, y, z), self.cluster, self.explicit_cluster = cluster, cluster, True
-        self.clusters = self.gx // x, self.gy // y, self.gz // z
-        self.cluster_size = x * y * z
 
     # -- memory
 
@@ -159,12 +151,7 @@ class Launch:
             raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
         rights = 3 if self.rights is None else self.rights(found)
         if not rights:
-            why = (
-                "on another device, without peer access to it"
-                if found.kind in ("device", "variable")
-                else "to which this device was given no access"
-            )
-            raise Fault(ILLEGAL_ADDRESS, f"{self.space.explain(address, total)}, {why}")
+            raise Fault(ILLEGAL_ADDRESS, self.space.refuse(found, address, total))
         if found.written is not None and found.base not in self._met:
             self._met.add(found.base)
             found.settle()
@@ -312,8 +299,7 @@ class Block:
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
-        self.cluster_place = (0, 0, 0)
-        self.cluster_rank = 0
+        self.cluster_place, self.cluster_rank = (0, 0, 0), 0
         self.mates: Any = None  # the Cluster of this block
         self.present: bool | None = None  # whether it runs: None before it has started
 

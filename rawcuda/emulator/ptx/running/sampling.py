@@ -257,12 +257,13 @@ class Sampler(_Opened):
         extents = (level.width, level.height, level.depth)[: self.dimensions]
         modes = (_CLAMP, _CLAMP) if self.cube else texture.address_modes
         layer += texture.first_layer
-        scaled = [value * extent if texture.normalized or self.cube else value for value, extent in zip(place, extents)]
+        if texture.normalized or self.cube:
+            place = [single(value * extent) for value, extent in zip(place, extents)]
         if not texture.linear:
-            found = [_indexed(math.floor(value), extent, mode) for value, extent, mode in zip(scaled, extents, modes)]
+            found = [_indexed(math.floor(value), extent, mode) for value, extent, mode in zip(place, extents, modes)]
             return self._element(level, found, layer)
         taps: list[tuple[float, list[int]]] = [(1.0, [])]
-        for value, extent, mode in zip(scaled, extents, modes):
+        for value, extent, mode in zip(place, extents, modes):
             fixed = math.floor((value - 0.5) * 256 + 0.5)
             index, weight = fixed >> 8, (fixed & 255) / 256
             ends = [(1 - weight, _indexed(index, extent, mode))]
@@ -305,7 +306,7 @@ class Sampler(_Opened):
         texture, level = self.texture, self.levels[0]
         ends = []
         for value, extent, mode in zip(place, (level.width, level.height), texture.address_modes):
-            value = value * extent if texture.normalized or self.cube else value
+            value = single(value * extent) if texture.normalized or self.cube else value
             index = math.floor((value - 0.5) * 256 + 0.5) >> 8
             mode = _CLAMP if self.cube else mode
             ends.append((_indexed(index, extent, mode), _indexed(index + 1, extent, mode)))
@@ -503,6 +504,9 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Texture":
         raise Fault(_FAILED, _unknown(handle, found, "a texture"))
+    if found.memory is not None and launch.rights is not None and found.memory.alive:
+        if not launch.rights(found.memory):
+            raise Fault(_ILLEGAL_ADDRESS, f"memory of another device, without access to it: {found.describe()}")
     made = launch.opened[handle] = Sampler(launch, found)
     return made
 

@@ -6,7 +6,7 @@ What it is   readers that check that a file is complete before a driver or a lin
 What not     it interprets no machine code, and loads nothing.
 Source       ELF-64 Object File Format; ar(5); fatbinary_section.h of the CUDA toolkit (magic numbers and header). The
              headers of a fatbin's members and the section .nv.info are not documented: nvcc 11 to 13 write them so.
-Read next    gpu/kernels/image.py, compiler/linking.py
+Read next    ../gpu/kernels/image.py, ../compiler/linking.py
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Member:
 
     kind          "ptx", "cubin", "ltoir", or "" for something else
     architecture  90 for sm_90
-    code          its bytes; None if they are compressed in a way that this Python cannot unpack
+    code          its bytes; those of PTX and of a cubin are unpacked
     """
 
     __slots__ = ("kind", "architecture", "code")
 
-    def __init__(self, kind: str, architecture: int, code: bytes | None) -> None:
+    def __init__(self, kind: str, architecture: int, code: bytes) -> None:
         self.kind, self.architecture, self.code = kind, architecture, code
 
 
@@ -229,27 +229,24 @@ def _members(data: bytes, at: int, end: int) -> Iterator[Member]:
         kind, header, size, packed, architecture, flags, plain = _MEMBER.unpack_from(data, at)
         if header < _MEMBER.size or at + header + size > end:
             raise ValueError(f"a damaged fatbin: the member at byte {at} ends at byte {at + header + size} of {end}")
-        code: bytes | None = data[at + header : at + header + size]
-        if flags & (_LZ4 | _ZSTD):
+        code = data[at + header : at + header + size]
+        if flags & (_LZ4 | _ZSTD) and kind in (1, 2):
             code = _unpacked(data[at + header : at + header + min(packed, size)], flags, plain)
-        if kind == 1 and code is not None:
+        if kind == 1:
             code = code.rstrip(b"\0")
         yield Member(_KINDS.get(kind, ""), architecture, code)
         at += header + size
 
 
-def _unpacked(packed: bytes, flags: int, size: int) -> bytes | None:
+def _unpacked(packed: bytes, flags: int, size: int) -> bytes:
     if flags & _LZ4:
         return _unpack_lz4(packed, size)
+    from .zstd import decompress
+
     try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        return None
-    try:
-        plain: bytes = zstd.decompress(packed)
-        return plain
-    except zstd.ZstdError:
-        raise ValueError("a damaged fatbin: a compressed member cannot be unpacked") from None
+        return decompress(packed)
+    except ValueError as error:
+        raise ValueError(f"a damaged fatbin: a compressed member cannot be unpacked: {error}") from None
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes:

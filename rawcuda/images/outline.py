@@ -2,9 +2,9 @@
 
 What it is   a reader of the declarations outside of all braces, for errors of the linker and for the types of a
              module's variables.
-What not     it does not validate PTX, and reads no parameters: gpu/kernels/signature.py does.
+What not     it does not validate PTX, and reads no parameters: ../gpu/kernels/signature.py does.
 Source       PTX ISA, "Linking Directives", "Kernel and Function Directives", "Variables"
-Read next    gpu/kernels/signature.py
+Read next    ../gpu/kernels/signature.py
 """
 
 from __future__ import annotations

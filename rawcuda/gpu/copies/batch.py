@@ -1,0 +1,184 @@
+"""Several copies in one call of the driver.
+
+What it is   `copy_batch`, which checks all copies before it begins the first.
+How          Copies that do not depend on each other are given to the driver together, the runs of bytes in one call and
+             the pitched boxes in another. The rest is copied one by one: host memory alone, other layouts, copies
+             between devices, and everything if one copy depends on another, in a capture, on the legacy default stream,
+             or with a driver of before CUDA 12.8. The result is always as if one were copied after the other.
+Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
+Read next    device_copy.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ... import names
+from ...arrays.copying import Prepared
+from ...driver import as_argument
+from ...elements import layout
+from ...errors import worded
+from ...headers import cuda_h
+from ..ordering import keep_foreign, make_ready
+from ..queue import LEGACY, calls_on, home_of, work_handle
+from ..retention import capture_number
+from .transfer import box_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import PrimaryContext
+
+__all__ = ["copy_batch"]
+
+_ORDERS = {"stream": 1, "during_api_call": 2, "any": 3}  # CUmemcpySrcAccessOrder
+_POINTER = 1  # CU_MEMCPY_OPERAND_TYPE_POINTER
+_OVERLAP = 1  # CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
+
+
+def copy_batch(
+    pairs: names.Any, *, stream: names.Any = None, source_order: str = "stream", prefer_overlap: bool = False
+) -> None:
+    """Copy several sources to their targets, as copy(dst, src) does each; nothing is copied if one pair is wrong.
+
+    pairs           (dst, src) of each copy
+    stream          the stream on which device memory is copied; None is the legacy default stream
+    source_order    when sources are read: "stream", in its order; "during_api_call", before this returns, or "any"
+                    time: for these two, no earlier work may still write the sources
+    prefer_overlap  try to copy while kernels run
+    calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2
+    order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
+    raises          TypeError   a pair that is none, or what copy() raises; the message names the pair
+                    ValueError  an unknown source_order; "during_api_call" in a capture
+    """
+    order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
+    if order is None:
+        raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
+    copies = [_prepared(number, pair, stream) for number, pair in enumerate(pairs)]
+    copies = [each for each in copies if not each.walk.is_empty()]
+    handle = work_handle(stream)
+    primary: PrimaryContext | None = None
+    for each in copies:
+        primary = primary or each.to.primary or each.of.primary
+    if primary is None:  # host memory only
+        for each in copies:
+            each.perform(stream)
+        return
+    primary.open()
+    home = home_of(stream, primary)
+    captured = capture_number(home, handle) is not None
+    if captured and order == _ORDERS["during_api_call"]:
+        raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
+    runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
+    together = [*runs, *boxes]
+    for each in together:
+        for thing in (each.dst, each.src):
+            if thing.stream is not None and thing.stream is not stream:
+                make_ready(home, stream, thing)
+    calls, queue = calls_on(stream, home)
+    if runs:
+        _copy_runs(calls, queue, runs, order, prefer_overlap, home)
+    if boxes:
+        _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
+    for each in together:
+        for thing, side in ((each.dst, each.to), (each.src, each.of)):
+            if not side.ours and side.kind != "host":
+                keep_foreign(home, stream, thing)
+        if each.to.form.dtype is not None:
+            each.dst.stream = stream
+    for each in copies:
+        if each not in together:
+            each.perform(stream)
+    if order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together):
+        calls.cuStreamSynchronize(queue)
+
+
+def _prepared(number: int, pair: Any, stream: Any) -> Prepared:
+    """Check a pair; every error names it."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"pair {number} must be (dst, src), not {worded(pair)}")
+    try:
+        dst, src = pair
+        return Prepared(dst, src, stream)
+    except Exception as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = (f"pair {number}: {error.args[0]}", *error.args[1:])
+        raise
+
+
+def _depend(copies: list[Prepared]) -> bool:
+    """Tell whether the target of a copy may share bytes with a side of any copy, itself included."""
+    extents: list[tuple[int, int, bool]] = []  # first address, end, whether it is a target
+    for each in copies:
+        walk = each.walk
+        for address, strides, is_target in (
+            (walk.target, walk.target_strides, True),
+            (walk.source, walk.source_strides, False),
+        ):
+            low, high = layout.extent(walk.shape, strides, walk.nbytes)
+            extents.append((address + low, address + high, is_target))
+    furthest, furthest_target = 0, 0  # the largest end so far, of all ranges and of targets
+    for first, end, is_target in sorted(extents):
+        if first < (furthest if is_target else furthest_target):
+            return True
+        furthest = max(furthest, end)
+        if is_target:
+            furthest_target = max(furthest_target, end)
+    return False
+
+
+def _divide(copies: list[Prepared], home: PrimaryContext) -> tuple[list[Prepared], list[Prepared]]:
+    """Return the runs of bytes and the pitched boxes that the driver can copy together, if there are at least two."""
+    ours = [each for each in copies if {each.to.primary, each.of.primary} <= {home, None}]
+    ours = [each for each in ours if each.to.primary is not None or each.of.primary is not None]
+    runs = [each for each in ours if not each.walk.shape]
+    boxes = [each for each in ours if box_of(each.walk) and "host" not in (each.to.kind, each.of.kind)]
+    has = home.driver.has
+    return (
+        runs if len(runs) > 1 and (has("cuMemcpyBatchAsync_v2") or has("cuMemcpyBatchAsync")) else [],
+        boxes if len(boxes) > 1 and (has("cuMemcpy3DBatchAsync_v2") or has("cuMemcpy3DBatchAsync")) else [],
+    )
+
+
+def _copy_runs(calls: Any, queue: Any, runs: list[Prepared], order: int, overlap: bool, home: PrimaryContext) -> None:
+    """Copy runs of bytes together.
+
+    calls   cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync
+    """
+    count = len(runs)
+    targets = (ctypes.c_uint64 * count)(*[each.walk.target for each in runs])
+    sources = (ctypes.c_uint64 * count)(*[each.walk.source for each in runs])
+    sizes = (ctypes.c_size_t * count)(*[each.walk.nbytes for each in runs])
+    attributes = cuda_h.CUmemcpyAttributes(srcAccessOrder=order, flags=_OVERLAP if overlap else 0)
+    first, failed = ctypes.c_size_t(0), ctypes.c_size_t(0)
+    common = byref(targets), byref(sources), byref(sizes), as_argument(count), byref(attributes), byref(first)
+    if home.driver.has("cuMemcpyBatchAsync_v2"):
+        calls.cuMemcpyBatchAsync_v2(*common, as_argument(1), queue)
+    else:
+        calls.cuMemcpyBatchAsync(*common, as_argument(1), byref(failed), queue)
+
+
+def _copy_boxes(calls: Any, queue: Any, boxes: list[Prepared], order: int, overlap: bool, home: PrimaryContext) -> None:
+    """Copy pitched boxes together.
+
+    calls   cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync
+    """
+    operations = (cuda_h.CUDA_MEMCPY3D_BATCH_OP * len(boxes))()
+    for operation, each in zip(operations, boxes):
+        walk, box = each.walk, box_of(each.walk)
+        assert box is not None
+        for operand, address, (pitch, rows) in (
+            (operation.dst, walk.target, box[0]),
+            (operation.src, walk.source, box[1]),
+        ):
+            operand.type = _POINTER
+            operand.op.ptr.ptr, operand.op.ptr.rowLength, operand.op.ptr.layerHeight = address, pitch, rows
+        operation.extent.width, operation.extent.height, operation.extent.depth = walk.nbytes, *box[2:]
+        operation.srcAccessOrder, operation.flags = order, _OVERLAP if overlap else 0
+    count, none, failed = as_argument(len(boxes)), ctypes.c_ulonglong(0), ctypes.c_size_t(0)
+    if home.driver.has("cuMemcpy3DBatchAsync_v2"):
+        calls.cuMemcpy3DBatchAsync_v2(count, byref(operations), none, queue)
+    else:
+        calls.cuMemcpy3DBatchAsync(count, byref(operations), byref(failed), none, queue)

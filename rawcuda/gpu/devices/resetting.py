@@ -1,0 +1,123 @@
+"""Ending a context and beginning a new one, for instance after an error that made it unusable.
+
+What it is   `reset`, behind Device.reset().
+How          The driver destroys everything in the primary context, whoever made it. Before that, the objects that we
+             made there are closed without releasing their handles, which mean nothing afterwards; what exists beside
+             the context (pools, graphs, green contexts, virtual memory) is released. Then the context is retained
+             again, so that a Device works as before.
+Source       CUDA Driver API, cuDevicePrimaryCtxReset
+Read next    gpu/device.py
+"""
+
+from __future__ import annotations
+
+import gc
+
+from ... import names
+from ...errors import InvalidUse
+from ...owned import Held, Owned, drain, dropped, invalidate
+from ..context import peers, release
+from ..handles import GREEN, GREEN_STREAM, Lifetime, capturing
+from ..queue import failed
+from ..retention import forget
+from .peers import forget_links
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import PrimaryContext
+
+__all__ = ["reset"]
+
+# The releases of what a context owns, and destroys; everything else is released before it ends.
+_OWNED_BY_CONTEXT = frozenset(
+    "cuStreamDestroy_v2 cuEventDestroy_v2 cuMemFree_v2 cuMemFreeHost cuMemHostUnregister cuArrayDestroy "
+    "cuMipmappedArrayDestroy cuTexObjectDestroy cuSurfObjectDestroy cuModuleUnload".split()
+)
+
+
+class _Ended:
+    """The release of an object whose context was reset: there is nothing left to release."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, ordinal: int) -> None:
+        self.why = f"it belonged to the context of device {ordinal} that reset() ended: make a new one"
+
+    def release(self, late: bool) -> None:
+        """Do nothing."""
+
+    def give_away(self) -> bool:
+        """Do nothing, and tell that there is nothing to give."""
+        return False
+
+
+def reset(device: names.Device, force: bool) -> None:
+    """End the context of a device, with everything in it, and begin a new one; see Device.reset().
+
+    calls   cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain
+    """
+    device.context
+    primary: PrimaryContext = device._primary
+    if primary.driver.forked:
+        primary.driver.refuse_forked("cuDevicePrimaryCtxReset_v2")
+    if not force and not hasattr(primary.driver.libcuda, "live_handles"):  # only the emulator tells that
+        raise InvalidUse(
+            f"Device.reset() ends the context of device {device.ordinal} for the whole process: the memory, streams "
+            "and kernels of PyTorch, CuPy and every other library there become invalid, and using them may crash the "
+            "process. If you accept that, call device.reset(force=True)"
+        )
+    if capturing:
+        raise InvalidUse("a stream is being captured: end the capture before reset()")
+    if dropped:
+        drain()
+    with Held(primary._lock):
+        _end_objects(primary)
+        if failed:
+            failed[:] = [entry for entry in failed if entry[0].ordinal != primary.ordinal]
+        release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
+        primary._handle = None
+        release(primary.driver, "cuDevicePrimaryCtxRelease_v2", primary.ordinal)
+        primary._open()
+    invalidate()
+
+
+def _end_objects(primary: PrimaryContext) -> None:
+    """Close every object of a context, without a call for those that end with the context."""
+    invalidate()
+    primary.kept.clear()
+    primary.pool.clear()
+    forget(primary)
+    forget_links(primary.ordinal)
+    peers.difference_update([pair for pair in peers if primary.ordinal in pair])
+    users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
+    users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
+    owners = _owners_of(users)
+    for user in users:
+        if type(user) is object:  # a call in another thread that waits for the context
+            continue
+        is_lost = isinstance(user, Lifetime) and user.kind.release in _OWNED_BY_CONTEXT
+        if is_lost and user.kind is not GREEN_STREAM:  # (a green context must not end before its streams)
+            user.give_away()
+        else:
+            user.release(late=True)
+    for owner in owners:
+        owner._handle, owner._release = None, _Ended(primary.ordinal)
+        owner.__del__ = _nothing
+        owner._closing()
+
+
+def _owners_of(users: list[Any]) -> list[Owned]:
+    """Find the objects whose release is one of these.
+
+    They are looked for among all objects of the interpreter. A reference from each release to its owner would make
+    every object slower to create, for a call that few programs make.
+    """
+    gc.unfreeze()  # what gc.freeze() has set aside would not be listed
+    wanted = {id(user) for user in users}
+    things = gc.get_objects()
+    return [each for each in things if issubclass(type(each), Owned) and id(getattr(each, "_release", None)) in wanted]
+
+
+_nothing = "".__len__

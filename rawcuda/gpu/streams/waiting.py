@@ -1,0 +1,58 @@
+"""Waiting without blocking a thread for ever: `await stream`, `await event`, and waits with a time limit.
+
+What it is   `awaited`, a coroutine, and `wait_until`, a loop; both ask again and again whether the work is done, at
+             intervals that grow from 50 microseconds to 10 milliseconds. No thread is needed, and a wait that is
+             cancelled, interrupted or ends with an exception leaves nothing behind.
+Source       CUDA Driver API, cuStreamQuery, cuEventQuery: they raise what the device raised
+Read next    stream.py
+"""
+
+from __future__ import annotations
+
+from ...errors import worded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["awaited", "wait_until"]
+
+_SHORTEST, _LONGEST = 5e-5, 1e-2  # seconds between two questions
+
+
+async def awaited(thing: Any) -> None:
+    """Wait for a stream or an event in an event loop of asyncio; raise what synchronize() would raise."""
+    from asyncio import sleep
+
+    delay = 0.0
+    while not thing.query():
+        await sleep(delay)
+        delay = min(2 * delay or _SHORTEST, _LONGEST)
+    thing.synchronize()  # it does not wait any more
+
+
+def wait_until(thing: Any, timeout: Any) -> None:
+    """Wait for a stream or an event, at most for some seconds.
+
+    raises  TimeoutError  the time is over; the work goes on
+            TypeError     timeout is not a number
+            ValueError    timeout is negative or not a number of seconds
+    """
+    from time import monotonic, sleep
+
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError):
+        raise TypeError(f"timeout must be a number of seconds or None, not {worded(timeout)}") from None
+    if isinstance(timeout, str) or not seconds >= 0:
+        raise ValueError(f"timeout={worded(timeout)}: give a number of seconds that is not negative, or None")
+    end, delay = monotonic() + seconds, 0.0
+    while not thing.query():
+        left = end - monotonic()
+        if left <= 0:
+            raise TimeoutError(
+                f"{thing!r} still has work after {seconds:g} seconds: wait longer, or find the kernel that does not end"
+            )
+        sleep(min(delay, left))
+        delay = min(2 * delay or _SHORTEST, _LONGEST)
+    thing.synchronize()

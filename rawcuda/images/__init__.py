@@ -1,0 +1,7 @@
+"""Images of device code, read without a driver.
+
+What it is   containers: ELF files, fatbins and archives, and what lies in them. outline: the declarations of PTX.
+             zstd: the compression of newer fatbins.
+What not     nothing here interprets machine code, or loads anything.
+Read next    containers.py
+"""

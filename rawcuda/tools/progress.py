@@ -1,0 +1,130 @@
+"""A progress bar for a loop: on a terminal or in a notebook one line that grows, elsewhere lines of plain text.
+
+What it is   `progress`.
+What not     it never disturbs the loop: if the output is closed or refuses a character, the loop goes on without it.
+Read next    commands/console.py
+"""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic
+
+from .. import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+__all__ = ["progress"]
+
+_WIDTH = 30  # columns of the bar
+_INTERVAL = 0.1  # seconds between two changes of a line on a terminal
+_STEPS = 10  # lines of plain text for a whole loop
+
+
+class progress:
+    """An iterable over another one, which reports on sys.stderr how far the loop has come.
+
+        for batch in progress(batches, label="upload"):
+            ...
+
+    total   the number of items, if the iterable has no len()
+    label   a word in front of the bar
+    raises  TypeError   not an iterable, or a total that is not an int
+            ValueError  a negative total
+    """
+
+    def __init__(self, iterable: names.Any, total: int | None = None, *, label: str = "") -> None:
+        iter(iterable)  # raises TypeError here, and not in the loop
+        if total is None and hasattr(type(iterable), "__len__"):
+            total = len(iterable)
+        if total is not None:
+            if isinstance(total, bool) or not hasattr(type(total), "__index__"):
+                raise TypeError(f"total must be an int, the number of items, not {type(total).__name__}")
+            total = int.__index__(total.__index__())
+            if total < 0:
+                raise ValueError(f"total={total}: the number of items is not negative")
+        self._iterable: Iterable[Any] = iterable
+        self.total, self.label = total, label
+
+    def __len__(self) -> int:
+        if self.total is None:
+            raise TypeError("the number of items is not known")
+        return self.total
+
+    def __length_hint__(self) -> int:
+        return self.total or 0
+
+    def __iter__(self) -> Iterator[Any]:
+        line, done = _Line(self.total, self.label), 0
+        try:
+            for item in self._iterable:
+                yield item
+                done += 1
+                line.show(done)
+        finally:
+            line.end(done)
+
+
+class _Line:
+    """What is printed: one line that is written again on a terminal, or some lines of text."""
+
+    def __init__(self, total: int | None, label: str) -> None:
+        self.total, self.label, self.out = total, label, sys.stderr
+        self.live, self.begin, self.last, self.next = _is_live(self.out), monotonic(), 0.0, 1
+
+    def show(self, done: int) -> None:
+        """Report that so many items are done, if it is time to."""
+        now = monotonic()
+        if self.live:
+            if now - self.last >= _INTERVAL:
+                self.last = now
+                self._write("\r" + self._text(done, now))
+        elif done >= self.next and done != self.total:
+            self.next = done + max(1, self.total // _STEPS) if self.total else 2 * done
+            self._write(self._text(done, now) + "\n")
+
+    def end(self, done: int) -> None:
+        """Report the end of the loop."""
+        self._write(("\r" if self.live else "") + self._text(done, monotonic()) + "\n")
+
+    def _text(self, done: int, now: float) -> str:
+        seconds = now - self.begin
+        rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
+        if not self.total:
+            parts = [self.label, f"{done}", f"{seconds:.1f} s", rate]
+            return " ".join([part for part in parts if part])
+        full = min(done * _WIDTH // self.total, _WIDTH)
+        bar = f"[{'#' * full}{'.' * (_WIDTH - full)}]" if self.live else ""
+        parts = [self.label, bar, f"{100 * done // self.total:3d} %", f"{done}/{self.total}", f"{seconds:.1f} s", rate]
+        return " ".join([part for part in parts if part])
+
+    def _write(self, text: str) -> None:
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except (OSError, ValueError, AttributeError, UnicodeError):  # closed, None, or without such characters
+            self.live = False
+            self.out = _Nowhere()
+
+
+class _Nowhere:
+    """An output that ignores what is written."""
+
+    def write(self, text: str) -> None:
+        """Ignore the text."""
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+def _is_live(out: Any) -> bool:
+    """Tell whether "\\r" goes back to the beginning of the line: on a terminal, and in a notebook."""
+    try:
+        if out.isatty():
+            return True
+    except (AttributeError, ValueError):
+        return False
+    return type(out).__module__.partition(".")[0] == "ipykernel"

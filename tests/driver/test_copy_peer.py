@@ -1,0 +1,159 @@
+"""Copies between two devices: every layout, in the order of a stream of either device, or of a default stream."""
+
+import itertools
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+
+
+@pytest.fixture
+def other():
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    return rawcuda.Device(1)
+
+
+LAYOUTS = {
+    "run": lambda grid: grid,
+    "rows": lambda grid: grid[:, 1, 2:6],
+    "box": lambda grid: grid[1:, 1:, 2:5],
+    "every second": lambda grid: grid[..., ::2],
+    "backwards": lambda grid: grid[::-1, :, ::-1],
+    "transposed": lambda grid: grid.transpose((2, 0, 1)),
+    "element": lambda grid: grid[1, 2, 3],
+    "none": lambda grid: grid[:0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("whose", ["default", "per thread", "of the source", "of the target"])
+@pytest.mark.parametrize("way", [(0, 1), (1, 0)])
+def test_every_layout_on_every_stream(device, other, layout, whose, way):
+    """The source is filled, and the target read, in the order of other streams: the copy comes in between."""
+    devices = (device, other)
+    here, there = devices[way[0]], devices[way[1]]
+    shape, pick = (3, 4, 8), LAYOUTS[layout]
+    with here.stream() as sending, there.stream() as receiving:
+        stream = {"default": None, "per thread": 2, "of the source": sending, "of the target": receiving}[whose]
+        source, target = here.empty(shape, "int32"), there.empty(shape, "int32")
+        source.copy_from(
+            rawcuda.view(memoryview(bytearray(4 * 96)).cast("i").cast("B")).reinterpret("int32").reshape(shape)
+        )
+        plain = rawcuda.view(bytearray(4 * 96)).reinterpret("int32").reshape(shape)
+        for at, place in enumerate(itertools.product(range(3), range(4), range(8))):
+            plain[place].fill(at)
+        source.copy_from(plain, stream=sending)
+        target.fill(-1, stream=receiving)
+        part = pick(target)
+        part.copy_from(pick(source), stream=stream)
+        assert part.download().tolist() == pick(plain).tolist()  # waits for the stream of the part
+        rawcuda.synchronize()
+        wanted = plain.download()
+        wanted.fill(-1)
+        pick(wanted).copy_from(pick(plain))
+        assert target.tolist() == wanted.tolist(), layout
+
+
+@pytest.mark.parametrize("kinds", list(itertools.product(["device", "pinned", "managed"], repeat=2)), ids="-".join)
+def test_memory_of_every_kind_of_two_devices(device, other, kinds):
+    with device.allocate(1000, kind=kinds[0]) as a, other.allocate(1000, kind=kinds[1]) as b:
+        with device.stream() as first, other.stream() as second:
+            for stream in (None, first, second, 2):
+                a.fill(3)
+                b.fill(4)
+                rawcuda.synchronize()
+                b.copy_from(a, stream=stream)
+                rawcuda.synchronize()
+                assert set(b.view().tolist()) == {3}
+                b.fill(5)
+                rawcuda.synchronize()
+                a.view()[::2].copy_from(b.view()[::-2], stream=stream)
+                rawcuda.synchronize()
+                assert a.view()[:4].tolist() == [5, 3, 5, 3]
+
+
+def test_a_run_and_a_box_are_one_call_without_a_wait(device, other):
+    calls = []
+    source, target = device.empty((4, 8), "float32"), other.empty((4, 8), "float32")
+    source.fill(1)
+    device.synchronize()
+    with other.stream() as stream:
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            target.copy_from(source, stream=stream)
+            target[:, :4].copy_from(source[:, 4:], stream=stream)
+        assert [name for name in calls if "emcpy" in name] == ["cuMemcpyPeerAsync", "cuMemcpy3DPeerAsync"]
+        assert not [name for name in calls if "Synchronize" in name]
+        stream.synchronize()
+        assert target.tolist() == [[1.0] * 8] * 4
+
+
+def test_default_streams_wait_for_each_other(device, other):
+    """What was queued on the default streams of both devices comes before, what is queued later comes after."""
+    source, target = device.empty((1000,), "uint8"), other.empty((1000,), "uint8")
+    for number in range(5):
+        source.fill(number)
+        target.fill(9)
+        target.copy_from(source)
+        source.fill(100)
+        assert target.tolist() == [number] * 1000
+
+
+def test_a_capture_records_it(device, other):
+    source, target = device.empty((8,), "uint8"), other.empty((8,), "uint8")
+    source.fill(1)
+    target.fill(2)
+    rawcuda.synchronize()
+    with other.stream() as stream:
+        with stream.capture() as graph:
+            target.copy_from(source, stream=stream)
+        source.fill(3)
+        device.synchronize()
+        graph.launch(stream)
+        stream.synchronize()
+        assert target.tolist() == [3] * 8
+        graph.close()
+
+
+def test_foreign_arrays_of_two_devices(device, other):
+    import gc
+
+    with device.stream() as stream:
+        made = [each.empty((100,), "int32") for each in (device, other)]
+        made[0].fill(6, stream=stream)
+        stream.synchronize()
+        source, target = (rawcuda.view(each, protocol="dlpack") for each in made)
+        rawcuda.copy(target, source, stream=stream)
+        del source, made[0]
+        gc.collect()
+        stream.synchronize()
+        assert made[0].tolist() == [6] * 100
+
+
+def test_in_a_batch_with_other_copies(device, other):
+    with device.stream() as stream:
+        arrays = [each.empty((100,), "int32") for each in (device, other, device, other)]
+        arrays[0].fill(1, stream=stream)
+        arrays[1].fill(2)
+        rawcuda.synchronize()
+        rawcuda.copy_batch([(arrays[2], arrays[0]), (arrays[3], arrays[0])], stream=stream)
+        stream.synchronize()
+        assert arrays[2].tolist() == arrays[3].tolist() == [1] * 100
+
+
+def test_virtual_memory_and_pools_of_two_devices(device, other):
+    if not device.attribute("VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"):
+        pytest.skip("this device has no virtual memory management")
+    with device.virtual_memory(1) as virtual, other.memory_pool() as pool, other.stream() as stream:
+        memory = pool.allocate(virtual.nbytes, stream=stream)
+        memory.fill(6, stream=stream)
+        virtual.copy_from(memory, stream=stream)
+        stream.synchronize()
+        assert virtual.view()[-1].tolist() == 6
+        virtual.fill(7)
+        memory.copy_from(virtual)
+        rawcuda.synchronize()
+        assert memory.view()[0].tolist() == 7
+        memory.close()

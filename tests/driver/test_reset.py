@@ -1,0 +1,216 @@
+"""Device.reset(): every object of the old context is closed and says so, and the next launch works."""
+
+import array
+import gc
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+
+
+@pytest.fixture
+def own(library):
+    """Return a Device on the last device, which is reset."""
+    return rawcuda.devices()[-1]
+
+
+def works(device):
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        ones, out = device.upload(array.array("f", [1.0] * 4)), device.empty(4, "float32")
+        device.synchronize()
+        loaded["add"].launch(ones, ones, out, 4, grid=1, block=4, stream=stream)
+        stream.synchronize()
+        return out.tolist() == [2.0] * 4
+
+
+def test_objects_of_the_old_context_say_so(own):
+    assert works(own)
+    stream, event, code = own.stream(), own.event(), own.load(kernels.ADD)
+    launch = code["add"].configure(grid=1, block=4, stream=stream)
+    memory = {kind: own.allocate(16, kind=kind) for kind in ("device", "pinned", "managed")}
+    memory["ordered"] = own.allocate(16, stream=stream)
+    view = own.upload(array.array("f", [1.0] * 4))
+    launch(view, view, view, 4)
+    with stream.capture() as graph:
+        launch(view, view, view, 4)
+    graph.launch(stream)
+    stream.call(int)
+    number = own.context
+    own.reset(force=True)
+    assert own.context and works(own) and number
+    for use in (
+        stream.synchronize,
+        stream.query,
+        stream.record,
+        lambda: stream.call(int),
+        lambda: own.stream().wait(stream),
+        event.query,
+        event.record,
+        lambda: code["add"],
+        lambda: launch(view, view, view, 4),
+        lambda: graph.launch(None),
+        lambda: view.tolist(),
+        lambda: view.fill(1),
+        lambda: launch(memory["device"], 1, 1, 4),
+        *(lambda one=one: one.ptr for one in memory.values()),
+        *(lambda one=one: one.fill(1) for one in memory.values()),
+        *(lambda one=one: one.handle for one in (stream, event, code, graph, *memory.values())),
+    ):
+        with pytest.raises(errors.Closed, match=r"the context of device \d that reset\(\) ended|load it again"):
+            use()
+    for thing in (stream, event, code, graph, *memory.values()):
+        assert thing.closed
+        thing.close()
+        with pytest.raises(errors.Closed):
+            thing.detach()
+    gc.collect()
+    assert works(own)
+
+
+def test_other_devices_and_other_objects_of_the_device_are_not_touched(own):
+    same, other = rawcuda.Device(own.ordinal), rawcuda.Device(0)
+    assert works(same)
+    if other.ordinal != own.ordinal:
+        values = other.upload(array.array("f", [3.0]))
+    own.reset(force=True)
+    assert works(same) and works(own) and works(other)
+    if other.ordinal != own.ordinal:
+        assert values.tolist() == [3.0]
+
+
+def test_twice_and_with_nothing(own):
+    own.reset(force=True)
+    own.reset(force=True)
+    fresh = rawcuda.Device(own.ordinal)
+    fresh.reset(force=True)
+    fresh.close()
+    with pytest.raises(errors.Closed):
+        fresh.reset(force=True)
+    assert works(own)
+
+
+def test_while_the_context_is_current(own):
+    with own.current():
+        own.reset(force=True)
+        assert works(own)
+    assert works(own)
+
+
+def test_during_a_capture(own):
+    with own.stream() as stream:
+        with stream.capture() as graph:
+            with pytest.raises(errors.InvalidUse, match="is being captured"):
+                own.reset(force=True)
+        graph.close()
+    assert works(own)
+
+
+def test_exports_of_old_memory_release_nothing_new(own):
+    memory = own.allocate(64)
+    export = rawcuda.view(memory.__dlpack__(max_version=(1, 0)), stream=-1)
+    memory.close()
+    own.reset(force=True)
+    new = own.allocate(64)
+    new.fill(5)
+    del export
+    gc.collect()
+    own.stream().close()
+    assert new.view().tolist() == [5] * 64
+
+
+def test_all_kinds_of_memory(own):
+    host = bytearray(4096)
+    things = [
+        own.virtual_memory(4096),
+        own.register(host),
+        own.empty_pitched((4, 5), "float32"),
+        own.array((4, 5), "float32"),
+        own.allocate(4096, kind="pinned"),
+    ]
+    own.reset(force=True)
+    for thing in things:
+        owner = getattr(thing, "owner", thing)
+        assert owner.closed, owner
+        with pytest.raises(errors.Closed, match="reset"):
+            owner.handle
+        owner.close()
+    host.append(1)  # nobody holds its bytes any more
+    assert works(own)
+
+
+def test_what_exists_beside_the_context(own):
+    pool = own.memory_pool()
+    with pool:
+        own.reset(force=True)
+        assert pool.closed
+    if rawcuda.cu.has("cuGreenCtxStreamCreate"):
+        (part,) = own.split(1)
+        stream = part.stream()
+        own.reset(force=True)
+        assert part.closed and stream.closed
+        with pytest.raises(errors.Closed, match="reset"):
+            stream.synchronize()
+        with own.split(1) as (part,):
+            part.stream().synchronize()
+    if len(rawcuda.devices()) > 1 and own.can_reach(0):
+        access = own.peer_access(0)
+        own.enable_peer_access(0)
+        own.reset(force=True)
+        assert access.closed
+        theirs = rawcuda.Device(0).upload(array.array("f", [1.0] * 4))
+        with own.load(kernels.ADD) as loaded, pytest.raises(ValueError, match="enable_peer_access"):
+            loaded["add"].launch(theirs, theirs, theirs, 4, grid=1, block=4)
+        with own.peer_access(0):
+            pass
+    assert works(own)
+
+
+def test_a_lost_context(python, library):
+    result = python("""
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        import array
+        device = rawcuda.Device(0)
+        stream, code = device.stream(), device.load(kernels.FAULT)
+        try:
+            code["fault"].launch(grid=1, block=1, stream=stream)
+            stream.synchronize()
+        except rawcuda.ContextLost as error:
+            print("reset()" in str(error))
+        try:
+            device.allocate(4)
+        except rawcuda.ContextLost:
+            print("lost")
+        device.reset(force=True)
+        try:
+            stream.synchronize()
+        except rawcuda.Closed as error:
+            print(error)
+        values = device.upload(array.array("f", [1, 2]))
+        print(values.tolist())
+        with device.load(kernels.ADD) as loaded:
+            loaded["add"].launch(values, values, values, 2, grid=1, block=2)
+        print(values.tolist())
+    """)
+    assert result.returncode == 0, result.stderr
+    first, *others = result.stdout.splitlines()
+    assert others[0] == "lost" and "reset() ended" in others[1] and others[2:] == ["[1.0, 2.0]", "[2.0, 4.0]"]
+    assert first == ("True" if library is not None else "False")
+
+
+def test_other_drivers_need_force(own, monkeypatch):
+    """The context of a real driver belongs to other libraries as well."""
+    loaded = own._primary.driver
+
+    class Other:
+        address = staticmethod(loaded.libcuda.address)
+
+    monkeypatch.setattr(loaded, "libcuda", Other())
+    stream = own.stream()
+    with pytest.raises(errors.InvalidUse, match=r"PyTorch, CuPy .* device\.reset\(force=True\)"):
+        own.reset()
+    assert stream.query()
+    stream.close()

@@ -1,0 +1,184 @@
+"""Links and libraries of the emulator, as a C program calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
+
+OUT = ctypes.c_uint64()
+CUBIN, PTX, FATBIN, OBJECT, LIBRARY, NVVM = range(6)
+INFO, INFO_SIZE, ERROR, ERROR_SIZE = 3, 4, 5, 6
+CALLS = HEAD + ".extern .func f();\n.visible .entry k() { call f; ret; }\n"
+DEFINES = HEAD + ".visible .func f() { ret; }\n"
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    made = Client()
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+def add(client: Any, state: int, text: str | bytes, kind: int = PTX, name: bytes | None = b"name") -> int:
+    """Add an image, and return the code."""
+    data = text.encode() if isinstance(text, str) else text
+    code: int = client.code("cuLinkAddData_v2", state, kind, data, len(data), name, 0, 0, 0)
+    return code
+
+
+def test_a_link_and_its_image(client: Any, tmp_path: Path) -> None:
+    state = begin(client)
+    (tmp_path / "f.ptx").write_text(DEFINES)
+    assert add(client, state, CALLS) == 0
+    assert client.code("cuLinkAddFile_v2", state, PTX, str(tmp_path / "f.ptx").encode(), 0, 0, 0) == 0
+    assert client.live() == {"link": 1}
+    size, image = ctypes.c_size_t(), ctypes.c_uint64()
+    assert client.code("cuLinkComplete", state, image, size) == 0
+    text = ctypes.string_at(image.value)
+    assert len(text) == size.value and text.startswith(b".version 6.3") and text.count(b".version") == 1
+    assert client.code("cuLinkComplete", state, image, size) == 0  # again, the same
+    assert add(client, state, DEFINES) == 1 and "complete" in client.emulator.explain(1)
+    loaded = client.get("cuModuleLoadData", text)
+    assert client.get("cuModuleGetFunction", loaded, b"k")
+    client.do("cuModuleUnload", loaded)
+    client.do("cuLinkDestroy", state)
+    assert not client.live()
+    assert client.code("cuLinkDestroy", state) == 400 and add(client, state, CALLS) == 400
+
+
+def begin(client: Any, *logs: Any) -> int:
+    """Begin a link, with the buffers of its logs."""
+    if not logs:
+        assert client.code("cuLinkCreate_v2", 0, 0, 0, OUT) == 0
+        return OUT.value
+    error = logs[0]
+    options = (ctypes.c_int * 2)(ERROR, ERROR_SIZE)
+    values = (ctypes.c_uint64 * 2)(ctypes.addressof(error), len(error))
+    logs[1].append((options, values))
+    assert client.code("cuLinkCreate_v2", 2, options, values, OUT) == 0
+    return OUT.value
+
+
+def test_the_log_is_of_the_call_that_failed(client: Any) -> None:
+    error, kept = ctypes.create_string_buffer(1000), []  # type: ignore[var-annotated]
+    state = begin(client, error, kept)
+    assert add(client, state, HEAD + ".visible .entry k() { nonsense; }", name=b"bad.ptx") == 218
+    assert b"line 4" in error.value
+    assert add(client, state, DEFINES, name=b"one") == 0
+    assert add(client, state, DEFINES, name=b"two") == 300
+    assert error.value == b"error   : Multiple definition of 'f' in 'two', first defined in 'one'"
+    client.do("cuLinkDestroy", state)
+    state = begin(client, error, kept)
+    assert add(client, state, CALLS, name=b"calls.ptx") == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 999
+    assert error.value == b"error   : Undefined reference to 'f' in 'calls.ptx'"
+    assert add(client, state, DEFINES) == 0 and client.code("cuLinkComplete", state, OUT, 0) == 0
+    client.do("cuLinkDestroy", state)
+
+
+def test_what_cannot_be_linked(client: Any) -> None:
+    state = begin(client)
+    elf = b"\x7fELF\2\1\1" + bytes(57)
+    for kind, data, code in (
+        (CUBIN, elf, 209),
+        (NVVM, b"BC\xc0\xde", 801),
+        (FATBIN, b"nonsense", 200),
+        (FATBIN, struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 99), 200),
+        (FATBIN, struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0), 209),
+        (OBJECT, b"nonsense", 200),
+        (OBJECT, elf, 200),
+        (LIBRARY, b"nonsense", 200),
+        (LIBRARY, b"!<arch>\n" + b"x" * 60, 200),
+        (PTX, b"nonsense", 200),
+        (9, b"nonsense", 1),
+    ):
+        assert add(client, state, data, kind) == code, (kind, data)
+    assert client.code("cuLinkAddData_v2", state, PTX, 0, 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLinkAddData_v2", state, PTX, b"x", 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLinkAddFile_v2", state, PTX, b"/none.ptx", 0, 0, 0) == 301
+    assert client.code("cuLinkComplete", state, OUT, 0) == 1  # nothing was added
+    assert client.code("cuLinkCreate_v2", 0, 0, 0, 0) == 1
+    client.do("cuLinkDestroy", state)
+
+
+def test_a_link_belongs_to_its_context(client: Any) -> None:
+    context = client.get("cuCtxCreate_v2", 0, 0)
+    state = begin(client)
+    client.do("cuCtxDestroy_v2", context)
+    assert add(client, state, CALLS) != 0 and client.code("cuLinkDestroy", state) != 0
+
+
+# -- libraries
+
+
+def load(client: Any, code: str = KERNELS) -> int:
+    """Load a library without logs."""
+    assert client.code("cuLibraryLoadData", OUT, code.encode(), 0, 0, 0, 0, 0, 0) == 0
+    return OUT.value
+
+
+def test_a_library_and_its_kernels(client: Any) -> None:
+    library = load(client)
+    assert client.get_int("cuLibraryGetKernelCount", library) == 8 and client.live() == {"library": 1}
+    handles = (ctypes.c_uint64 * 3)()
+    client.do("cuLibraryEnumerateKernels", handles, 3, library)
+    kernel = client.get("cuLibraryGetKernel", library, b"store")
+    assert kernel == handles[0]
+    assert ctypes.string_at(client.get("cuKernelGetName", kernel)) == b"store"
+    assert client.get("cuKernelGetLibrary", kernel) == library
+    function = client.get("cuKernelGetFunction", kernel)
+    module = client.get("cuLibraryGetModule", library)
+    assert client.get("cuModuleGetFunction", module, b"store") == function
+    assert client.code("cuModuleUnload", module) == 1 and "belongs to a library" in client.emulator.explain(1)
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    client.do("cuKernelGetParamInfo", kernel, 1, offset, size)
+    assert (offset.value, size.value) == (8, 4)
+    assert client.code("cuKernelGetParamInfo", kernel, 2, offset, size) == 1
+    assert client.get_int("cuKernelGetAttribute", 0, kernel, 0) == 1024
+    assert client.code("cuKernelSetAttribute", 8, 1000, kernel, 0) == 0
+    assert client.get_int("cuFuncGetAttribute", 8, function) == 1000
+    assert client.code("cuKernelGetAttribute", OUT, 0, kernel, 77) == 101
+    address = client.get("cuMemAlloc_v2", 4)  # a CUkernel is launched like a CUfunction
+    first, second = ctypes.c_uint64(address), ctypes.c_uint32(7)
+    arguments = (ctypes.c_uint64 * 2)(ctypes.addressof(first), ctypes.addressof(second))
+    client.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
+    back = ctypes.c_uint32()
+    client.do("cuMemcpyDtoH_v2", back, address, 4)
+    assert back.value == 7
+    client.do("cuMemFree_v2", address)
+    client.do("cuLibraryUnload", library)
+    assert not client.live()
+    for name in ("cuLibraryUnload", "cuLibraryGetModule"):
+        with pytest.raises(Failed, match="400"):
+            client.do(name, library) if name == "cuLibraryUnload" else client.get(name, library)
+
+
+def test_the_variables_of_a_library(client: Any) -> None:
+    library = load(client, HEAD + ".visible .global .u32 n = 5;\n.visible .global .attribute(.managed) .u64 m;\n")
+    address, size = ctypes.c_uint64(), ctypes.c_size_t()
+    client.do("cuLibraryGetGlobal", address, size, library, b"n")
+    assert size.value == 4
+    client.do("cuLibraryGetManaged", address, size, library, b"m")
+    assert size.value == 8
+    assert client.code("cuLibraryGetManaged", address, size, library, b"n") == 500
+    assert client.code("cuLibraryGetGlobal", address, size, library, b"none") == 500
+    assert client.code("cuLibraryGetKernel", OUT, library, b"none") == 500
+    client.do("cuLibraryUnload", library)
+
+
+def test_libraries_that_are_refused(client: Any, tmp_path: Path) -> None:
+    assert client.code("cuLibraryLoadData", OUT, b"nonsense", 0, 0, 0, 0, 0, 0) == 200
+    assert client.code("cuLibraryLoadData", OUT, (HEAD + ".entry k() { nonsense; }").encode(), 0, 0, 0, 0, 0, 0) == 218
+    assert client.code("cuLibraryLoadData", OUT, 0, 0, 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLibraryLoadFromFile", OUT, b"/none.ptx", 0, 0, 0, 0, 0, 0) == 301
+    (tmp_path / "k.ptx").write_text(KERNELS)
+    assert client.code("cuLibraryLoadFromFile", OUT, str(tmp_path / "k.ptx").encode(), 0, 0, 0, 0, 0, 0) == 0
+    client.do("cuLibraryUnload", OUT.value)
+    assert not client.live()
