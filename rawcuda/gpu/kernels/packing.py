@@ -184,15 +184,12 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
-_ALL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-
-
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
     if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
-        access = argument._access_from(slot.ordinal) if argument._handle is not None else _ALL
+        access = argument._access_from(slot.ordinal) if argument._handle is not None else 3
         if not access:
             slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
-        if access != _ALL and not slot.reads:
+        if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
