@@ -330,6 +330,45 @@ def test_a_driver_that_is_older_than_the_compiler(python: Python) -> None:
     assert 'pip install "nvidia-cuda-nvrtc-cu12==12.4.*"' in result.stdout
 
 
+def test_a_driver_that_is_older_but_of_the_same_major_version(python: Python) -> None:
+    """It refuses the PTX, and loads the cubin; the emulator, which cannot, here runs the PTX of the same source."""
+    result = python(
+        """
+        import ctypes
+        from tests.subject import module, rawcuda
+        emulator = module("emulator").Emulator()
+        source = 'extern "C" __global__ void k(float *out, float a) { *out = a; }'
+        ptx = rawcuda.compile(source) + bytes(1)
+        newest = module("compiler.program").compiler().version
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_size_t] * 3)
+        real = kind(emulator.address("cuModuleLoadDataEx"))
+        kept = []
+        def load(module, image, *options):
+            kept.append(ctypes.string_at(image, 4))
+            return real(module, ctypes.cast(ctypes.c_char_p(ptx), ctypes.c_void_p).value, *options) if (
+                kept[-1] == b"\\x7fELF") else 222
+        load = kind(load)
+        def version(address):
+            ctypes.c_int.from_address(address).value = newest[0] * 1000
+            return 0
+        version = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(version)
+        class Older:
+            def address(self, symbol):
+                own = {"cuModuleLoadDataEx": load, "cuDriverGetVersion": version}.get(symbol)
+                return emulator.address(symbol) if own is None else ctypes.cast(own, ctypes.c_void_p).value
+        rawcuda.use(Older())
+        device = rawcuda.Device(0)
+        made = device.compile(source)
+        out = device.empty(1, "float32")
+        made["k"].launch(out, 2.5, grid=1, block=1)
+        print(out.tolist(), made, made["k"].parameters[1].type, len(kept))
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout == "[2.5] <Module cubin on device 0> f32 2\n"
+
+
 # -- errors in the source
 
 
