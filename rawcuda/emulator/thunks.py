@@ -95,6 +95,7 @@ _SCALARS: dict[str, Any] = {
 _ENUMS = frozenset(
     """
 CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
+CUgraphMem_attribute CUkernelNodeAttrID
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
 CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
 CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUtensorMapDataType CUtensorMapInterleave
@@ -106,6 +107,7 @@ CUmoduleLoadingMode CUfunctionLoadingState
 _HANDLES = frozenset(
     """
 CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
+CUgraphNode CUuserObject CUgraphConditionalHandle
 CUgreenCtx CUdevResourceDesc
 CUmipmappedArray
 CUlinkState CUlibrary CUkernel

@@ -191,6 +191,12 @@ class Device(Facts):
 
         return split(self, sm_counts, rest)
 
+    def graph(self) -> names.Graph:
+        """Return a new graph without nodes; see Graph."""
+        from .graph import Graph
+
+        return Graph(self)
+
     def allocate(
         self, nbytes: int, *, kind: str = "device", stream: names.Any = None, pool: names.MemoryPool | None = None
     ) -> Memory:
