@@ -101,7 +101,7 @@ class TextureEmitter(Emitter):
     def do_suld(self, instruction: Instruction, shape: Shape) -> None:
         """Write a load from a surface."""
         handle, coordinates = self._texel(instruction, shape)
-        count = self._count(shape)
+        count = self._lanes(shape)
         given = f"{shape.chosen['geom']!r}, {BITS[shape.type] // 8}, {count}, {_bounds(shape)}"
         self.put(f"w = L.surface({handle}).load({given}, {', '.join(coordinates)})")
         self._scatter(instruction, instruction.operands[0], shape.type, count)
@@ -109,7 +109,7 @@ class TextureEmitter(Emitter):
     def do_sust(self, instruction: Instruction, shape: Shape) -> None:
         """Write a store to a surface: of bytes, or with a conversion to the format of its elements."""
         handle, coordinates = self._texel(instruction, shape)
-        count = self._count(shape)
+        count = self._lanes(shape)
         values = self._items(instruction, instruction.operands[1], count)
         bits = f"b{BITS[shape.type]}"
         shown = "".join(f"{self._word(value, shape.type, bits)}, " for value in values)
@@ -128,7 +128,7 @@ class TextureEmitter(Emitter):
 
     # -- operands
 
-    def _count(self, shape: Shape) -> int:
+    def _lanes(self, shape: Shape) -> int:
         count = int(shape.chosen.get("vec", "v1")[1])
         if count * BITS[shape.type] > 128:
             raise self.reject("Vector type too large, exceeds 128 bit limit")
