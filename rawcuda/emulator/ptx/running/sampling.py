@@ -512,6 +512,9 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
 
     raises  Fault   the handle is not that of a texture in the launch's context (719)
     """
+    made = launch.opened.get(handle)
+    if type(made) is Sampler:
+        return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Texture":
         raise Fault(_FAILED, _unknown(handle, found, "a texture"))
@@ -527,6 +530,9 @@ def open_surface(launch: Launch, handle: int) -> Pixels:
 
     raises  Fault   the handle is not that of a surface in the launch's context (719)
     """
+    made = launch.opened.get(handle)
+    if type(made) is Pixels:
+        return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Surface":
         raise Fault(_FAILED, _unknown(handle, found, "a surface"))
