@@ -126,8 +126,7 @@ class Launch:
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
-        self.rights: Callable[[Allocation], int] | None = None
+        self.rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
         self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
         self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
