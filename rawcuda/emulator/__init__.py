@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Emulator", "GAPS"]
 
 
+_EXECUTORS = ("auto", "scalar", "numpy")
 PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
@@ -42,6 +43,8 @@ class Emulator:
     checked   whether kernels are checked for reads of uninitialized memory and for races in shared memory
     strict    whether a read of uninitialized memory stops the kernel; otherwise it is reported, also on stderr
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
+    executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
+              "auto": as arrays if the launch is large enough to profit and NumPy is installed
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
@@ -61,6 +64,7 @@ class Emulator:
         leaks: bool = False,
         sm: int = 90,
         peers: str = "on",
+        executor: str = "auto",
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -68,6 +72,8 @@ class Emulator:
             raise ValueError(f"devices={devices}: must be 1 to 64")
         if not 50 <= sm <= 999:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
+        if executor not in _EXECUTORS:
+            raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
@@ -109,17 +115,18 @@ class Emulator:
         self._machine = Machine(mode, seed, devices, progress, dump, checked, strict, peers)
         self._machine.print_leaks, self._machine.architecture = leaks, sm
         self._machine.address = self.address
+        self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
 
     @classmethod
     def from_environment(cls) -> Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
         shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
-                fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
+                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
-        mode, seed, devices, sm, peers = "eager", 0, 1, 90, "on"
+        mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
         failures: list[str] = []
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
@@ -134,6 +141,8 @@ class Emulator:
                 peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
+            elif key == "executor" and value in _EXECUTORS:
+                executor = value
             elif key == "fail" and equals:
                 failures.append(value)
             elif word in words:
@@ -141,7 +150,8 @@ class Emulator:
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"peers={'/'.join(PEERS)}, sm=NUMBER, fail=NAME:WHICH:CODE, dump, unchecked, strict, leaks"
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, fail=NAME:WHICH:CODE, "
+                    "dump, unchecked, strict, leaks"
                 )
         made = cls(
             mode,
@@ -152,6 +162,7 @@ class Emulator:
             strict=words["strict"],
             leaks=words["leaks"],
             sm=sm,
+            executor=executor,
             peers=peers,
         )
         for failure in failures:

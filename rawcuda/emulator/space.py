@@ -159,6 +159,8 @@ class Space:
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
         self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
         self.conditions: dict[int, Any] = {}  # of graphs, by their handles: kernels set them
+        self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
+        self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings

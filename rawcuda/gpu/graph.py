@@ -92,20 +92,19 @@ class Graph(Owned):
         _state: str
 
     def __init__(self, where: names.Any, mode: str = "thread_local") -> None:
-        self._prepare()
-        self._record = self.stream = None
         primary = primary_of(where) if not isinstance(where, StreamHandle) else None
         if primary is not None:
-            self._state, self._primary, self.device = "built", primary, where
+            self._prepare(primary, where)
             make(self, GRAPH, primary, GRAPH.numbers)
             return
-        self._record = Recording(where, mode)
-        self.stream, self._primary, self.device = where, self._record._primary, where.device
-        self._state = "new"
+        record = Recording(where, mode)
+        self._prepare(record._primary, where.device, "new")
+        self._record, self.stream = record, where
         self._own(0, None)
         self._handle = None
 
-    def _prepare(self) -> None:
+    def _prepare(self, primary: PrimaryContext, device: Any, state: str = "built") -> None:
+        self._primary, self.device, self._state = primary, device, state
         self._outer: Graph | None = None
         self._parent: Any = None  # the node that this graph belongs to
         self._lock = _thread.RLock()
@@ -116,16 +115,14 @@ class Graph(Owned):
         self._version = 0  # counts changes
         self._executable: Executable | None = None
         self._recording: Recording | None = None  # a capture into this graph that is in progress
-        self._exit = type(None)
+        self._record, self.stream, self._exit = None, None, type(None)
 
     @classmethod
     def _inside(cls, node: Any, handle: int) -> Graph:
         """Return the graph that belongs to a node."""
         outer, made = node.graph, cls.__new__(cls)
-        made._prepare()
-        made._record = made.stream = None
+        made._prepare(outer._primary, outer.device)
         made._outer, made._parent, made._lock = outer._root, node, outer._root._lock
-        made._state, made._primary, made.device = "built", outer._primary, outer.device
         made._own(handle, None)
         return made
 
@@ -252,7 +249,8 @@ class Graph(Owned):
         calls          cuGraphAddKernelNode_v2, cuGraphKernelNodeSetAttribute
         raises         ValueError  a kernel of another device, a node of another graph
         """
-        return self._add("kernel", after, launch, *args, **configuration)  # type: ignore[no-any-return]
+        made: names.Node = self._add("kernel", after, launch, *args, **configuration)
+        return made
 
     def copy(self, dst: names.Any, src: names.Any, *, after: names.Any = None) -> names.Node:
         """Add a copy between two exporters of any layout; host memory is read and written in each launch.
@@ -261,14 +259,16 @@ class Graph(Owned):
         raises  TypeError   different dtypes: nothing is converted
                 ValueError  shapes that do not broadcast, memory that overlaps
         """
-        return self._add("copy", after, dst, src)  # type: ignore[no-any-return]
+        made: names.Node = self._add("copy", after, dst, src)
+        return made
 
     def fill(self, target: names.Any, value: names.Any, *, after: names.Any = None) -> names.Node:
         """Add a fill of every element of a view with a value, or of every byte of a Memory.
 
         calls   cuGraphAddMemsetNode, cuGraphAddKernelNode_v2
         """
-        return self._add("fill", after, target, value)  # type: ignore[no-any-return]
+        made: names.Node = self._add("fill", after, target, value)
+        return made
 
     def callback(
         self, function: names.Callable[..., object], *arguments: names.Any, after: names.Any = None
@@ -280,35 +280,40 @@ class Graph(Owned):
 
         calls   cuGraphAddHostNode
         """
-        return self._add("callback", after, function, *arguments)  # type: ignore[no-any-return]
+        made: names.Node = self._add("callback", after, function, *arguments)
+        return made
 
     def record(self, event: names.Event, *, after: names.Any = None) -> names.Node:
         """Add the record of an event: the event is reached when this node is.
 
         calls   cuGraphAddEventRecordNode
         """
-        return self._add("record", after, event)  # type: ignore[no-any-return]
+        made: names.Node = self._add("record", after, event)
+        return made
 
     def wait(self, event: names.Event, *, after: names.Any = None) -> names.Node:
         """Add a wait for an event, as it was last recorded when the graph is launched.
 
         calls   cuGraphAddEventWaitNode
         """
-        return self._add("wait", after, event)  # type: ignore[no-any-return]
+        made: names.Node = self._add("wait", after, event)
+        return made
 
     def embed(self, graph: Graph, *, after: names.Any = None) -> names.ChildNode:
         """Add a copy of another graph as one node, a child graph; the other may change afterwards.
 
         calls   cuGraphAddChildGraphNode
         """
-        return self._add("embed", after, graph)  # type: ignore[no-any-return]
+        made: names.ChildNode = self._add("embed", after, graph)
+        return made
 
     def empty(self, *, after: names.Any = None) -> names.Node:
         """Add a node that does nothing: it is done when all nodes are that it waits for.
 
         calls   cuGraphAddEmptyNode
         """
-        return self._add("empty", after)  # type: ignore[no-any-return]
+        made: names.Node = self._add("empty", after)
+        return made
 
     def join(self, *nodes: names.Node) -> names.Node:
         """Add an empty node that waits for all of these nodes."""
@@ -322,7 +327,8 @@ class Graph(Owned):
         units   bytes
         calls   cuGraphAddMemAllocNode
         """
-        return self._add("allocate", after, nbytes)  # type: ignore[no-any-return]
+        made: names.AllocationNode = self._add("allocate", after, nbytes)
+        return made
 
     def free(self, allocation: names.AllocationNode, *, after: names.Any = None) -> names.Node:
         """Add the end of an allocation of this or another graph.
@@ -332,7 +338,8 @@ class Graph(Owned):
         """
         if after is None and getattr(allocation, "graph", None) is self:
             after = allocation
-        return self._add("free", after, allocation)  # type: ignore[no-any-return]
+        made: names.Node = self._add("free", after, allocation)
+        return made
 
     def create_condition(self, default: int | None = None) -> names.Condition:
         """Return a value by which a conditional node of this graph will choose.
@@ -352,7 +359,8 @@ class Graph(Owned):
 
         calls   cuGraphAddNode_v2
         """
-        return self._add("conditional", after, condition, "if", 1)  # type: ignore[no-any-return]
+        made: names.ConditionalNode = self._add("conditional", after, condition, "if", 1)
+        return made
 
     def if_else(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
         """Add a node whose graph `then` runs if a condition is not 0, and whose graph `else_` runs otherwise.
@@ -360,14 +368,16 @@ class Graph(Owned):
         calls   cuGraphAddNode_v2
         raises  Unsupported  the driver is older than CUDA 12.8
         """
-        return self._add("conditional", after, condition, "if", 2)  # type: ignore[no-any-return]
+        made: names.ConditionalNode = self._add("conditional", after, condition, "if", 2)
+        return made
 
     def while_loop(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
         """Add a node whose graph `body` runs as long as a condition is not 0, which is tested before each run.
 
         calls   cuGraphAddNode_v2
         """
-        return self._add("conditional", after, condition, "while", 1)  # type: ignore[no-any-return]
+        made: names.ConditionalNode = self._add("conditional", after, condition, "while", 1)
+        return made
 
     def switch(self, condition: names.Condition, count: int, *, after: names.Any = None) -> names.ConditionalNode:
         """Add a node of whose graphs `branches` the one runs whose number is a condition's value, or none.
@@ -375,7 +385,8 @@ class Graph(Owned):
         calls   cuGraphAddNode_v2
         raises  Unsupported  the driver is older than CUDA 12.8
         """
-        return self._add("conditional", after, condition, "switch", count)  # type: ignore[no-any-return]
+        made: names.ConditionalNode = self._add("conditional", after, condition, "switch", count)
+        return made
 
     # -- edges
 
@@ -387,7 +398,8 @@ class Graph(Owned):
         """
         from .graphs import edges
 
-        return edges.nodes_of(self)
+        found: list[names.Node] = edges.nodes_of(self)
+        return found
 
     @property
     def edges(self) -> list[tuple[names.Node, names.Node]]:
@@ -397,7 +409,8 @@ class Graph(Owned):
         """
         from .graphs import edges
 
-        return edges.edges_of(self)
+        found: list[tuple[names.Node, names.Node]] = edges.edges_of(self)
+        return found
 
     def add_edge(self, first: names.Node, second: names.Node) -> None:
         """Make the second node wait for the first.
@@ -440,7 +453,8 @@ class Graph(Owned):
         """
         from .graphs import edges
 
-        return edges.find(self, node)
+        found: names.Node = edges.find(self, node)
+        return found
 
     def debug_dot(self, *, verbose: bool = False) -> str:
         """Return the driver's description of this graph in the language of Graphviz.
@@ -450,7 +464,8 @@ class Graph(Owned):
         """
         from .graphs import edges
 
-        return edges.dot(self, verbose)
+        text: str = edges.dot(self, verbose)
+        return text
 
     def _repr_svg_(self) -> str | None:
         from .. import doors
@@ -491,9 +506,7 @@ class Graph(Owned):
     def _cloned(self) -> Graph:
         """Return a new graph with copies of the nodes."""
         made = Graph.__new__(Graph)
-        made._prepare()
-        made._record = made.stream = None
-        made._state, made._primary, made.device = "built", self._primary, self.device
+        made._prepare(self._primary, self.device)
         with self._changing():
             make(made, CLONE, self._primary, (as_argument(self.handle),))
         return made

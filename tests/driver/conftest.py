@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -21,7 +22,8 @@ def library(pytestconfig: pytest.Config) -> Any:
     if option("driver") == "nvidia":
         rawcuda.use("nvidia")
         return None
-    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2)
+    executor = os.environ.get("TESTED_EXECUTOR", "auto")
+    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2, executor=executor)
     rawcuda.use(emulator)
     return emulator
 

@@ -413,7 +413,9 @@ def test_a_kernel_reaches_another_devices_memory_as_a_peer_only(enabled: bool, p
 
 
 def test_memory_freed_from_inside_a_kernel_is_freed_at_its_end() -> None:
-    bench = Bench("mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 60000;\n@%p1 bra L;")
+    bench = Bench(
+        "mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 60000;\n@%p1 bra L;", executor="scalar"
+    )
     codes: list[int] = []
 
     def progress(done: int, total: int) -> None:

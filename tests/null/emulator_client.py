@@ -6,6 +6,7 @@ Every argument is passed as a 64-bit word, because 64-bit machines pass integers
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 
 from tests.subject import module
@@ -80,6 +81,7 @@ class Client:
     """A caller of entry points by name: `code` returns the result, `do` raises Failed, `get` returns the output."""
 
     def __init__(self, mode="eager", seed=0, devices=1, *, start=True, **more):
+        more.setdefault("executor", os.environ.get("TESTED_EXECUTOR", "auto"))
         self.emulator = module("emulator").Emulator(mode, seed, devices, **more)
         self._functions = {}
         if start:

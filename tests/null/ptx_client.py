@@ -8,6 +8,7 @@ out.values()
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ ptx = module("emulator.ptx")
 Fault, Rejected = space.Fault, ptx.Rejected
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "ptx"
+EXECUTOR = os.environ.get("TESTED_EXECUTOR", "auto")  # "numpy": all kernels as arrays, if they can run so
 HEAD = ".version 7.8\n.target sm_75\n.address_size 64\n"
 Size = Union[int, Sequence[int]]
 
@@ -47,8 +49,9 @@ class Buffer:
 class Machine:
     """One PTX module, loaded into its own space."""
 
-    def __init__(self, text: str | bytes, **options: Any) -> None:
+    def __init__(self, text: str | bytes, *, executor: str = EXECUTOR, **options: Any) -> None:
         self.space = space.Space()
+        self.space.executor = executor
         self.code = ptx.load(text.encode() if isinstance(text, str) else text, self.space, **options)
 
     def buffer(self, code: str, values: int | Sequence[Any]) -> Buffer:

@@ -289,7 +289,7 @@ def test_a_breakpoint_shows_the_registers_by_their_names(into_a_file: bool, tmp_
         dumped.write_text(source)
         return str(dumped)
 
-    here = Machine(text, dump=dump if into_a_file else None)
+    here = Machine(text, dump=dump if into_a_file else None, executor="scalar")
     assert (here.code.filename == str(dumped)) == into_a_file
     number = next(at for at, line in enumerate(text.split("\n"), 1) if "st.global" in line)
     source = linecache.getlines(here.code.filename)

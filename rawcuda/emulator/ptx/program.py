@@ -52,11 +52,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .vectors.choosing import Arrays
+
     Progress = Callable[[int, int], None]
 
 __all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
+_SECONDS_OF_PROBE = 30.0
+LEAST_THREADS = 512  # of a launch that the second executor may run
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
@@ -94,6 +98,7 @@ class Entry:
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
+        self._arrays: Arrays | None = None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
@@ -140,10 +145,10 @@ class Entry:
         kernel = code.functions[self._translated.prepared.function.python]
         try:
             with RUNNING:
-                if self._translated.blocking:
-                    _run_together(kernel, launch, clock)
-                else:
-                    _run_apart(kernel, launch, clock)
+                way = _run_together if self._translated.blocking else _run_apart
+                executor = code.space.executor
+                if executor == "scalar" or not self._run_arrays(launch, clock, way, executor):
+                    way(kernel, launch, clock, 0, clock.total)
         except MemoryError:
             raise
         except Exception as reason:
@@ -154,6 +159,30 @@ class Entry:
             launch.close()
             if launch.output:
                 _print("".join(launch.output), launch)
+
+    def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None], executor: str) -> bool:
+        """Run the launch with the second executor, if that is faster; tell whether it was run."""
+        threads = launch.gx * launch.gy * launch.gz * launch.threads
+        if executor == "auto" and threads < LEAST_THREADS or launch.cluster_size > 1:
+            return False
+        code = self._code
+        if self._arrays is None:
+            from .vectors.choosing import Arrays
+
+            self._arrays = Arrays(code._unit, self._translated, code.functions, self.name)
+        kernel = code.functions[self._translated.prepared.function.python]
+
+        def scalar(first: int, count: int) -> None:
+            way(kernel, launch, clock, first, count)
+            launch.block = None
+
+        def probe(number: int, thread: int) -> None:
+            _run_alone(kernel, launch, number, thread, self._translated.blocking)
+
+        def step(count: int) -> None:
+            clock.step(count)
+
+        return self._arrays.run(launch, executor, clock.look, step, scalar, probe)
 
 
 def _print(text: str, launch: Launch) -> None:
@@ -196,8 +225,8 @@ class _Clock:
             self.progress(self.done, self.total)
 
 
-def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
-    for cluster in clusters_of(launch):
+def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
+    for cluster in clusters_of(launch, first, count):
         for block in cluster.blocks:
             launch.block, block.present = block, True
             run_plainly(kernel(launch, block), block)
@@ -205,10 +234,10 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> Non
             clock.step()
 
 
-def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> None:
+def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
     """Run clusters in order; one that waits for another is set aside, and the later ones run first."""
     aside: list[Group] = []
-    for cluster in clusters_of(launch):
+    for cluster in clusters_of(launch, first, count):
         group = Group(cluster, [Team(kernel(launch, block), block) for block in cluster.blocks], launch)
         if group.run():
             clock.step(len(cluster.blocks))
@@ -217,6 +246,38 @@ def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock) -> 
             aside.append(group)
     while aside:
         aside = _again(aside, clock)
+
+
+class _Enough(Exception):
+    """The end of the time for a probe."""
+
+
+def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: int, together: bool) -> None:
+    """Run one thread of a block, or the whole block if its threads synchronize, for some seconds.
+
+    raises  Fault   it never ends (702), or anything else that is wrong
+    """
+    (cluster,) = clusters_of(launch, number, 1)
+    (block,) = cluster.blocks
+    until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
+
+    def look() -> None:
+        if time.monotonic() > until:
+            raise _Enough
+
+    launch.block, launch.after_refill, block.present = block, look, True
+    try:
+        if together:
+            Group(cluster, [Team(kernel(launch, block), block)], launch).run()
+        else:
+            block.running = thread
+            x, y, z = launch.index_of(thread)
+            kernel(launch, block)(thread, x, y, z)
+    except (Exited, _Enough):
+        pass
+    finally:
+        launch.after_refill = told
+    launch.block = None
 
 
 def _again(aside: list[Group], clock: _Clock) -> list[Group]:

@@ -244,15 +244,10 @@ def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     return value if type(value) is bytes else int(value).to_bytes(8, "little")
 
 
-def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+def _pack_typed(slot: Slot, argument: Any, kept: Kept) -> int:
+    """Pack the address of a view, of a variable, or of memory, whose bytes may be elements of any type."""
     _check_element(slot, argument, getattr(argument, "dtype", None))
-    return _pack_memory(slot, argument, kept)
-
-
-def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
-    _check_element(slot, argument, argument.dtype)
-    return _pack_view(slot, argument, kept)
+    return (_pack_memory if isinstance(argument, Memory) else _pack_view)(slot, argument, kept)
 
 
 def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -501,9 +496,9 @@ _ADDRESS: dict[str, Packer] = {
     "other": _pack_other_address,
 }
 _TYPED: dict[str, Packer] = {
-    "memory": _pack_typed_memory,
-    "own view": _pack_typed_view,
-    "view": _pack_typed_view,
+    "memory": _pack_typed,
+    "own view": _pack_typed,
+    "view": _pack_typed,
     "exporter": _pack_typed_foreign,
     "ctypes array": _pack_typed_foreign,
 }

@@ -189,15 +189,17 @@ def divide(launch: Launch, cluster: tuple[int, int, int]) -> None:
     launch.cluster_size = x * y * z
 
 
-def clusters_of(launch: Launch) -> Iterator[Cluster]:
-    """Yield the clusters of a grid, in order; each with its blocks in the order of their ranks."""
+def clusters_of(launch: Launch, first: int, count: int) -> Iterator[Cluster]:
+    """Yield the clusters of a grid, in order; each with its blocks in the order of their ranks.
+
+    shape   first, count: which blocks, if each is a cluster of its own; otherwise all clusters are made
+    """
     if launch.cluster == (1, 1, 1):
-        for z in range(launch.gz):
-            for y in range(launch.gy):
-                for x in range(launch.gx):
-                    block = Block(launch, x, y, z)
-                    block.mates = made = Cluster([block])
-                    yield made
+        gx, gy = launch.gx, launch.gy
+        for number in range(first, first + count):
+            block = Block(launch, number % gx, number // gx % gy, number // (gx * gy))
+            block.mates = made = Cluster([block])
+            yield made
         return
     sides = launch.cluster
     places = [(x, y, z) for z in range(sides[2]) for y in range(sides[1]) for x in range(sides[0])]

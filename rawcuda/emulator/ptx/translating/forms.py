@@ -1,6 +1,6 @@
 """The format of the opcode table, and the check of instructions against it.
 
-The opcode table has rows of five columns, one row for each form of an opcode:
+The opcode table has rows of five or six columns, one row for each form of an opcode:
 
     ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
       modifiers                types  operands result   value
@@ -19,6 +19,7 @@ The opcode table has rows of five columns, one row for each form of an opcode:
   passes the whole instruction to the method of that name.
 - value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
   integer.
+- arrays: the same expression for NumPy arrays, if NumPy cannot evaluate the value itself (../vectors/values.py).
 
 The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from ..reading.syntax import Operand
 
-    Row = tuple[str, str, str, str, str]
+    Row = tuple[str, ...]
 
 __all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "coordinate_types", "fits"]
 
@@ -131,7 +132,9 @@ class Slot:
 class Form:
     """A parsed row."""
 
-    __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "least", "most", "version", "architecture")
+    __slots__ = (
+        "opcode", "choices", "types", "slots", "result", "value", "vector", "least", "most", "version", "architecture",
+    )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
         words = row[0].split()
@@ -156,6 +159,7 @@ class Form:
         self.slots = tuple(Slot(word) for word in row[2].split())
         self.result = row[3]
         self.value = row[4]
+        self.vector = row[5] if len(row) > 5 else ""
         self.most = len(self.slots)
         self.least = sum(not slot.optional for slot in self.slots)
 

@@ -1,0 +1,152 @@
+"""Which executor runs a launch.
+
+A kernel runs as arrays if the launch is large enough to profit, if NumPy is installed, and if the kernel does nothing
+that only the scalar executor can do. NumPy is imported, and a kernel is translated again, when the scalar executor has
+taken as long as that takes.
+
+Read next    graph.py, then writing.py
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from ...recovery import is_outside
+from .graph import Unsuited, program_of
+from .writing import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..running.machine import Launch
+    from ..translating.translate import Translated
+    from ..translating.unit import Unit
+    from .memory import Trouble
+    from .running import Compiled, Run
+
+__all__ = ["Arrays"]
+
+SECONDS_OF_IMPORT = 0.1  # of NumPy
+SECONDS_OF_TRANSLATION = 0.004
+MOST_RACES = 2  # that were none
+
+
+class Arrays:
+    """A kernel's second form, made when it is first needed."""
+
+    def __init__(self, unit: Unit, translated: Translated, scalar_names: dict[str, Any], name: str) -> None:
+        self._unit, self._translated, self._names, self._name = unit, translated, scalar_names, name
+        self._compiled: Compiled | None = None
+        self.reason = ""  # why this kernel never runs as arrays
+        self.last = ""  # why the last launch did not run as arrays, or not all of it
+        self._told: set[int] = set()
+        self._races = 0
+        self._spent = 0.0  # seconds in the scalar executor
+        self.slow = 0  # launches of as many threads were slower as arrays
+
+    def compiled(self) -> Compiled | None:
+        """Return the kernel as arrays, or None if it cannot run so."""
+        if self._compiled is None and not self.reason:
+            try:
+                program = program_of(self._unit, self._translated.prepared)
+                writer = Writer(self._unit, program, self._translated.shared)
+                writer.write()
+                from .running import Compiled
+
+                self._compiled = Compiled(writer, program, self._names, f"<arrays of {self._name}>")
+            except Unsuited as reason:
+                self.reason = str(reason)
+            except ImportError:  # also of a NumPy before 2.0
+                self.reason = "NumPy is not installed"
+        return self._compiled
+
+    def run(
+        self, launch: Launch, executor: str, look: Callable[[], None], step: Callable[[int], None],
+        scalar: Callable[[int, int], None], probe: Callable[[int, int], None],
+    ) -> bool:  # fmt: skip
+        """Run a launch, if it is worth it; tell whether it was run.
+
+        shape   step: is told how many blocks are done; scalar: runs some blocks, from the first on; probe: runs a
+                thread of a block, to see whether it ends
+        """
+        total = launch.gx * launch.gy * launch.gz
+        threads = total * launch.threads
+        self.last = ""
+        if self.reason or executor == "auto" and threads <= self.slow:
+            return False
+        first = self._waited(launch, total, scalar) if executor == "auto" and self._compiled is None else 0
+        compiled = self.compiled() if first < total else None
+        if compiled is None:
+            if first < total:
+                scalar(first, total - first)
+            return True
+        from .running import Run
+
+        run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
+        run.look, run.patient = look, executor == "numpy"
+        run.told, run.same_values = self._told, self._races > 0
+        self.run_now = run
+        run.probe = probe
+        size = run.chunk_blocks()
+        as_arrays = True
+        while first < total:
+            blocks = min(size, total - first)
+            if not as_arrays:
+                scalar(first, blocks)
+            else:
+                try:
+                    run.run_chunk(first, blocks)
+                    step(blocks)
+                except Exception as caught:
+                    reason = self._judged(caught, executor)
+                    self.last = str(reason)
+                    scalar(first, blocks)  # raises what is wrong
+                    as_arrays = self._learned(run, reason, threads)
+            first += blocks
+        return True
+
+    def _waited(self, launch: Launch, total: int, scalar: Callable[[int, int], None]) -> int:
+        """Run blocks as before, until the time for that is the time that arrays cost at first; return their number.
+
+        So a kernel that is launched rarely never takes much longer than with the scalar executor alone.
+        """
+        space = launch.space
+        wanted = 0.0 if "numpy" in sys.modules else SECONDS_OF_IMPORT
+        first, blocks = 0, 1
+        while first < total and (self._spent < SECONDS_OF_TRANSLATION or space.spent < wanted):
+            blocks = min(blocks, total - first)
+            started = perf_counter()
+            scalar(first, blocks)
+            seconds = perf_counter() - started
+            self._spent += seconds
+            space.spent += seconds
+            first += blocks
+            blocks *= 2
+        return first
+
+    def _judged(self, caught: Exception, executor: str) -> Trouble:
+        """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""
+        from .memory import Trouble
+
+        if isinstance(caught, Trouble):
+            return caught
+        if executor != "auto" or is_outside(caught):
+            raise caught
+        self.reason = f"{type(caught).__name__}: {caught}"
+        return Trouble(self.reason, True)
+
+    def _learned(self, run: Run, reason: Trouble, threads: int) -> bool:
+        """Record what was no error; tell whether the next blocks may run as arrays."""
+        if reason.site is not None:
+            self._told.add(reason.site)
+        elif "race" in str(reason):
+            self._races += 1
+            run.same_values = True
+            if self._races > MOST_RACES:
+                self.reason = "threads access shared memory in an order that only the scalar executor judges"
+                return False
+        elif "slow" in str(reason):
+            self.slow = max(self.slow, threads)
+        return not reason.lasting
