@@ -11,10 +11,12 @@ import sys
 from time import monotonic
 
 from .. import names
+from ..errors import a_kind, worded
+from ..given import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
 __all__ = ["progress"]
@@ -37,15 +39,16 @@ class progress:
     """
 
     def __init__(self, iterable: names.Any, total: int | None = None, *, label: str = "") -> None:
-        iter(iterable)  # raises TypeError here, and not in the loop
+        try:
+            iter(iterable)  # raises TypeError here, and not in the loop
+        except TypeError:
+            raise TypeError(f"progress() needs an iterable, not {a_kind(iterable)}") from None
         if total is None and hasattr(type(iterable), "__len__"):
             total = len(iterable)
         if total is not None:
-            if isinstance(total, bool) or not hasattr(type(total), "__index__"):
-                raise TypeError(f"total must be an int, the number of items, not {type(total).__name__}")
-            total = int.__index__(total.__index__())
+            total = whole("total", total)
             if total < 0:
-                raise ValueError(f"total={total}: the number of items is not negative")
+                raise ValueError(f"total={worded(total)}: the number of items is not negative")
         self._iterable: Iterable[Any] = iterable
         self.total, self.label = total, label
 
@@ -57,7 +60,7 @@ class progress:
     def __length_hint__(self) -> int:
         return self.total or 0
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> names.Iterator[names.Any]:
         line, done = _Line(self.total, self.label), 0
         try:
             for item in self._iterable:
