@@ -79,6 +79,18 @@ def captured(w: World) -> None:
     graph.close()
 
 
+def built(w: World) -> None:
+    with w.device.graph() as graph:
+        first = graph.fill(w.a, 3)
+        graph.copy(w.b, w.a, after=first)
+        graph.launch(w.stream)
+        first.update(w.a, 4)
+        with graph.instantiate() as executable:
+            executable.launch(w.stream)
+        with w.stream.capture(into=graph, after=first):
+            w.b.fill(1, stream=w.stream)
+
+
 class Foreign:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -138,6 +150,7 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
     ),
     "a batch": lambda w: rawcuda.copy_batch([(w.a, w.b), (w.pinned, w.ordered)], stream=w.stream),
     "between devices": across,
+    "built by hand": built,
     "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
 }
 
