@@ -147,6 +147,16 @@ def _picture(view: StridedView) -> str | None:
     return drawn
 
 
+def _graph_picture(graph: Graph) -> str | None:
+    """Draw a graph for a notebook; return None in a vendored part without pictures."""
+    try:
+        from .tools.pictures.graphs import graph_picture
+    except (ImportError, NotImplementedError):
+        return None
+    drawn: str = graph_picture(graph)
+    return drawn
+
+
 def __getattr__(name: str) -> Any:
     if name == "cu" and name in __all__:
         from .driver import InUse

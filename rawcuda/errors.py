@@ -53,8 +53,11 @@ class DriverNotFound(RawCudaError, OSError):
         self.tried = list(tried)
 
 
-class SymbolNotFound(RawCudaError, NotImplementedError):
-    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it)."""
+class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
+    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it).
+
+    It is an AttributeError, too, so that hasattr(cu, "cuX") tells whether the driver has a function.
+    """
 
     def __init__(
         self, message: str, *, symbol: str = "", since: tuple[int, int] = (0, 0), driver_version: int = 0

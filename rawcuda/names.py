@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from .gpu.devices.peers import PeerAccess as PeerAccess
     from .gpu.devices.peers import PeerAttributes as PeerAttributes
     from .gpu.graph import Graph as Graph
+    from .gpu.graphs.conditions import Condition as Condition
+    from .gpu.graphs.executable import Executable as Executable
+    from .gpu.graphs.nodes import AllocationNode as AllocationNode
+    from .gpu.graphs.nodes import ChildNode as ChildNode
+    from .gpu.graphs.nodes import ConditionalNode as ConditionalNode
+    from .gpu.graphs.nodes import ExecutableNode as ExecutableNode
+    from .gpu.graphs.nodes import Node as Node
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
@@ -59,6 +66,13 @@ __all__: list[str] = []  # every name is made on access
 _ELSEWHERE = {  # names of this package that are not public
     "Library": "loadable",
     "Driver": "driver",
+    "Condition": "gpu.graphs.conditions",
+    "Executable": "gpu.graphs.executable",
+    "Node": "gpu.graphs.nodes",
+    "AllocationNode": "gpu.graphs.nodes",
+    "ChildNode": "gpu.graphs.nodes",
+    "ConditionalNode": "gpu.graphs.nodes",
+    "ExecutableNode": "gpu.graphs.nodes",
     "KernelAttributes": "gpu.launches.attributes",
     "Suggestion": "gpu.launches.occupancy",
     "StreamAttributes": "gpu.streams.attributes",

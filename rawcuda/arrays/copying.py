@@ -46,6 +46,8 @@ __all__ = [
     "empty_host",
     "examine",
     "fill",
+    "plan",
+    "plan_fill",
     "readable",
     "tolist",
 ]
@@ -269,6 +271,29 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
         _check_usable(of, src)
     if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
         _copy_walk(dst, src, to, of, stream)
+
+
+def plan(dst: Any, src: Any) -> tuple[Any, Side, Any, Side, Walk]:
+    """Check a copy that will be done later, and return both sides and the Walk.
+
+    Arrays of other libraries are viewed in the order of the legacy default stream.
+    """
+    (dst, to), (src, of) = _side_of(dst, None), _side_of(src, None)
+    _check_target(to, dst)
+    _check_usable(of, src)
+    is_bytes = to.form.dtype is None or of.form.dtype is None
+    return dst, to, src, of, _walk_of_bytes(dst, src, to, of) if is_bytes else _walk_of_elements(dst, src)
+
+
+def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
+    """Check a fill that will be done later, and return the target, its Side, and the bytes of an element.
+
+    returns  also the shortest bytes that the driver can repeat to get the same, or no bytes
+    """
+    target, to = _side_of(target, None)
+    _check_target(to, target)
+    pattern = encode(to.form.dtype or _BYTE, value)
+    return target, to, pattern, pattern if len(pattern) in _WIDTHS else _shortest(pattern)
 
 
 def _are_bytes(to: Side, of: Side) -> bool:

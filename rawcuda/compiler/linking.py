@@ -316,7 +316,7 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
         raise Unsupported(
-            f"{_about(linker)} makes no {output}: that came with CUDA 13.0",
+            f"{_about(linker)} makes no {output}: that came with CUDA 13.3",
             code=801,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="link",

@@ -82,7 +82,6 @@ class Emulator:
             batches,
             contexts,
             copies,
-            graphs,
             green,
             launches,
             libraries,
@@ -96,6 +95,16 @@ class Emulator:
             textures,
             values,
             virtual,
+        )
+        from .entries.graphs import (  # noqa: F401
+            capture,
+            conditions,
+            definitions,
+            dot,
+            executables,
+            objects,
+            parameters,
+            reservations,
         )
         from .machine import Machine
         from .thunks import ENTRIES, serve

@@ -61,9 +61,9 @@ GAPS: tuple[tuple[str, str], ...] = (
         "where it is installed, turns LTO-IR into PTX",
     ),
     (
-        "graphs built node by node, inspected, changed, copied or nested (cuGraphAdd*, cuGraphNode*, cuGraphExec*, "
-        "...)",
-        "graphs can only be captured from streams",
+        "nodes of graphs for external semaphores and for batches of memory operations "
+        "(cuGraph*ExternalSemaphores*, cuGraph*BatchMemOp*)",
+        "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
         "memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
@@ -92,9 +92,15 @@ GAPS: tuple[tuple[str, str], ...] = (
     # -- entry points that do less than the driver's
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
-        "allocations and graphs inside a captured graph, input/output memory (cuMemHostRegister), contexts with "
-        "CUctxCreateParams",
+        "launches of graphs by kernels, memory of a graph on the host, input/output memory (cuMemHostRegister), "
+        "contexts with CUctxCreateParams",
         "refused with 801",
+    ),
+    (
+        "graphs",
+        "the nodes of a launch run one after another in one stream: in the order in which they were added (eager), the "
+        "latest first (lazy), or in any order that the edges permit (random). The data of edges is stored, without an "
+        "effect",
     ),
     ("PTX newer than the driver", "a driver refuses it with 222; the emulator reads every `.version`"),
     (

@@ -106,6 +106,7 @@ class Holding:
         "released",
         "ident",
         "attributes",
+        "reservation",
     )
 
     def __init__(
@@ -117,6 +118,7 @@ class Holding:
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
+        self.reservation: Any = None  # of memory that a graph allocated: a Reservation of entries/graphs/
 
     @property
     def ordinal(self) -> int:

@@ -29,7 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, TypeVar
 
-    from .entries.graphs import Capture
+    from .entries.graphs.capture import Capture
+    from .entries.graphs.reservations import Reservation
     from .space import Allocation
 
     T = TypeVar("T")
@@ -67,6 +68,7 @@ class Device:
         self.used = 0  # bytes of device memory
         self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
+        self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # what graphs allocate
 
 
 class Context:
@@ -216,6 +218,7 @@ class Machine:
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.failures = Failures()
         self.captures: set[Capture] = set()  # those in progress
+        self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
         self.restricted = False  # whether there was memory to which a device may have less than full access
@@ -345,6 +348,8 @@ class Machine:
     def give_back(self, holding: Holding) -> None:
         """Free an allocation."""
         allocation, context = holding.allocation, holding.context
+        if holding.reservation is not None and holding.reservation.stays():
+            return
         if context.holdings.pop(allocation.base, None) is None:
             return
         self.space.free(allocation.base)

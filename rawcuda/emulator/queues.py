@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Callable
 
-    from .entries.graphs import Capture
+    from .entries.graphs.capture import Capture
+    from .entries.graphs.definitions import Node
     from .entries.green import GreenContext
     from .machine import Context, Machine
 
@@ -50,6 +51,7 @@ __all__ = [
     "INSTANT",
     "KERNEL",
     "HOST",
+    "CONTROL",
     "Conditional",
     "Work",
     "Stream",
@@ -57,7 +59,7 @@ __all__ = [
     "Queues",
 ]
 
-INSTANT, KERNEL, HOST = range(3)
+INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that puts other work behind itself
 _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 _LOOK_EVERY = 0.005  # seconds between two looks at a value that work waits for
 _HOPELESS = 3.0  # seconds after which a wait for a value ends that nobody can write
@@ -156,7 +158,7 @@ class Event:
         self.handle = 0
         self.context, self.flags = context, flags
         self.work: Work | None = None
-        self.captured: tuple[Capture, tuple[int, ...]] | None = None  # recorded during a capture: after these nodes
+        self.captured: tuple[Capture, tuple[Node, ...]] | None = None  # recorded during a capture: after these nodes
 
     @property
     def reached(self) -> bool:
@@ -186,12 +188,14 @@ class Queues:
 
     def submit(
         self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, after: Iterable[Work] = ()
-    ) -> Work | None:
-        """Queue work and return it, or add it to the graph that the stream captures and return None."""
+    ) -> Work:
+        """Queue work and return it, or add it to the graph that the stream captures."""
         context = stream.context
         if stream.capture is not None:
-            stream.capture.add(stream, run, name, kind)
-            return None
+            from .entries.graphs.operations import Other
+
+            stream.capture.add(stream, Other(run, name, kind))
+            return Work(run, name, kind, stream)  # (nobody may wait for it)
         if context.captures and stream is context.legacy:
             context.refuse_implicit()
         work = Work(run, name, kind, stream)
@@ -221,6 +225,11 @@ class Queues:
         if not work.done:
             self._submit_more(work)
         return work
+
+    def follow(self, stream: Stream, pieces: Iterable[tuple[Callable[[], None], str, int]]) -> None:
+        """Put work directly behind the piece of work that a stream runs now, which is the first in its queue."""
+        for place, (run, name, kind) in enumerate(pieces, 1):
+            stream.queue.insert(place, Work(run, name, kind, stream))
 
     def _join(self, stream: Stream, context: Context, work: Work) -> None:
         """Make the legacy default stream and the blocking streams wait for each other."""

@@ -158,6 +158,7 @@ class Space:
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
         self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
+        self.conditions: dict[int, Any] = {}  # of graphs, by their handles: kernels set them
         self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
         self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
@@ -172,9 +173,16 @@ class Space:
         self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
 
     def allocate(
-        self, size: int, *, kind: str = "device", alignment: int = 256, label: str = "", poison: bool = True
+        self,
+        size: int,
+        *,
+        kind: str = "device",
+        alignment: int = 256,
+        label: str = "",
+        poison: bool = True,
+        base: int | None = None,
     ) -> Allocation:
-        """Allocate device memory at a new address.
+        """Allocate device memory at a new address, or at one that was reserved.
 
         raises  Fault   zero size (1), not enough memory (2)
         """
@@ -187,16 +195,22 @@ class Space:
                 data = memoryview(bytearray([POISON if poison else 0]) * size)
         except (MemoryError, OverflowError, OSError, ValueError) as reason:
             raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        if base is None:
+            base = self.new_address(size, alignment)
+        made = Allocation(base, size, kind, data, label, None)
+        if self.watch and poison and size <= POISONED_UP_TO:
+            made.written = bytearray(size)
+        return self._enter(made)
+
+    def new_address(self, size: int, alignment: int = 256) -> int:
+        """Return a new address, which no other allocation gets."""
         step = max(alignment, 1)
         with self.lock:
             base = (self._next + 2 * step - 1) // (2 * step) * (
                 2 * step
             ) + step  # an odd multiple, so that it has no larger alignment
             self._next = (base + size + 2 * GAP - 1) // GAP * GAP
-        made = Allocation(base, size, kind, data, label, None)
-        if self.watch and poison and size <= POISONED_UP_TO:
-            made.written = bytearray(size)
-        return self._enter(made)
+        return base
 
     def allocate_host(self, size: int, *, kind: str, label: str = "") -> Allocation:
         """Allocate pinned or managed memory, whose device address is its host address.

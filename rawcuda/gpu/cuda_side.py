@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Device",
     "Stream",
+    "borrowed",
     "copies",
     "copy_run",
     "empty_like",
@@ -275,6 +276,13 @@ def settle_device(ordinal: int) -> bool:
 
 
 # -- functions for arrays on a device
+
+
+def borrowed(device: Any, address: int, nbytes: int, owner: Any) -> Any:
+    """Return a Memory over bytes of another owner; see Memory.borrow."""
+    from .memory import Memory
+
+    return Memory.borrow(device, address, nbytes, owner=owner)
 
 
 def copies() -> Any:

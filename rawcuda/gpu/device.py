@@ -191,6 +191,12 @@ class Device(Facts):
 
         return split(self, sm_counts, rest)
 
+    def graph(self) -> names.Graph:
+        """Return a new graph without nodes; see Graph."""
+        from .graph import Graph
+
+        return Graph(self)
+
     def allocate(
         self, nbytes: int, *, kind: str = "device", stream: names.Any = None, pool: names.MemoryPool | None = None
     ) -> Memory:
@@ -361,7 +367,17 @@ class Device(Facts):
         try:
             return Module(self, built.code, names=built.names)
         except CudaError as error:
-            raise built.explain(error, loaded.version) from None
+            explained = built.explain(error, loaded.version)
+            cubin = built.machine_code(error, loaded.version)
+        try:
+            if cubin is not None:
+                return Module(self, cubin, names=built.names, ptx=built.code)
+        except CudaError:
+            pass
+        try:
+            raise explained from None
+        finally:
+            del explained  # otherwise its traceback refers to this frame, and this frame to the error
 
     def link(
         self,

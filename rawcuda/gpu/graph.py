@@ -1,198 +1,545 @@
-"""Graphs: work that a stream records and does not execute, and that can be launched many times.
+"""Graphs: work that is described once, by recording a stream or node by node, and launched many times.
 
-What it is   Graph, made by Stream.capture(): a with block records work, and launch() runs it.
-What not     graphs cannot be built node by node, nor updated.
+What it is   Graph, made by Device.graph() to add nodes to, or by Stream.capture(), whose with block records work,
+             with the methods that add nodes.
+What not     the nodes, the recording and the launch: graphs/ has them.
+How          a Graph owns a CUgraph. Graph.launch() makes an Executable of it, and another one when the graph was
+             changed. The objects that nodes use are kept by the graph, by every Executable, and by each launch until
+             it is done.
+Threads      the driver does not protect a CUgraph, so a lock does; an Executable may be launched from any thread.
 Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
-Read next    stream.py
+Read next    graphs/nodes.py, stream.py
 """
 
 from __future__ import annotations
 
-import ctypes
+import _thread
 from _weakref import ref
-from functools import partial
-from itertools import chain, repeat, starmap
 
 from .. import names
+from ..driver import as_argument
 from ..errors import Closed, CudaError
-from ..headers import cuda_h
-from ..owned import Owned, invalidate
-from .calls import invoke, run
-from .context import PrimaryContext
-from .handles import EXECUTABLE, capturing, make
-from .queue import StreamHandle, calls_on, work_handle
-from .retention import capture_number, retain
+from ..owned import Held, Owned, drain, dropped, invalidate
+from .context import PrimaryContext, primary_of
+from .graphs.executable import Executable
+from .graphs.recording import Changing, ExitOf, Recording
+from .handles import CLONE, GRAPH, expect, make
+from .queue import StreamHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .graphs.parameters import Given
+
 __all__ = ["Graph"]
 
-_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
-
-
-class _Exit(partial):  # type: ignore[type-arg]
-    """The __exit__ of a Graph for one with block; only the block refers to it.
-
-    If an interrupt keeps it from being called, its finalizer, a C function, ends the capture. It is a partial object,
-    because a method would stay alive in the traceback of the interrupt.
-    """
-
-    __slots__ = ("__del__",)
-
-    __del__: names.Any
-
-    def disarm(self) -> None:
-        """Do nothing when this object is deleted."""
-        self.__del__ = "".__len__
-
-
-class _ExitOf:
-    """The attribute __exit__ of graphs: each with block gets an _Exit of its own."""
-
-    def __get__(self, graph: Graph | None, kind: Any = None) -> Any:
-        if graph is None:
-            return Graph._finish
-        made = _Exit(Graph._finish, graph)
-        made.disarm()
-        graph._exit = ref(made)
-        return made
-
-
-_call: Any = partial.__call__
+_AUTO_FREE, _PRIORITIES = 1, 8  # CUDA_GRAPH_INSTANTIATE_FLAG_...
+_RECORDED = object()  # the key of what a recording keeps; every other key is that of a node
 
 
 class Graph(Owned):
-    """The work of a stream, recorded in a with block and launched afterwards.
+    """Work that is launched as a whole: nodes, and the edges that say which node waits for which.
+
+    Recorded in a with block:
 
         with stream.capture() as graph:
             launch(a, b, n)
         graph.launch(stream)
 
-    Arrays of other libraries that a recorded launch uses are kept alive with the graph; the caller must keep our own
-    arrays and memory alive. The block must not wait for the stream: copies with pageable memory do, and are refused.
+    Or built by hand; `after` names the nodes that a new node waits for:
 
-    calls   cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphDestroy, cuGraphExecDestroy
+        graph = device.graph()
+        first = graph.kernel(launch, a, b, n)
+        graph.copy(c, b, after=first)
+        graph.launch(stream)
+
+    A recorded block must not wait for the stream: copies with pageable memory do, and are refused. Arrays of other
+    libraries that a recorded launch uses are kept alive with the graph; the caller must keep our own arrays and memory
+    alive. Nodes that are added by hand keep everything that they use.
+
+    device  the device; a graph is used in its context
+    calls   cuGraphCreate, cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphDestroy
     raises  InvalidUse  a call that must not be captured
             ValueError  a default or borrowed stream, an unknown mode
     """
 
     __slots__ = (
         "stream",
+        "device",
         "_primary",
-        "_mode",
-        "_kept",
         "_state",
-        "_numbers",
-        "_graph",
+        "_record",
+        "_recording",
         "_exit",
-        "_ends",
-        "_destroys",
-        "_end",
+        "_outer",
+        "_parent",
+        "_lock",
+        "_kept",
+        "_given",
+        "_nodes",
+        "_version",
+        "_executable",
     )
 
-    __exit__: names.Any = _ExitOf()
-    _exit: names.Any  # a weak reference to the _Exit of the with block
-    _ends: names.Any  # an iterator of the step that ends the capture, for one caller only
-    _destroys: names.Any  # likewise, of the step that destroys the graph from which the executable one is made
-    _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
+    __exit__: names.Any = ExitOf()
+    _exit: names.Any  # as in Recording
+    stream: names.Any
+    device: names.Any
+    if TYPE_CHECKING:
+        _record: Recording | None
+        _primary: PrimaryContext
+        _state: str
 
-    def __init__(self, stream: names.Any, mode: str = "thread_local") -> None:
-        if mode not in _MODES:
-            raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
-        if not isinstance(stream, StreamHandle) or stream._primary is None:
-            raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
-        stream.handle
-        self.stream, self._mode, self._state = stream, mode, "new"
-        self._primary: PrimaryContext = stream._primary
-        self._kept: list[Any] = []
-        self._graph = cuda_h.CUgraph()  # destroyed once the executable graph is made from it
-        self._numbers: list[int] = []  # the number of the capture, once it began
-        self._exit = type(None)  # called like a weak reference
+    def __init__(self, where: names.Any, mode: str = "thread_local") -> None:
+        primary = primary_of(where) if not isinstance(where, StreamHandle) else None
+        if primary is not None:
+            self._prepare(primary, where)
+            make(self, GRAPH, primary, GRAPH.numbers)
+            return
+        record = Recording(where, mode)
+        self._prepare(record._primary, where.device, "new")
+        self._record, self.stream = record, where
         self._own(0, None)
         self._handle = None
 
+    def _prepare(self, primary: PrimaryContext, device: Any, state: str = "built") -> None:
+        self._primary, self.device, self._state = primary, device, state
+        self._outer: Graph | None = None
+        self._parent: Any = None  # the node that this graph belongs to
+        self._lock = _thread.RLock()
+        # By the handle of a node: what it uses, what it does, and a weak reference to its Node.
+        self._kept: dict[Any, Any] = {}
+        self._given: dict[int, Given] = {}
+        self._nodes: dict[int, ref[names.Node]] = {}
+        self._version = 0  # counts changes
+        self._executable: Executable | None = None
+        self._recording: Recording | None = None  # a capture into this graph that is in progress
+        self._record, self.stream, self._exit = None, None, type(None)
+
+    @classmethod
+    def _inside(cls, node: Any, handle: int) -> Graph:
+        """Return the graph that belongs to a node."""
+        outer, made = node.graph, cls.__new__(cls)
+        made._prepare(outer._primary, outer.device)
+        made._outer, made._parent, made._lock = outer._root, node, outer._root._lock
+        made._own(handle, None)
+        return made
+
     @property
     def handle(self) -> int:
-        """Return the CUgraphExec; raises Closed before the recording and after close()."""
-        if self._handle is None and self._state != "recorded":
+        """Return the CUgraph; raises Closed before the recording and after close()."""
+        if self._handle is None and self._state in ("new", "recording", "spoilt"):
             raise Closed(f"this Graph is {self._state}: it can be launched after its with block has recorded it")
+        if self._parent is not None:
+            self._parent.handle  # raises Closed
         return super().handle
 
+    # -- recording
+
     def __enter__(self) -> Graph:
+        if self._state == "built":
+            self.handle
+            return self
         if self._state != "new":
             raise ValueError("a graph records only once: call capture() again")
-        stream, primary, exit = self.stream, self._primary, self._exit()
-        mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
-        self._prepare_end(queue)
+        record = self._record
+        assert record is not None
+        lifetime = expect(self, GRAPH, self._primary)
         try:
-            if exit is not None:
-                exit.__del__ = self._end
-            primary.inside.cuStreamBeginCapture_v2(queue, mode)
-            number = capture_number(primary, stream.handle)
-            if number:
-                self._numbers.append(number)
-                capturing[number] = self._kept
+            record._begin("cuStreamBeginCapture_v2", (), lifetime, self._exit())
             self._state = "recording"
         except CudaError:
-            if exit is not None:
-                exit.disarm()
-            raise
-        except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture
-            self._end()
+            lifetime.value = None
+            lifetime.release(late=True)
             raise
         return self
-
-    def _prepare_end(self, queue: Any) -> None:
-        """Prepare the end of the capture, as steps of which each is made only once."""
-        primary, graph = self._primary, self._graph
-        push, pop = primary.pushing
-        done: list[Any] = []
-        self._ends = iter(((primary.function("cuStreamEndCapture"), queue, ctypes.byref(graph)),))
-        self._destroys = zip((primary.function("cuGraphDestroy"),), filter(None, (graph,)))  # (NULL is not destroyed)
-        forget: Any = partial(done.extend, map(capturing.pop, self._numbers, repeat(None)))
-        inside: Any = partial(done.extend, starmap(invoke, chain(self._ends, self._destroys, (pop,))))
-        self._end = partial(any, map(_call, (forget, partial(*push), inside)))
 
     def _finish(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
-        """End the with block: make the graph, or only end the capture if an exception left the block."""
+        """End the with block: keep what was recorded, or end only the capture if an exception left the block.
+
+        The with block of a graph that is built by hand closes it.
+        """
+        record, exit = self._record, self._exit()
+        if record is None:
+            self.close()
+            return
         self._state = "spoilt"
-        primary, exit = self._primary, self._exit()
         try:
-            if self.stream.closed:
-                next(self._ends, None)  # its handle must not reach the driver
+            record._stop(kind is None)
             if kind is None:
-                handle = self.stream.handle  # raises Closed
-                failed = next(filter(None, run(self._ends, primary._to_push())), 0)
-                if failed:
-                    raise primary.driver.error(failed, "cuStreamEndCapture", ["hStream"], (cuda_h.CUstream(handle),))
-                make(self, EXECUTABLE, primary, (self._graph, *EXECUTABLE.numbers))
+                self._handle = self._release.value  # type: ignore[union-attr]
+                self._keep(_RECORDED, record._kept)
+                self._executable = Executable(self)
                 self._state = "recorded"
-                run(self._destroys, primary._to_push())
         finally:  # an error in the block matters more than an unfinished capture
-            self._end()
+            record._end()
             if exit is not None:
                 exit.disarm()
+            if self._state == "spoilt":
+                self._handle = None
+                if self._release is not None:
+                    self._release.release(False)
+
+    # -- launching
 
     def launch(self, stream: names.Any = None) -> None:
-        """Run the recorded work in the order of a stream; None is the legacy default stream.
+        """Run the work in the order of a stream; None is the legacy default stream.
+
+        A graph that was changed since its last launch is instantiated again. In a capture, the graph becomes a child
+        graph of the one that is being captured.
 
         calls   cuGraphLaunch
         raises  Closed  the graph is closed, or was never recorded
         """
-        executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
-        calls, argument = calls_on(queue, self._primary)
-        try:
-            calls.cuGraphLaunch(executable, argument)
-        finally:
-            if self._kept:  # the graph may be closed before this launch is done
-                retain(self._primary, queue, self._kept)
+        executable = self._executable
+        if executable is None or executable._version != self._version or self._handle is None:
+            executable = self._instantiated()
+        executable.launch(stream)
+
+    def upload(self, stream: names.Any = None) -> None:
+        """Prepare the first launch in the order of a stream, so that the launch itself costs less.
+
+        calls   cuGraphUpload
+        """
+        self._instantiated().upload(stream)
+
+    def instantiate(self, *, auto_free: bool = False, priorities: bool = False) -> names.Executable:
+        """Return an executable graph, which stays as it is when this graph changes.
+
+        auto_free   each launch first frees the memory that the launch before it has allocated and not freed
+        priorities  kernels run with the priorities of their nodes, not with that of the stream
+        calls       cuGraphInstantiateWithFlags
+        """
+        own = self._executable
+        if own is not None:  # a graph with allocations or conditional nodes may have one only
+            self._executable = None
+            own.close()
+        return Executable(self, (_AUTO_FREE if auto_free else 0) | (_PRIORITIES if priorities else 0))
+
+    def _instantiated(self) -> names.Executable:
+        """Return the own executable graph, made again if this graph was changed."""
+        self.handle
+        with Held(self._lock):
+            own = self._executable
+            if own is None or own._version != self._version:
+                if own is not None:
+                    self._executable = None
+                    own.close()
+                own = self._executable = Executable(self)
+        return own
+
+    # -- nodes
+
+    def kernel(
+        self,
+        launch: names.Any,
+        *args: names.Any,
+        after: names.Any = None,
+        **configuration: names.Any,
+    ) -> names.Node:
+        """Add a launch of a kernel.
+
+        launch         what Kernel.configure() returned; or a Kernel, with its configuration: grid, block, ...
+        args           the kernel's arguments; nodes read them when they are added or updated
+        after          a node, or several, that must be done before
+        configuration  as for Kernel.configure()
+        calls          cuGraphAddKernelNode_v2, cuGraphKernelNodeSetAttribute
+        raises         ValueError  a kernel of another device, a node of another graph
+        """
+        made: names.Node = self._add("kernel", after, launch, *args, **configuration)
+        return made
+
+    def copy(self, dst: names.Any, src: names.Any, *, after: names.Any = None) -> names.Node:
+        """Add a copy between two exporters of any layout; host memory is read and written in each launch.
+
+        calls   cuGraphAddMemcpyNode, cuGraphAddKernelNode_v2
+        raises  TypeError   different dtypes: nothing is converted
+                ValueError  shapes that do not broadcast, memory that overlaps
+        """
+        made: names.Node = self._add("copy", after, dst, src)
+        return made
+
+    def fill(self, target: names.Any, value: names.Any, *, after: names.Any = None) -> names.Node:
+        """Add a fill of every element of a view with a value, or of every byte of a Memory.
+
+        calls   cuGraphAddMemsetNode, cuGraphAddKernelNode_v2
+        """
+        made: names.Node = self._add("fill", after, target, value)
+        return made
+
+    def callback(
+        self, function: names.Callable[..., object], *arguments: names.Any, after: names.Any = None
+    ) -> names.Node:
+        """Add a call of a Python function, made in a thread of the driver.
+
+        The function must not call the driver: that is refused. What it raises is raised by the next synchronize() of
+        a stream or of the device.
+
+        calls   cuGraphAddHostNode
+        """
+        made: names.Node = self._add("callback", after, function, *arguments)
+        return made
+
+    def record(self, event: names.Event, *, after: names.Any = None) -> names.Node:
+        """Add the record of an event: the event is reached when this node is.
+
+        calls   cuGraphAddEventRecordNode
+        """
+        made: names.Node = self._add("record", after, event)
+        return made
+
+    def wait(self, event: names.Event, *, after: names.Any = None) -> names.Node:
+        """Add a wait for an event, as it was last recorded when the graph is launched.
+
+        calls   cuGraphAddEventWaitNode
+        """
+        made: names.Node = self._add("wait", after, event)
+        return made
+
+    def embed(self, graph: Graph, *, after: names.Any = None) -> names.ChildNode:
+        """Add a copy of another graph as one node, a child graph; the other may change afterwards.
+
+        calls   cuGraphAddChildGraphNode
+        """
+        made: names.ChildNode = self._add("embed", after, graph)
+        return made
+
+    def empty(self, *, after: names.Any = None) -> names.Node:
+        """Add a node that does nothing: it is done when all nodes are that it waits for.
+
+        calls   cuGraphAddEmptyNode
+        """
+        made: names.Node = self._add("empty", after)
+        return made
+
+    def join(self, *nodes: names.Node) -> names.Node:
+        """Add an empty node that waits for all of these nodes."""
+        return self.empty(after=nodes)
+
+    def allocate(self, nbytes: int, *, after: names.Any = None) -> names.AllocationNode:
+        """Add an allocation of device memory, which exists from this node to the free() of it, or until close().
+
+        The node's `memory` has the same address in each launch.
+
+        units   bytes
+        calls   cuGraphAddMemAllocNode
+        """
+        made: names.AllocationNode = self._add("allocate", after, nbytes)
+        return made
+
+    def free(self, allocation: names.AllocationNode, *, after: names.Any = None) -> names.Node:
+        """Add the end of an allocation of this or another graph.
+
+        after   by default the allocation, if it is in this graph; give the nodes that use the memory
+        calls   cuGraphAddMemFreeNode
+        """
+        if after is None and getattr(allocation, "graph", None) is self:
+            after = allocation
+        made: names.Node = self._add("free", after, allocation)
+        return made
+
+    def create_condition(self, default: int | None = None) -> names.Condition:
+        """Return a value by which a conditional node of this graph will choose.
+
+        A kernel takes it as an argument of 64 bits, and sets it by cudaGraphSetConditional(condition, value).
+
+        default  the value at the begin of each launch; None: the value that the last launch has left
+        calls    cuGraphConditionalHandleCreate
+        raises   Unsupported  the driver is older than CUDA 12.4
+        """
+        from .graphs.conditions import Condition
+
+        return Condition(self, default)
+
+    def if_then(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
+        """Add a node whose graph `then` runs if a condition is not 0.
+
+        calls   cuGraphAddNode_v2
+        """
+        made: names.ConditionalNode = self._add("conditional", after, condition, "if", 1)
+        return made
+
+    def if_else(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
+        """Add a node whose graph `then` runs if a condition is not 0, and whose graph `else_` runs otherwise.
+
+        calls   cuGraphAddNode_v2
+        raises  Unsupported  the driver is older than CUDA 12.8
+        """
+        made: names.ConditionalNode = self._add("conditional", after, condition, "if", 2)
+        return made
+
+    def while_loop(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
+        """Add a node whose graph `body` runs as long as a condition is not 0, which is tested before each run.
+
+        calls   cuGraphAddNode_v2
+        """
+        made: names.ConditionalNode = self._add("conditional", after, condition, "while", 1)
+        return made
+
+    def switch(self, condition: names.Condition, count: int, *, after: names.Any = None) -> names.ConditionalNode:
+        """Add a node of whose graphs `branches` the one runs whose number is a condition's value, or none.
+
+        calls   cuGraphAddNode_v2
+        raises  Unsupported  the driver is older than CUDA 12.8
+        """
+        made: names.ConditionalNode = self._add("conditional", after, condition, "switch", count)
+        return made
+
+    # -- edges
+
+    @property
+    def nodes(self) -> list[names.Node]:
+        """Return the nodes, in the order in which they were added.
+
+        calls   cuGraphGetNodes
+        """
+        from .graphs import edges
+
+        found: list[names.Node] = edges.nodes_of(self)
+        return found
+
+    @property
+    def edges(self) -> list[tuple[names.Node, names.Node]]:
+        """Return the edges: pairs of a node and one that waits for it.
+
+        calls   cuGraphGetEdges, cuGraphGetEdges_v2
+        """
+        from .graphs import edges
+
+        found: list[tuple[names.Node, names.Node]] = edges.edges_of(self)
+        return found
+
+    def add_edge(self, first: names.Node, second: names.Node) -> None:
+        """Make the second node wait for the first.
+
+        calls   cuGraphAddDependencies, cuGraphAddDependencies_v2
+        raises  ValueError  the edge exists, or would close a circle; a node of another graph
+        """
+        from .graphs import edges
+
+        edges.add_edge(self, first, second)
+
+    def remove_edge(self, first: names.Node, second: names.Node) -> None:
+        """Make the second node not wait for the first any more.
+
+        calls   cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2
+        raises  ValueError  there is no such edge
+        """
+        from .graphs import edges
+
+        edges.remove_edge(self, first, second)
+
+    # -- copies and pictures
+
+    def clone(self) -> Graph:
+        """Return a copy of this graph with its child graphs.
+
+        calls   cuGraphClone
+        raises  Unsupported  a graph with allocations or conditional nodes
+        """
+        from .graphs import edges
+
+        made: Graph = edges.clone(self)
+        return made
+
+    def find(self, node: names.Node) -> names.Node:
+        """Return the node of this clone that was made from a node of the original.
+
+        calls   cuGraphNodeFindInClone
+        raises  ValueError  this graph is not a clone of the node's graph, or does not have the node any more
+        """
+        from .graphs import edges
+
+        found: names.Node = edges.find(self, node)
+        return found
+
+    def debug_dot(self, *, verbose: bool = False) -> str:
+        """Return the driver's description of this graph in the language of Graphviz.
+
+        verbose  with all parameters and handles
+        calls    cuGraphDebugDotPrint
+        """
+        from .graphs import edges
+
+        text: str = edges.dot(self, verbose)
+        return text
+
+    def _repr_svg_(self) -> str | None:
+        from .. import doors
+
+        picture: str | None = doors.facade()._graph_picture(self)
+        return picture
+
+    def _repr_html_(self) -> str | None:
+        from html import escape
+
+        return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
+
+    # -- what the rooms of graphs/ use
+
+    @property
+    def _root(self) -> Graph:
+        """Return the outermost graph that this one is inside of, or this one."""
+        return self._outer or self
+
+    def _add(self, what: str, after: Any, *given: Any, **named: Any) -> Any:
+        """Add a node; `what` names the function of graphs/parameters.py that reads what is given."""
+        from .graphs.nodes import add
+
+        return add(self, what, after, given, named)
+
+    def _changing(self) -> Any:
+        """Return a with block in which this thread alone may use the CUgraph; refuse it while a capture does."""
+        root = self._root
+        self.handle  # raises Closed
+        if root._recording is not None and root._recording.is_in_progress:
+            raise ValueError(f"{root._recording!r} is in progress: a graph cannot be changed until its with block ends")
+        return Changing(root)
+
+    def _asking(self) -> Any:
+        """Return a with block in which this thread alone may use the CUgraph."""
+        return Changing(self._root)
+
+    def _cloned(self) -> Graph:
+        """Return a new graph with copies of the nodes."""
+        made = Graph.__new__(Graph)
+        made._prepare(self._primary, self.device)
+        with self._changing():
+            make(made, CLONE, self._primary, (as_argument(self.handle),))
+        return made
+
+    def _changed(self) -> None:
+        """Note a change, so that the next launch instantiates this graph again."""
+        self._root._version += 1
+
+    def _keep(self, key: Any, things: Any) -> None:
+        """Keep what a node uses, instead of what it used before."""
+        if things:
+            self._root._kept[key] = things
+        else:
+            self._root._kept.pop(key, None)
+        self._changed()
+
+    def close(self) -> None:
+        """Destroy the graph, and let go of what its nodes use; launches that are pending are done."""
+        super().close()
+        if self._outer is None:
+            self._kept.clear()
+            self._given.clear()
+            if dropped:
+                drain()
 
     def _closing(self) -> None:
         invalidate()
+        own = self._executable
+        if own is not None:
+            self._executable = None
+            own.close()
 
     def __repr__(self) -> str:
+        if self._state == "built":
+            return f"<Graph {'closed' if self._handle is None else hex(self._handle)}>"
         return f"<Graph {self._state}{' closed' if self._state == 'recorded' and self.closed else ''}>"

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY",
+    "CLONE",
     "DEVICE",
     "EVENT",
     "EXECUTABLE",
+    "GRAPH",
     "GREEN",
     "GREEN_STREAM",
     "Kind",
@@ -54,6 +56,7 @@ __all__ = [
     "TIMED_EVENT",
     "around",
     "capturing",
+    "expect",
     "make",
     "unnoticed",
 ]
@@ -109,6 +112,8 @@ MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoti
 TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
 SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
+GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
+CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
 GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", unnoticed=True, waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
 GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
@@ -132,13 +137,7 @@ def make(
     stream     for ORDERED and POOLED, an object with queue(), which is kept as long as the memory
     raises     CudaError  from the driver
     """
-    if dropped:
-        drain()
-    lifetime = Lifetime()
-    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
-    lifetime.once = iter((lifetime,))
-    owner._own(None, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
-    primary.hold(lifetime)
+    lifetime = expect(owner, kind, primary, stream)
     try:
         getattr(by or primary.inside, kind.create)(byref(lifetime), *arguments)
     except CudaError:
@@ -146,6 +145,18 @@ def make(
         lifetime.release(late=True)
         raise
     owner._handle = lifetime.value
+
+
+def expect(owner: Owned, kind: Kind, primary: PrimaryContext, stream: Any = None) -> Lifetime:
+    """Return the C memory that a handle will be written to, which its owner releases from now on."""
+    if dropped:
+        drain()
+    lifetime = Lifetime()
+    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
+    lifetime.once = iter((lifetime,))
+    owner._own(None, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
+    primary.hold(lifetime)
+    return lifetime
 
 
 class Lifetime(ctypes.c_void_p):

@@ -263,7 +263,8 @@ class Memory(Owned, Bytes):
         """
         from .memories import managed
 
-        return managed.attributes(self, offset, nbytes)
+        found: dict[str, Any] = managed.attributes(self, offset, nbytes)
+        return found
 
     @property
     def read_mostly(self) -> bool:

@@ -14,6 +14,7 @@ from .. import names
 from ..errors import a_kind, worded
 from ..owned import drain, dropped
 from .graph import Graph
+from .graphs.recording import Recording
 from .handles import EVENT, STREAM, TIMED_EVENT, capturing
 from .queue import (
     LEGACY,
@@ -254,12 +255,23 @@ class Stream(StreamHandle):
 
         batch(self, operations)
 
-    def capture(self, mode: str = "thread_local") -> Graph:
+    def capture(
+        self, mode: str = "thread_local", *, into: Graph | None = None, after: names.Any = None
+    ) -> Graph | Recording:
         """Return a graph that records, in a with block, the work queued on this stream.
 
-        mode  "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        mode    "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
+        into    a graph to add the work to; then a Recording is returned, whose with block gives this graph
+        after   the node, or nodes, of that graph for which the work waits
+        raises  SymbolNotFound  with `into`, and a driver that is older than CUDA 12.3
         """
-        return Graph(self, mode)
+        if into is None:
+            if after is not None:
+                raise ValueError("after names nodes of a graph to capture into: give the graph as into=")
+            return Graph(self, mode)
+        if not isinstance(into, Graph):
+            raise TypeError(f"into must be a Graph, not {a_kind(into)}")
+        return Recording(self, mode, into, after)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, handle): the CUDA stream protocol, version 0."""

@@ -162,6 +162,25 @@ def test_the_current_pool_of_a_device(device, pool):
         device.pool = 5
 
 
+def test_the_current_pools_of_other_memory(device):
+    assert device.pool.location == device and rawcuda.MemoryPool.default(device) == device.default_pool
+    for kind, location, shown in (("pinned", None, "host"), ("pinned", "numa:0", "numa:0"), ("managed", None, None)):
+        try:
+            default = rawcuda.MemoryPool.default(device, kind, location)
+        except (errors.Unsupported, errors.SymbolNotFound):
+            continue
+        assert default.location == shown and default.borrowed and default.kind == kind
+        current = rawcuda.MemoryPool.current(device, kind, location)
+        with device.memory_pool(kind=kind, location=location) as pool:
+            assert pool.location == shown
+            with pytest.raises(ValueError, match="cannot be the pool of a device"):
+                device.pool = pool
+            pool.make_current()
+            assert rawcuda.MemoryPool.current(device, kind, location) == pool
+            current.make_current()
+            assert rawcuda.MemoryPool.current(device, kind, location) == current
+
+
 def test_a_pool_of_another_kind_or_device_is_refused(device, pool, other):
     with pytest.raises(ValueError, match=r"belongs to device 0.*use Device\(0\)"):
         other.allocate(8, pool=pool)

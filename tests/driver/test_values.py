@@ -226,6 +226,11 @@ def test_memory_of_another_device(device):
             with pytest.raises(ValueError, match="enable_peer_access"):
                 use(flag, 1)
         if device.can_reach(1):
+            far = rawcuda.Device(1)
+            with device.peer_access(1), far.stream() as there, far.allocate(4, stream=there) as ordered:
+                there.synchronize()
+                with pytest.raises(ValueError, match="set_access"):  # its pool decides, not the access between devices
+                    stream.write_value(ordered, 1)
             with device.peer_access(1):
                 stream.write_value(flag, 3)
                 stream.wait_value(flag, 3)

@@ -404,6 +404,14 @@ def test_the_other_names_of_the_header_are_attributes(loaded):
         loaded._CUresult
 
 
+def test_hasattr_tells_whether_the_driver_has_a_function():
+    loaded = driver.Driver(Fake(missing=("cuMemFree_v2",)))
+    assert hasattr(loaded, "cuInit") and not hasattr(loaded, "cuMemFree_v2") and not hasattr(loaded, "cuMemAlloc")
+    assert getattr(loaded, "cuMemFree_v2", None) is None
+    names = dict(inspect.getmembers(loaded))
+    assert "cuMemAlloc_v2" in names and "cuMemFree_v2" not in names and names["CU_STREAM_LEGACY"] == 1
+
+
 def test_a_function_that_a_driver_of_its_version_lacks():
     class Old(Fake):
         def address(self, symbol):

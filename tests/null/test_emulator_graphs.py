@@ -13,7 +13,7 @@ from tests.subject import module
 
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 OUT = ctypes.c_uint64()
-graphs, queues = module("emulator.entries.graphs"), module("emulator.queues")
+graphs, queues = module("emulator.entries.graphs.definitions"), module("emulator.queues")
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
 
@@ -48,6 +48,12 @@ def _end(client, stream):
 def _nodes(client, graph):
     """Return the nodes of a graph in the emulator."""
     return client.emulator._machine.get(graphs.Graph, graph).nodes
+
+
+def _after(client, graph):
+    """Return, for each node, the numbers of those that it waits for."""
+    nodes = _nodes(client, graph)
+    return [tuple(nodes.index(other) for other in node.after) for node in nodes]
 
 
 def _status(client, stream):
@@ -117,7 +123,7 @@ def test_streams_fork_and_join(client, memory):
     _step(client, step, memory, 3, first)
     graph = _end(client, first)
     assert _status(client, second) == 0
-    assert [node.after for node in _nodes(client, graph)] == [(), (0,), (0, 1)]
+    assert _after(client, graph) == [(), (0,), (0, 1)]
     ready = client.get("cuGraphInstantiateWithFlags", graph, 0)
     client.do("cuGraphLaunch", ready, first)
     client.do("cuStreamSynchronize", first)
@@ -152,7 +158,7 @@ def test_kinds_of_nodes(client, memory):
     assert client.launch(get("nothing"), [], stream=stream) == 0
     client.do("cuLaunchHostFunc", stream, ctypes.cast(look, ctypes.c_void_p).value, 5)
     graph = _end(client, stream)
-    assert [(node.name, node.kind) for node in _nodes(client, graph)] == [
+    assert [(node.does.name, node.does.kind) for node in _nodes(client, graph)] == [
         ("a fill", queues.INSTANT),
         ("a copy", queues.INSTANT),
         ("nothing", queues.KERNEL),
@@ -272,20 +278,15 @@ def test_a_capture_ends_in_its_thread_unless_it_is_relaxed(client):
     assert codes == [908, 0]
 
 
-def test_what_a_capture_cannot_hold_yet_is_801(client, memory):
-    for call in (("cuMemAllocAsync", OUT, 16), ("cuMemFreeAsync", client.get("cuMemAllocAsync", 16, 0))):
-        stream = _begin(client)
-        assert client.code(*call, stream) == 801
-        assert client.code("cuStreamEndCapture", stream, OUT) == 901
-
-
 # -- graphs
 
 
 def test_flags_of_an_instantiation(client):
     stream = _begin(client)
     graph = _end(client, stream)
-    client.get("cuGraphInstantiateWithFlags", graph, 2)
+    client.get("cuGraphInstantiateWithFlags", graph, 1 | 8)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 2) == 1  # only cuGraphInstantiateWithParams uploads
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 4) == 801
     assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 1 << 10) == 1
 
 
@@ -294,7 +295,7 @@ def test_a_graph_goes_once(client, memory):
     client.do("cuMemsetD8Async", memory, 1, 4, stream)
     client.do("cuMemcpyDtoDAsync_v2", memory, memory, 4, stream)
     graph = _end(client, stream)
-    assert [node.after for node in _nodes(client, graph)] == [(), (0,)]
+    assert _after(client, graph) == [(), (0,)]
     client.do("cuGraphDestroy", graph)
     assert client.code("cuGraphDestroy", graph) == 400
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
 
-__all__ = ["attributes_at", "check_attributes", "cluster_of", "events_of"]
+__all__ = ["attributes_at", "check_attributes", "check_number", "cluster_of", "events_of"]
 
 _WINDOW, _CLUSTER, _EVENT, _PREFERRED, _COMPLETION, _UPDATABLE = 1, 4, 7, 11, 12, 13
 _DOMAINS = 9
@@ -51,11 +51,16 @@ def attributes_at(address: int, count: int) -> dict[int, bytes]:
         number, value = LAUNCH_ATTRIBUTE.unpack(
             ctypes.string_at(address + index * LAUNCH_ATTRIBUTE.size, LAUNCH_ATTRIBUTE.size)
         )
-        if number not in _NAMES:
-            raise Refused(1, f"there is no launch attribute {number} in this driver's version")
+        check_number(number)
         if number:
             found[number] = value
     return found
+
+
+def check_number(number: int) -> None:
+    """Refuse the number of an attribute that does not exist."""
+    if number not in _NAMES:
+        raise Refused(1, f"there is no launch attribute {number} in this driver's version")
 
 
 def check_attributes(machine: Machine, stream: Stream, attributes: dict[int, bytes]) -> None:

@@ -24,12 +24,23 @@ from .devices import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..space import Allocation
 
-__all__ = ["Box", "any_box", "array_box", "copy_boxes", "device_box", "host_box", "move", "span_of"]
+__all__ = [
+    "Box",
+    "any_box",
+    "array_box",
+    "copy_boxes",
+    "copy_work",
+    "device_box",
+    "fill_work",
+    "host_box",
+    "move",
+    "span_of",
+]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 
@@ -230,6 +241,11 @@ def copy_boxes(
             stream.context.check()
         span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
+    if stream.capture is not None:  # (of an array whose copy no CUDA_MEMCPY3D describes)
+        from .graphs.operations import Other
+
+        stream.capture.add(stream, Other(lambda: move(target, source, width, height, depth), "a copy", type=1))
+        return
     work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
@@ -239,6 +255,30 @@ def copy_boxes(
         stream.context.check()
 
 
+def _captured_kind(machine: Machine, address: int) -> int:
+    """Return the CUmemorytype of an address in a node of a graph."""
+    is_host = machine.space.find(address) is None and 0 < address < FIRST_ADDRESS
+    return _HOST if is_host else _DEVICE
+
+
+def _capture(stream: Stream, words: tuple[int, ...]) -> None:
+    """Add a copy to the graph that a stream captures; it reads its source in each launch."""
+    from .graphs.operations import Copy
+
+    assert stream.capture is not None
+    stream.capture.add(stream, Copy(words, stream.context))
+
+
+def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
+    """Check a copy, given by the members of a CUDA_MEMCPY3D, and return the function that does it."""
+    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = words
+    if sl or tl:
+        raise Refused(1, "levels of detail exist only in mipmapped arrays")
+    target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
+    source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
+    return lambda: move(target, source, width, height, depth)
+
+
 # -- one row
 
 
@@ -246,6 +286,10 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
     """Copy bytes; without a stream, in the legacy stream, and wait."""
     stream = machine.stream(handle or 0)
     if not nbytes:
+        return
+    if stream.capture is not None:
+        sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, nbytes, 1) for end in (source, target)]
+        _capture(stream, (*sides[0], *sides[1], nbytes, 1, 1))
         return
     copy_boxes(
         machine,
@@ -339,8 +383,13 @@ class _Side:
     ) -> None:
         if kind not in _BOXES and kind != _ARRAY:
             raise Refused(1, f"{kind} is not a CUmemorytype")
-        self.x, self.y, self.z, self.kind, self.pitch, self.rows = x, y, z, kind, pitch, rows
+        self.x, self.y, self.z, self.kind, self.pitch, self.rows, self.array = x, y, z, kind, pitch, rows, array
         self.address = host if kind == _HOST else array if kind == _ARRAY else device
+
+    def words(self) -> tuple[int, ...]:
+        """Return the members of a CUDA_MEMCPY3D for this side."""
+        address = 0 if self.kind == _ARRAY else self.address
+        return self.x, self.y, self.z, 0, self.kind, address, address, self.array, 0, self.pitch, self.rows
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
         """Describe the memory of this side."""
@@ -361,6 +410,9 @@ def _rectangles(
 ) -> None:
     stream = machine.stream(handle or 0)
     if not (width and height and depth):
+        return
+    if stream.capture is not None:
+        _capture(stream, (*source.words(), *target.words(), width, height, depth))
         return
     copy_boxes(
         machine,
@@ -424,15 +476,12 @@ def copy_3d_peer(machine: Machine, address: int, stream: int | None = None) -> N
 # -- fills
 
 
-def _fill(
-    machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int, handle: int | None
-) -> None:
-    """Queue a fill of `height` rows of `count` elements of `width` bytes."""
-    stream = machine.stream(handle or 0)
+def fill_work(
+    machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int
+) -> Callable[[], None]:
+    """Check a fill of `height` rows of `count` elements of `width` bytes, and return the function that does it."""
     if address % width or (height > 1 and pitch % width):
         raise Refused(1, f"{address:#x} (pitch {pitch}) is not aligned to the {width} bytes of an element")
-    if not count or not height:
-        return
     nbytes = count * width
     if height > 1 and pitch < nbytes:
         raise Refused(1, f"rows of {nbytes} bytes do not fit into a pitch of {pitch}")
@@ -445,8 +494,25 @@ def _fill(
             memory[at + index * pitch : at + index * pitch + nbytes] = row
             box.wrote(at + index * pitch, nbytes)
 
-    work = machine.queues.submit(stream, run, "a fill")
-    if handle is None and not box.is_device:
+    return run
+
+
+def _fill(
+    machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int, handle: int | None
+) -> None:
+    """Queue a fill of `height` rows of `count` elements of `width` bytes."""
+    stream = machine.stream(handle or 0)
+    if not count or not height:
+        if address % width or (height > 1 and pitch % width):
+            raise Refused(1, f"{address:#x} (pitch {pitch}) is not aligned to the {width} bytes of an element")
+        return
+    if stream.capture is not None:
+        from .graphs.operations import Fill
+
+        stream.capture.add(stream, Fill(address, pitch, value, width, count, height, stream.context))
+        return
+    work = machine.queues.submit(stream, fill_work(machine, address, pitch, value, width, count, height), "a fill")
+    if handle is None and not device_box(machine, address, 0, 0, 1).is_device:
         machine.queues.complete(work)
         stream.context.check()
 

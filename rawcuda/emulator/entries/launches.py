@@ -4,7 +4,7 @@ How          the call checks everything and copies the arguments; the kernel run
              inside the kernel makes the context unusable, and the next call that waits returns it, as on a GPU.
              attributes.py reads the attributes of a launch, capabilities.py counts blocks.
 Source       CUDA Driver API, "Execution Control", "Occupancy"
-Read next    graphs.py
+Read next    graphs/
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
 
-__all__: list[str] = []
+__all__ = ["kernel_work", "read_arguments"]
 
 _BUFFER, _BUFFER_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, ..._SIZE; 0 ends the list
 _COOPERATIVE, _CLUSTER = 2, 4
+_TRUE = b"\1".ljust(64, b"\0")
 _PORTABLE_CLUSTER, _LARGEST_CLUSTER = 8, 16
 
 
@@ -59,7 +60,7 @@ def _from_buffer(extra: int, need: int) -> bytes:
     return ctypes.string_at(buffer, need)
 
 
-def _arguments(function: Function, parameters: int, extra: int) -> bytes:
+def read_arguments(function: Function, parameters: int, extra: int) -> bytes:
     """Copy a launch's arguments into one block with the layout of the kernel's parameters."""
     code = function.entry
     need = code.parameter_bytes
@@ -164,27 +165,20 @@ def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Sur
     return find
 
 
-def _launch(
+def kernel_work(
     machine: Machine,
-    handle: int,
+    function: Function,
     grid: Size,
     block: Size,
     shared: int,
-    stream_handle: int,
-    parameters: int,
-    extra: int,
-    *,
-    cooperative: bool = False,
-    attributes: dict[int, bytes] = {},  # noqa: B006 - it is never changed
-) -> None:
-    stream = machine.stream(stream_handle)
-    function = launched_function(machine, handle)
+    arguments: bytes,
+    attributes: dict[int, bytes],
+) -> Callable[[], None]:
+    """Check a launch, and return the function that runs its kernel."""
     context = function.module.context
-    if context is not stream.context:
-        raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
     _check(function, grid, block, shared)
-    check_attributes(machine, stream, attributes)
     cluster = _cluster(function, attributes)
+    cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
     if cluster is not None:
         _check_cluster(function, grid, cluster)
     if cooperative:
@@ -194,11 +188,8 @@ def _launch(
                 720,
                 f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
             )
-    arguments = _arguments(function, parameters, extra)
-    run = function.entry.run
-    progress = machine.progress
-
-    rights = _rights(context) if machine.restricted or len(machine.devices) > 1 else None
+    run, progress = function.entry.run, machine.progress
+    rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
 
     def work() -> None:
         run(
@@ -213,10 +204,40 @@ def _launch(
             opaque=_opaque(machine, context),
         )
 
+    return work
+
+
+def _launch(
+    machine: Machine,
+    handle: int,
+    grid: Size,
+    block: Size,
+    shared: int,
+    stream_handle: int,
+    parameters: int,
+    extra: int,
+    attributes: dict[int, bytes] | None = None,
+) -> None:
+    stream = machine.stream(stream_handle)
+    function = launched_function(machine, handle)
+    context = function.module.context
+    if context is not stream.context:
+        raise Refused(400, f"the kernel was loaded in {context!r}, but the stream belongs to {stream.context!r}")
+    _check(function, grid, block, shared)
+    chosen = attributes or {}
+    check_attributes(machine, stream, chosen)
+    arguments = read_arguments(function, parameters, extra)
+    if stream.capture is not None:
+        from .graphs.operations import Launch
+
+        stream.capture.add(stream, Launch(function, grid, block, shared, arguments, chosen))
+        for event in events_of(machine, chosen):
+            event.captured = stream.capture, stream.capture.mark(stream)
+        return
+    work = kernel_work(machine, function, grid, block, shared, arguments, chosen)
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
-    for event in events_of(machine, attributes):
-        event.work = queued
-        event.captured = None if stream.capture is None else (stream.capture, stream.capture.mark(stream))
+    for event in events_of(machine, chosen):
+        event.work, event.captured = queued, None
 
 
 @entry(
@@ -266,15 +287,13 @@ def launch_cooperative(
     parameters: int,
 ) -> None:
     """Launch a kernel whose blocks may wait for each other."""
-    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, cooperative=True)
+    _launch(machine, handle, (gx, gy, gz), (bx, by, bz), shared, stream, parameters, 0, {_COOPERATIVE: _TRUE})
 
 
 @entry("cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)", since=11060)
 def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra: int) -> None:
     """Launch a kernel with attributes."""
     gx, gy, gz, bx, by, bz, shared, stream, address, count = read(LAUNCH_CONFIG, config)
-    attributes = attributes_at(address, count)
-    cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
     _launch(
         machine,
         handle,
@@ -284,8 +303,7 @@ def launch_ex(machine: Machine, config: int, handle: int, parameters: int, extra
         stream,
         parameters,
         extra,
-        cooperative=cooperative,
-        attributes=attributes,
+        attributes_at(address, count),
     )
 
 

@@ -38,8 +38,8 @@ _LARGEST = 1 << 62
 
 def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: Stream) -> None:
     if stream.capture is not None:
-        stream.capture.invalidate()
-        raise Refused(801, "allocations in a graph are not emulated")
+        put_u64(address, stream.capture.allocate(stream, pool, nbytes))
+        return
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes")
     growth = pool.growth(min(nbytes, _LARGEST))
@@ -77,14 +77,18 @@ def alloc_from_pool(machine: Machine, address: int, nbytes: int, pool: int, hand
 def free_async(machine: Machine, address: int, handle: int) -> None:
     """Free memory in stream order."""
     stream = machine.stream(handle)
+    memory = machine.graph_memory.get(address)
+    if stream.capture is not None:
+        if memory is None:
+            stream.capture.invalidate()
+            raise Refused(1, "a graph can free only what a graph allocates")
+        stream.capture.free(stream, memory)
+        return
     holding = holding_at(machine, address)
     if holding.pool is None or holding.allocation.base != address:
         raise Refused(1, f"{address:#x} is not the start of memory that was allocated in stream order")
     if holding.released:
         raise Refused(1, f"{address:#x} was already freed, in stream order")
-    if stream.capture is not None:
-        stream.capture.invalidate()
-        raise Refused(801, "frees in a graph are not emulated")
     holding.released = True
     machine.queues.submit(stream, lambda: machine.give_back(holding), f"free of {address:#x}")
 

@@ -11,9 +11,13 @@ import struct
 from ..codes import Refused
 from ..host_thread import host_function
 from ..machine import Machine
-from ..queues import HOST, Conditional, Event, Stream, Work
+from ..queues import HOST, Event, Stream
 from ..thunks import entry, out, put_bytes, put_float, put_int, put_u64, put_uint, read
 from .devices import ATTRIBUTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .graphs.capture import Capture
 
 __all__: list[str] = []
 
@@ -45,8 +49,7 @@ def destroy(machine: Machine, handle: int) -> None:
     stream = machine.get(Stream, handle)
     stream.context.check()
     if stream.capture is not None:
-        stream.capture.invalidate()
-        stream.capture.leave(stream)
+        stream.capture.drop(stream)
     del machine.handles[handle], stream.context.owned[handle]
     stream.closed = True
     if not stream.queue and stream.running is None:
@@ -189,9 +192,9 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
     if flags & ~_EXTERNAL:
         raise Refused(1)
     if flags:
-        _require_capture(stream)
-        now = Conditional(_pass, after=lambda: (event.work,))
-        machine.queues.submit(stream, now, "a wait for an external event")
+        from .graphs.operations import Wait
+
+        _captured(stream).add(stream, Wait(event))
     elif event.captured is not None:
         capture, nodes = event.captured
         capture.wait(stream, nodes)
@@ -201,9 +204,10 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
         machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
 
 
-def _require_capture(stream: Stream) -> None:
+def _captured(stream: Stream) -> Capture:
     if stream.capture is None:
         raise Refused(1, "an external event is for a stream that is being captured")
+    return stream.capture
 
 
 def _pass() -> None:
@@ -219,6 +223,11 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
     stream = machine.stream(handle)
     if not function:
         raise Refused(1)
+    if stream.capture is not None:
+        from .graphs.operations import Host
+
+        stream.capture.add(stream, Host(function, data))
+        return
     machine.queues.submit(stream, host_function(function, data), "a host function", HOST)
 
 
@@ -256,12 +265,9 @@ def event_record(machine: Machine, handle: int, stream_handle: int, flags: int =
     if event.context is not stream.context:
         raise Refused(400, "an event can be recorded only in a stream of its own context")
     if flags:
-        _require_capture(stream)
+        from .graphs.operations import Record
 
-        def submitted(work: Work) -> None:
-            event.captured, event.work = None, work
-
-        machine.queues.submit(stream, Conditional(_pass, submitted=submitted), "a mark of an external event")
+        _captured(stream).add(stream, Record(event))
         return
     if stream.capture is not None:
         event.captured = (stream.capture, stream.capture.mark(stream))

@@ -23,6 +23,7 @@ from ..queue import PER_THREAD, calls_on, home_of, work_handle
 from ..stream import record_and_wait
 from . import transfer
 from .peer_copy import copy_across
+from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["copy_on_device", "fill_on_device"]
+__all__ = ["constant_walk", "copy_on_device", "fill_on_device", "strided_launch"]
 
 
 def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any) -> None:
@@ -244,3 +245,20 @@ def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: in
         walk.source = one.ptr
         run_kernel(walk, device, handle)
         _wait(device, handle)
+
+
+def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContext) -> tuple[Walk, Any]:
+    """Return the copy that sets every element of a layout to these bytes, and the memory that contains them."""
+    source = ctypes.create_string_buffer(pattern, len(pattern))
+    one = allocate(device, len(pattern))
+    transfer.copy_bytes(
+        one.ptr,
+        ctypes.addressof(source),
+        len(pattern),
+        target_kind="device",
+        source_kind="host",
+        device=device,
+        stream=1,  # CU_STREAM_LEGACY
+    )
+    shape, strides = form.shape or (1,), form.strides or (0,)
+    return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one

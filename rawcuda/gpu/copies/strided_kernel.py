@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["ptx", "run", "units"]
+__all__ = ["launch_of", "ptx", "run", "units"]
 
 _BLOCK = 256
 _NARROW = 2**32 - 1  # the largest number of elements for 32-bit indices
@@ -144,6 +144,12 @@ def run(walk: Walk, device: Any, handle: int) -> None:
 
 
 def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
+    kernel, blocks, arguments = _prepare(walk, primary)
+    kernel.launch(*arguments, grid=blocks, block=_BLOCK, stream=handle)
+
+
+def _prepare(walk: Walk, primary: PrimaryContext) -> tuple[Any, int, tuple[int, ...]]:
+    """Return the kernel that does a copy, its number of blocks, and its arguments."""
     size, shape, to, of = units(walk)
     if not shape:
         shape, to, of = (1,), (size,), (size,)
@@ -151,4 +157,10 @@ def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
     wide = count > _NARROW
     kernel = _module(primary, len(shape), size, wide)["strided_copy"]
     blocks = min((count + _BLOCK - 1) // _BLOCK, _BLOCKS)
-    kernel.launch(walk.target, walk.source, count, *shape[1:], *to, *of, grid=blocks, block=_BLOCK, stream=handle)
+    return kernel, blocks, (walk.target, walk.source, count, *shape[1:], *to, *of)
+
+
+def launch_of(walk: Walk, device: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the Launch that does a copy, and its arguments, for a node of a graph."""
+    kernel, blocks, arguments = _prepare(walk, getattr(device, "_primary", device))
+    return kernel.configure(grid=blocks, block=_BLOCK), arguments

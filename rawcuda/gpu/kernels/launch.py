@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Buffer = tuple[Any, ...]
 
-__all__ = ["Launch", "Packing", "prepare", "stream_handle"]
+__all__ = ["Launch", "Packed", "Packing", "prepare", "stream_handle"]
 
 _PER_THREAD = 2
 _INVALID_VALUE, _INVALID_CLUSTER_SIZE = 1, 912  # CUDA_ERROR_INVALID_VALUE, _INVALID_CLUSTER_SIZE
@@ -403,6 +403,32 @@ class Launch:
                 hold_back((made,), self._handle, self._primary)
         kept.clear()
 
+    def pack_for_graph(self, arguments: names.Sequence[names.Any]) -> Packed:
+        """Check and pack arguments for a node of a graph, which the driver reads when the node is added.
+
+        raises  TypeError, ValueError, Closed  as a launch does
+        """
+        self.kernel.handle
+        packing = self._packing
+        if len(arguments) != len(self._slots):
+            self._refuse_count(len(arguments))
+        storage, given, kept, *_ = self._new_buffer()
+        kept.stream = None
+        self._pack_by_tables(storage, kept, *arguments)
+        frame = given[2]._obj
+        return Packed(frame, ctypes.addressof(frame) + packing.pointers_at, list(kept), self._attributes())
+
+    def _attributes(self) -> list[Any]:
+        """Return the attributes of this launch, as CUlaunchAttributes."""
+        words = self._words
+        if isinstance(words, cuda_h.CUlaunchConfig):
+            return [words.attrs[index] for index in range(words.numAttrs)]
+        if self._symbol != "cuLaunchCooperativeKernel":
+            return []
+        made = cuda_h.CUlaunchAttribute()
+        made.id, made.value.cooperative = cuda_h.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1
+        return [made]
+
     def _refuse_count(self, given: int) -> NoReturn:
         packing = self._packing
         raise TypeError(f"{packing.name}() takes {packing.words()} but {given} {'was' if given == 1 else 'were'} given")
@@ -425,6 +451,19 @@ class Launch:
         words = f"{self._packing.name}({', '.join(self._packing.names)})"
         more = "".join([f" {name} {worded(value)}" for name, value in self.attributes.items()])
         return f"<Launch {words} grid {self.grid} block {self.block}{more}>"
+
+
+class Packed:
+    """The packed arguments of a node: their memory, the address of the pointers to them, and what they need.
+
+    views       views of other libraries' arrays
+    attributes  the launch's CUlaunchAttributes
+    """
+
+    __slots__ = ("frame", "pointers", "views", "attributes")
+
+    def __init__(self, frame: Any, pointers: int, views: list[Any], attributes: list[Any]) -> None:
+        self.frame, self.pointers, self.views, self.attributes = frame, pointers, views, attributes
 
 
 def stream_handle(stream: Any, primary: PrimaryContext) -> int:

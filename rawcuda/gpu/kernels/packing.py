@@ -184,15 +184,12 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
-_ALL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-
-
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
     if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
-        access = argument._access_from(slot.ordinal) if argument._handle is not None else _ALL
+        access = argument._access_from(slot.ordinal) if argument._handle is not None else 3
         if not access:
             slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
-        if access != _ALL and not slot.reads:
+        if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
@@ -247,15 +244,10 @@ def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     return value if type(value) is bytes else int(value).to_bytes(8, "little")
 
 
-def _pack_typed_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    """Pack the address of memory, whose bytes may be elements of any type, or of a variable, which has a type."""
+def _pack_typed(slot: Slot, argument: Any, kept: Kept) -> int:
+    """Pack the address of a view, of a variable, or of memory, whose bytes may be elements of any type."""
     _check_element(slot, argument, getattr(argument, "dtype", None))
-    return _pack_memory(slot, argument, kept)
-
-
-def _pack_typed_view(slot: Slot, argument: Description, kept: Kept) -> int:
-    _check_element(slot, argument, argument.dtype)
-    return _pack_view(slot, argument, kept)
+    return (_pack_memory if isinstance(argument, Memory) else _pack_view)(slot, argument, kept)
 
 
 def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -504,9 +496,9 @@ _ADDRESS: dict[str, Packer] = {
     "other": _pack_other_address,
 }
 _TYPED: dict[str, Packer] = {
-    "memory": _pack_typed_memory,
-    "own view": _pack_typed_view,
-    "view": _pack_typed_view,
+    "memory": _pack_typed,
+    "own view": _pack_typed,
+    "view": _pack_typed,
     "exporter": _pack_typed_foreign,
     "ctypes array": _pack_typed_foreign,
 }

@@ -130,12 +130,13 @@ class MemoryPool(Owned):
     """
 
     # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
-    __slots__ = ("device", "kind", "_primary")
+    __slots__ = ("device", "kind", "_primary", "_where")
 
     device: names.Device
     kind: str
     if TYPE_CHECKING:
         _primary: PrimaryContext
+        _where: locations.Location
 
     def __init__(
         self, device: names.Device, *, kind: str = "device", max_size: int = 0, location: names.Any = None
@@ -144,7 +145,7 @@ class MemoryPool(Owned):
         size = size_of("max_size", max_size)
         primary = primary_of(device)
         assert primary is not None  # _place_of() has checked the device
-        self.device, self.kind, self._primary = device, kind, primary
+        self.device, self.kind, self._primary, self._where = device, kind, primary, where
         _require(primary, kind, where)
         wanted = cuda_h.CUmemPoolProps(allocType=allocation, location=where.struct(), maxSize=size)
         make(self, POOL, primary, (byref(wanted),))
@@ -183,19 +184,26 @@ class MemoryPool(Owned):
         else:
             getattr(primary.inside, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
         made = cls.__new__(cls)
-        made.device, made.kind, made._primary = device, kind, primary
+        made.device, made.kind, made._primary, made._where = device, kind, primary, where
         made._own(handle.value or 0, None)
         return made
 
     def make_current(self) -> None:
-        """Make this the pool from which memory of its device is allocated if no pool is given.
+        """Make this the pool from which memory of its kind and location is allocated if no pool is given.
 
-        calls   cuDeviceSetMemPool
-        raises  ValueError  a pool of host or managed memory
+        calls   cuDeviceSetMemPool, cuMemSetMemPool
         """
-        if self.kind != "device":
-            raise ValueError(f"a pool of {self.kind} memory cannot be the pool of a device: make one of kind 'device'")
-        self._primary.inside.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), self._argument())
+        calls, pool = self._primary.inside, self._argument()
+        if self.kind == "device":
+            calls.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), pool)
+        else:
+            allocation = _PINNED if self.kind == "pinned" else _MANAGED
+            calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
+
+    @property
+    def location(self) -> names.Any:
+        """Return where the memory lies, or had better lie: a Device, "host", "numa:0", or None for anywhere."""
+        return None if self._where.kind == _NONE else self._where.public()
 
     # -- allocating
 
@@ -366,6 +374,8 @@ def allocate_from(device: Any, pool: Any, nbytes: Any, kind: Any, stream: Any) -
 def set_pool(device: Any, pool: Any) -> None:
     """Make a pool the current one of a device, for Device.pool."""
     _check_pool(device, pool)
+    if pool.kind != "device":
+        raise ValueError(f"a pool of {pool.kind} memory cannot be the pool of a device: use pool.make_current()")
     pool.make_current()
 
 

@@ -336,28 +336,33 @@ class VirtualMemory(Memory):
     def _set_access(self, devices: list[Any], flags: int) -> None:
         with Held(self._lock):
             self.handle
-            reservation = self._reservation
-            rights = {locations.ordinal_from(device): flags for device in devices}
-            for ordinal in rights:
-                for home in {self._primary.ordinal, *(piece.ordinal for piece in reservation.pieces)} if flags else ():
-                    locations.require_peer(ordinal, home, "virtual memory on it")
-            if not rights:
-                return
-            before = {ordinal: reservation.rights.get(ordinal, 0) for ordinal in rights}
+            rights, known = self._checked_rights(devices, flags), self._reservation.rights
+            before = {ordinal: known.get(ordinal, 0) for ordinal in rights}
             locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
-            done: list[Piece] = []
             try:
-                for piece in tuple(reservation.pieces):
-                    done.append(piece)
-                    self._apply(piece.offset, piece.size, rights)
+                self._apply_to_all(rights)
             except BaseException:
-                for piece in done:
-                    try:
-                        self._apply(piece.offset, piece.size, before)
-                    except CudaError:
-                        pass
+                self._apply_to_all(before, careful=False)
                 raise
-            reservation.rights.update(rights)
+            known.update(rights)
+
+    def _checked_rights(self, devices: list[Any], flags: int) -> dict[int, int]:
+        """Return the rights that devices shall have, which must be able to reach all that is mapped."""
+        rights = {locations.ordinal_from(device): flags for device in devices}
+        homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.pieces)}
+        for ordinal in rights if flags else ():
+            for home in homes:
+                locations.require_peer(ordinal, home, "virtual memory on it")
+        return rights
+
+    def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
+        """Give devices access to all that is mapped; if not careful, go on after an error."""
+        for piece in tuple(self._reservation.pieces) if rights else ():
+            try:
+                self._apply(piece.offset, piece.size, rights)
+            except CudaError:
+                if careful:
+                    raise
 
     def access(self, device: names.Any) -> str:
         """Return the access of a device: "none", "read" or "readwrite".

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..queue import StreamHandle
 
-__all__ = ["call", "raise_from", "raise_from_device"]
+__all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
 
 _MANY = 64  # streams, after which those that were closed are removed from the table
 _ANY = -1  # the ordinal of a device that is not known, because the stream is borrowed
@@ -84,6 +84,7 @@ _origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for 
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
 _thunk: list[Any] = []  # the C function, as an argument, once it was needed
+_addresses: list[int] = []  # its address
 
 
 def _run(number: int | None) -> None:
@@ -105,7 +106,9 @@ def _function() -> Any:
 
         thunk = immortal(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run))
         atexit.register(_finish)
-        _thunk.append(as_argument(ctypes.cast(thunk, ctypes.c_void_p).value))
+        address = ctypes.cast(thunk, ctypes.c_void_p).value or 0
+        _addresses.append(address)
+        _thunk.append(as_argument(address))
     return _thunk[0]
 
 
@@ -132,6 +135,21 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> Non
     except (CudaError, ValueError):  # after an interrupt, the function may be queued
         _calls.pop(number, None)
         raise
+
+
+def for_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[int, int, object]:
+    """Prepare the call of a function by a node of a graph on a device.
+
+    returns  the address of the C function, its argument, and an object to keep as long as the node may run
+    raises   TypeError  not a function
+    """
+    if not callable(function):
+        raise TypeError(f"callback() needs a function, not {a_kind(function)}")
+    made = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None)))
+    made.again, number = True, next(_numbers)
+    _calls[number] = made
+    _function()
+    return _addresses[0], number, _Kept(number)
 
 
 def _capture_of(stream: StreamHandle, queue: Any) -> int | None:

@@ -186,11 +186,15 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
         raise ValueError(
             "the value is in managed memory, for which the driver has no such waits and writes: use pinned"
         )
-    ours = stream._primary
-    if kind == "cuda" and ours is not None and ordinal is not None and not reaches(ours.ordinal, ordinal):
+    ours, owner = stream._primary, seen.owner
+    if kind != "cuda" or ours is None or ordinal is None or ordinal == ours.ordinal:
+        return
+    knows = hasattr(owner, "is_accessible_from")  # our Memory, which may be from a pool
+    if not (owner.is_accessible_from(ours.ordinal) if knows else reaches(ours.ordinal, ordinal)):
+        remedy = f"Device({ours.ordinal}).enable_peer_access(Device({ordinal}))"
         raise ValueError(
             f"the value is on device {ordinal}, to which device {ours.ordinal} was not given access: "
-            f"Device({ours.ordinal}).enable_peer_access(Device({ordinal}))"
+            f"{owner._remedy(ours.ordinal) if knows else remedy}"
         )
 
 

@@ -48,6 +48,11 @@ PARTS = {
             "compiler",
             "emulator",
             "gpu.devices",
+            "gpu.graphs.conditions",
+            "gpu.graphs.edges",
+            "gpu.graphs.nodes",
+            "gpu.graphs.parameters",
+            "gpu.graphs.updates",
             "gpu.kernels.linking",
             "gpu.launches.options",
             "gpu.memories",
@@ -56,7 +61,8 @@ PARTS = {
             "tools",
         ),
         ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
-        "devices, streams, memory, kernels and views: all but the compiler, the emulator and the tools",
+        "devices, streams, memory, kernels, captured graphs and views: all but the compiler, graphs built by hand, the "
+        "emulator and the tools",
     ),
     "view": Part(
         ("compiler", "driver", "emulator", "gpu", "tools"),

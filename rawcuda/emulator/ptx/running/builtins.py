@@ -1,8 +1,9 @@
-"""Functions that device code calls without defining them: vprintf, __assertfail, malloc, free.
+"""Functions that device code calls without defining them: vprintf, __assertfail, malloc, free, and one for graphs.
 
 Output is buffered until the launch ends, as on a GPU, and is then written to Python's stdout.
 
-Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"
+Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"; CUDA
+             device runtime API, cudaGraphSetConditional
 Read next    machine.py
 """
 
@@ -14,7 +15,7 @@ import struct
 from ...space import Fault
 from .machine import ASSERT, Thread
 
-__all__ = ["assertfail", "free", "malloc", "vprintf"]
+__all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 
 LONGEST_TEXT = 1 << 16
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
@@ -129,3 +130,14 @@ def free(thread: Thread, address: int) -> None:
     if found is None or found.base != address or found.label != "malloc in a kernel":
         raise Fault(700, f"free in a kernel of {thread.launch.space.explain(address, 1)}")
     thread.launch.space.free(address)
+
+
+def set_conditional(thread: Thread, handle: int, value: int) -> None:
+    """Set a condition of a graph, by which a conditional node chooses.
+
+    raises  Fault   no condition has this handle (719)
+    """
+    condition = thread.launch.space.conditions.get(handle)
+    if condition is None:
+        raise Fault(719, f"cudaGraphSetConditional: {handle:#x} is not the handle of a graph's condition")
+    condition.value = value & 0xFFFFFFFF

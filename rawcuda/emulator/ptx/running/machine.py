@@ -126,8 +126,7 @@ class Launch:
         self.output: list[str] = []
         self.block: Block | None = None
         self.after_refill: Callable[[], None] | None = None
-        # the access of the kernel's device to an allocation: 0, 1 to read, 3 to read and write; None: always 3
-        self.rights: Callable[[Allocation], int] | None = None
+        self.rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
         self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
         self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
@@ -216,13 +215,11 @@ class Launch:
 
     def texture(self, handle: int) -> Sampler:
         """Return the texture of a handle."""
-        found = self.opened.get(handle)
-        return found if type(found) is Sampler else open_texture(self, handle)
+        return open_texture(self, handle)
 
     def surface(self, handle: int) -> Pixels:
         """Return the surface of a handle."""
-        found = self.opened.get(handle)
-        return found if type(found) is Pixels else open_surface(self, handle)
+        return open_surface(self, handle)
 
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""
@@ -480,6 +477,12 @@ class Thread:
         from .builtins import free
 
         free(self, address)
+
+    def cudaGraphSetConditional(self, handle: int, value: int) -> None:
+        """Set a condition of a graph."""
+        from .builtins import set_conditional
+
+        set_conditional(self, handle, value)
 
 
 def _place(frame: FrameType) -> tuple[str, int]:

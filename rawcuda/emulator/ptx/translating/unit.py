@@ -32,7 +32,7 @@ PARAMETER_WINDOW = (1 << 48) + (2 << 40)
 CODE_BASE = (1 << 48) + (3 << 40)
 CLUSTER_BITS = 24  # an address of shared memory has a block of the cluster above these bits; see clusters.py
 CODE_STEP = 16
-BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
+BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
 _BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
 

@@ -1,0 +1,517 @@
+"""Executable graphs: instantiation, launch, and the change of nodes.
+
+How          an executable graph is a copy of the graph without handles. A launch lists the nodes of the copy and of its
+             child graphs in one order that the edges permit, and submits them to the stream one after another, between
+             a begin and an end: in eager mode in the order in which they were added, in lazy mode the latest first, in
+             random mode in any order. So a missing edge shows. A conditional node puts the work of its body behind
+             itself when it runs. Launches of one executable graph run one after another.
+Source       CUDA Driver API, cuGraphInstantiateWithParams, cuGraphLaunch, cuGraphExecUpdate
+Read next    dot.py
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+
+from ...codes import Refused
+from ...machine import Machine
+from ...queues import INSTANT, Event, Stream, Work
+from ...thunks import entry, out, put_bytes, put_int, put_u64, put_uint, read
+from ..attributes import events_of
+from .definitions import Graph, Node, cycle_in, graph_at, node_at
+from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
+from .parameters import _read_copy, _read_fill, _read_host, operation_at, read_kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["GraphExec"]
+
+INSTANTIATE = struct.Struct("<QQ Q i4x")  # flags, stream; failing node; result
+UPDATED = struct.Struct("<i4x QQ")  # result; node, the node that its edge comes from
+_AUTO_FREE, _UPLOAD, _DEVICE, _FLAGS = 1, 2, 4, 15
+_STRUCTURE, _UNUSED = 2, 5  # CUgraphInstantiateResult
+_ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
+_UPDATE_FAILURE = 910
+
+
+class GraphExec:
+    """An executable graph: a copy of a graph, `twins` from the graph's nodes to those of the copy, and its launches."""
+
+    __slots__ = ("handle", "graph", "origin", "twins", "disabled", "flags", "last", "pending", "objects", "closed")
+
+    def __init__(self, graph: Graph, flags: int) -> None:
+        self.handle = 0
+        self.origin, self.flags = graph, flags
+        self.twins: dict[Node, Node] = {}
+        self.graph = graph.copy(None, self.twins)
+        self.disabled: set[Node] = set()
+        self.last: Work | None = None  # the end of the newest launch
+        self.pending = 0  # launches that have not ended
+        self.closed = False
+        self.objects = dict(graph.objects)
+        for held, count in self.objects.items():
+            held.count += count
+        graph.executables += 1
+
+    def node(self, original: Node) -> Node:
+        """Return the node that was made from a node of the graph."""
+        found = self.twins.get(original)
+        if found is None or original.graph.root is not self.origin.root:
+            raise Refused(1, f"{original!r} is not a node of the graph from which this was instantiated")
+        return found
+
+    def release(self, machine: Machine) -> None:
+        """Give up what this holds, once it is destroyed and no launch is pending."""
+        if self.closed and not self.pending:
+            for held, count in list(self.objects.items()):
+                held.release(machine, count)
+            self.objects.clear()
+
+    def end(self, machine: Machine) -> None:
+        """Note the end of a launch."""
+        self.pending -= 1
+        self.release(machine)
+
+
+# -- the order of a launch
+
+
+def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozenset[int]]]) -> frozenset[int]:
+    """List the nodes of a graph and its child graphs, each with the numbers of those it waits for.
+
+    first    the numbers that nodes without edges wait for
+    returns  the numbers for which a successor of the whole graph waits
+    """
+    ends: dict[Node, frozenset[int]] = {}
+    waiting = list(graph.nodes)
+    while waiting:
+        later = []
+        for node in waiting:
+            if any(other not in ends for other in node.after):
+                later.append(node)
+                continue
+            before = frozenset().union(*[ends[other] for other in node.after]) if node.after else first
+            if isinstance(node.does, Child):
+                ends[node] = _steps(node.does.graph, before, steps)
+            else:
+                ends[node] = frozenset((len(steps),))
+                steps.append((node, before))
+        if len(later) == len(waiting):
+            raise Refused(1, f"nodes wait for each other in a circle: {later}")
+        waiting = later
+    return frozenset().union(*ends.values()) if ends else first
+
+
+def _order(machine: Machine, graph: Graph, disabled: set[Node]) -> list[Node]:
+    """Return the nodes of a graph in an order in which they can run."""
+    steps: list[tuple[Node, frozenset[int]]] = []
+    _steps(graph, frozenset(), steps)
+    mode, chance = machine.queues.mode, machine.queues.chance
+    if mode != "eager":
+        steps = _shuffled(steps, chance)
+    return [node for node, _ in steps if node not in disabled]
+
+
+def _shuffled(
+    steps: list[tuple[Node, frozenset[int]]], chance: random.Random | None
+) -> list[tuple[Node, frozenset[int]]]:
+    """Return steps in a random order that their edges permit, or always the last one that can run."""
+    waiting, done, ordered = set(range(len(steps))), set[int](), []
+    while waiting:
+        ready = [number for number in sorted(waiting) if done >= steps[number][1]]
+        number = ready[-1] if chance is None else chance.choice(ready)
+        waiting.remove(number)
+        done.add(number)
+        ordered.append(steps[number])
+    return ordered
+
+
+def _pieces(
+    machine: Machine, stream: Stream, graph: Graph, disabled: set[Node]
+) -> Iterable[tuple[Node, Callable[[], None]]]:
+    """Return the nodes to run, in order, each with the function that does its work."""
+    made = []
+    for node in _order(machine, graph, disabled):
+        does = node.does
+        if isinstance(does, Conditional):
+            made.append((node, _choice(machine, stream, does, disabled)))
+        else:
+            made.append((node, does.work(machine)))
+    return made
+
+
+def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[Node]) -> Callable[[], None]:
+    """Return the function of a conditional node, which puts the work of the chosen body behind itself."""
+
+    def choose() -> None:
+        body = does.chosen()
+        if body is None:
+            return
+        following = [(run, node.does.name, node.does.kind) for node, run in _pieces(machine, stream, body, disabled)]
+        if does.form == 1:
+            following.append((choose, does.name, does.kind))
+        machine.queues.follow(stream, following)
+
+    return choose
+
+
+def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
+    """Refuse allocations of what is allocated and frees of what is not; return what must be freed before."""
+    taken: dict[object, bool] = {}
+    first = []
+    for node in order:
+        does = node.does
+        if isinstance(does, (Allocate, Free)):
+            memory = does.memory
+            has = taken.get(memory, memory.is_taken)
+            if isinstance(does, Free):
+                if not has:
+                    raise Refused(1, f"{memory.base:#x} is freed by this graph, and is not allocated")
+            elif has and memory not in taken and ready.flags & _AUTO_FREE:
+                first.append(does)
+            elif has:
+                raise Refused(
+                    1,
+                    f"{memory.base:#x}, which an earlier launch of this graph allocated, was not freed; see "
+                    "CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH",
+                )
+            taken[memory] = isinstance(does, Allocate)
+    return first
+
+
+def _events(machine: Machine, does: Operation) -> list[Event]:
+    """Return the events that a node records."""
+    if isinstance(does, Launch):
+        return events_of(machine, does.attributes)
+    return [does.event] if isinstance(does, Record) else []
+
+
+@entry("cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)", since=10000)
+def launch(machine: Machine, handle: int, stream_handle: int) -> None:
+    """Submit a graph's nodes to a stream; in a capture, add a child graph."""
+    stream = machine.stream(stream_handle)
+    ready = machine.get(GraphExec, handle)
+    if stream.capture is not None:
+        if ready.graph.holds(Allocate, Free, Conditional):
+            stream.capture.invalidate()
+            raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be part of another")
+        copied = machine.add(ready.graph.copy(machine, {}))
+        copied.counted = False
+        stream.capture.add(stream, Child(copied))
+        return
+    submit = machine.queues.submit
+    pieces = list(_pieces(machine, stream, ready.graph, ready.disabled))
+    for early in _check_memory(ready, [node for node, _ in pieces]):
+        early.memory.leave()
+        submit(stream, early.memory.end, "the end of memory of a graph")
+    conditions = [each.does.condition for each in ready.graph.walk() if isinstance(each.does, Conditional)]
+
+    def begin() -> None:
+        for condition in conditions:
+            condition.begin()
+
+    ready.pending += 1
+    last = ready.last
+    submit(stream, begin, "the begin of a graph", INSTANT, [last] if last is not None else ())
+    for node, run in pieces:
+        does = node.does
+        if isinstance(does, Allocate):
+            does.memory.enter()
+        elif isinstance(does, Free):
+            does.memory.leave()
+        after = [does.event.work] if isinstance(does, Wait) and does.event.work is not None else []
+        work = submit(stream, run, does.name, does.kind, after)
+        for event in _events(machine, does):
+            event.work, event.captured = work, None
+    ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
+
+
+# -- instantiation
+
+
+def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec | None, int, Node | None, str]:
+    """Return the executable graph, or the CUgraphInstantiateResult, the failing node, and a report."""
+    machine.context()
+    if graph.parent is not None:
+        raise Refused(1, "a graph that belongs to a node cannot be instantiated")
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    if flags & _DEVICE:
+        raise Refused(801, "launches of graphs by kernels are not emulated")
+    graph.change()
+    for part in (graph, *(inner for node in graph.walk() for inner in node.inside)):
+        circle = cycle_in(part)
+        if circle:
+            return None, _STRUCTURE, circle[0], f"nodes wait for each other in a circle: {circle}"
+    for condition in graph.conditions:
+        if condition.node is None or condition.node.handle not in machine.handles:
+            return None, _UNUSED, None, "a condition of this graph decides no conditional node"
+    if graph.executables and graph.holds(Allocate, Free, Conditional):
+        return (
+            None,
+            _ERROR,
+            None,
+            ("a graph with allocations, frees or conditional nodes can be instantiated only once at the same time"),
+        )
+    for node in graph.walk():
+        node.does.check(machine)
+    return machine.add(GraphExec(graph, flags)), 0, None, ""
+
+
+@entry("cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)", since=11040)
+def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None:
+    """Create an executable graph."""
+    out(address)
+    if flags & _UPLOAD:
+        raise Refused(1, "a graph is uploaded at its instantiation only by cuGraphInstantiateWithParams")
+    made, _, _, report = _instantiate(machine, graph_at(machine, handle), flags)
+    if made is None:
+        raise Refused(1, report)
+    put_u64(address, made.handle)
+
+
+@entry(
+    "cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, "
+    "CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)",
+    since=12000,
+)
+def instantiate_with(machine: Machine, address: int, handle: int, parameters: int) -> None:
+    """Create an executable graph, and write why that is not possible."""
+    out(address)
+    flags, stream, _, _ = read(INSTANTIATE, parameters)
+    if flags & _UPLOAD:
+        machine.stream(stream)
+    put_int(parameters + 24, _ERROR)
+    made, result, node, report = _instantiate(machine, graph_at(machine, handle), flags)
+    put_bytes(parameters + 16, struct.pack("<Qi", node.handle if node is not None else 0, result))
+    if made is None:
+        raise Refused(1, report)
+    put_u64(address, made.handle)
+
+
+@entry("cuGraphExecDestroy(CUgraphExec hGraphExec)", since=10000)
+def exec_destroy(machine: Machine, handle: int) -> None:
+    """Destroy an executable graph; launches that are pending are done."""
+    ready = machine.get(GraphExec, handle)
+    del machine.handles[handle]
+    ready.origin.executables -= 1
+    ready.closed = True
+    ready.release(machine)
+
+
+@entry("cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)", since=12000)
+def get_flags(machine: Machine, handle: int, address: int) -> None:
+    """Write the flags of the instantiation."""
+    put_u64(address, machine.get(GraphExec, handle).flags)
+
+
+@entry("cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)", since=11010)
+def upload(machine: Machine, handle: int, stream: int) -> None:
+    """Do nothing: a launch needs no preparation."""
+    machine.stream(stream)
+    machine.get(GraphExec, handle)
+
+
+# -- changing nodes of executable graphs
+
+
+def _replace(machine: Machine, handle: int, node_handle: int, make: Callable[[Node], Operation]) -> None:
+    """Give a node of an executable graph another operation, if its resources allow that."""
+    ready = machine.get(GraphExec, handle)
+    node = ready.node(node_at(machine, node_handle))
+    does = make(node)
+    does.check(machine)
+    if isinstance(does, Launch) and isinstance(node.does, Launch):
+        does.attributes = node.does.attributes
+    why = node.does.prevents(does)
+    if why:
+        raise Refused(1, f"{node.does.name} of an executable graph cannot be changed into {does.name} like this")
+    if isinstance(does, Copy) and not (does.is_flat and node.does.is_flat):  # type: ignore[attr-defined]
+        raise Refused(1, "a copy of several rows in an executable graph cannot be changed")
+    node.does = does
+
+
+@entry(
+    "cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, "
+    "const CUDA_KERNEL_NODE_PARAMS *nodeParams)",
+    since=12000,
+)
+def set_kernel(machine: Machine, handle: int, node: int, address: int) -> None:
+    """Set the parameters of a launch."""
+    _replace(machine, handle, node, lambda _: read_kernel(machine, address))
+
+
+@entry(
+    "cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, "
+    "const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)",
+    since=10010,
+)
+def set_old_kernel(machine: Machine, handle: int, node: int, address: int) -> None:
+    """Set the parameters of a launch."""
+    _replace(machine, handle, node, lambda _: read_kernel(machine, address, is_old=True))
+
+
+@entry(
+    "cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, "
+    "CUcontext ctx)",
+    since=10020,
+)
+def set_copy(machine: Machine, handle: int, node: int, address: int, context: int) -> None:
+    """Set the parameters of a copy of one row."""
+    _replace(machine, handle, node, lambda _: _read_copy(machine, address, context))
+
+
+@entry(
+    "cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, "
+    "const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)",
+    since=10020,
+)
+def set_fill(machine: Machine, handle: int, node: int, address: int, context: int) -> None:
+    """Set the parameters of a fill."""
+    _replace(machine, handle, node, lambda _: _read_fill(machine, address, context))
+
+
+@entry(
+    "cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)",
+    since=10020,
+)
+def set_host(machine: Machine, handle: int, node: int, address: int) -> None:
+    """Set the parameters of a call."""
+    _replace(machine, handle, node, lambda _: _read_host(machine, address))
+
+
+@entry("cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)", since=11010)
+def set_record(machine: Machine, handle: int, node: int, event: int) -> None:
+    """Set the event of a mark."""
+    _replace(machine, handle, node, lambda _: Record(machine.event(event)))
+
+
+@entry("cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)", since=11010)
+def set_wait(machine: Machine, handle: int, node: int, event: int) -> None:
+    """Set the event of a wait."""
+    _replace(machine, handle, node, lambda _: Wait(machine.event(event)))
+
+
+@entry("cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)", since=11010)
+def set_child(machine: Machine, handle: int, node_handle: int, child: int) -> None:
+    """Set the parameters of all nodes of a child graph."""
+    ready = machine.get(GraphExec, handle)
+    node = ready.node(node_at(machine, node_handle))
+    if not isinstance(node.does, Child):
+        raise Refused(1, f"this node is {node.does.name}")
+    result, _, _, _ = _update(machine, node.does.graph, graph_at(machine, child))
+    if result:
+        raise Refused(1, "the child graph has other nodes or edges than the one in the node")
+
+
+@entry(
+    "cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)", since=12020
+)
+def set_node(machine: Machine, handle: int, node_handle: int, address: int) -> None:
+    """Set the parameters of a node of any type."""
+    original = node_at(machine, node_handle)
+    if isinstance(original.does, Child):
+        set_child(machine, handle, node_handle, read(struct.Struct("<16x Q"), address)[0])
+        return
+    _replace(machine, handle, node_handle, lambda _: operation_at(machine, original.graph, address, old=original))
+
+
+@entry("cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)", since=11060)
+def set_enabled(machine: Machine, handle: int, node_handle: int, enabled: int) -> None:
+    """Make a launch, copy or fill do nothing, or again its work."""
+    ready, node = _switched(machine, handle, node_handle)
+    (ready.disabled.discard if enabled else ready.disabled.add)(node)
+
+
+@entry("cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)", since=11060)
+def get_enabled(machine: Machine, handle: int, node_handle: int, address: int) -> None:
+    """Write whether a launch, copy or fill does its work."""
+    ready, node = _switched(machine, handle, node_handle)
+    put_uint(address, node not in ready.disabled)
+
+
+def _switched(machine: Machine, handle: int, node_handle: int) -> tuple[GraphExec, Node]:
+    ready = machine.get(GraphExec, handle)
+    node = ready.node(node_at(machine, node_handle))
+    if not isinstance(node.does, (Launch, Copy, Fill)):
+        raise Refused(1, f"{node.does.name} cannot be disabled: launches, copies and fills can")
+    return ready, node
+
+
+# -- updates of whole graphs
+
+
+def _update(
+    machine: Machine, old: Graph, new: Graph
+) -> tuple[int, Node | None, Node | None, list[tuple[Node, Operation]]]:
+    """Compare two graphs; return a CUgraphExecUpdateResult, the node and the edge that differ, and the changes."""
+    changes: list[tuple[Node, Operation]] = []
+    if len(old.nodes) != len(new.nodes):
+        return _TOPOLOGY, None, None, []
+    pairs = dict(zip(new.nodes, old.nodes))
+    for node, mine in pairs.items():
+        if len(node.after) != len(mine.after):
+            return _TOPOLOGY, node, None, []
+        for other, theirs in zip(node.after, mine.after):
+            if pairs[other] is not theirs or node.after[other] != mine.after[theirs]:
+                return _TOPOLOGY, node, other, []
+    for node, mine in pairs.items():
+        why = mine.does.prevents(node.does)
+        if why:
+            return why, node, None, []
+        if isinstance(node.does, (Child, Conditional)):
+            for its_body, body in zip(mine.inside, node.inside):
+                result, *place, inner = _update(machine, its_body, body)
+                if result:
+                    return result, *place, []  # type: ignore[return-value]
+                changes += inner
+        else:
+            changes.append((mine, node.does))
+    for mine, does in changes:
+        mine.does = does
+    return 0, None, None, changes
+
+
+def _updated(machine: Machine, handle: int, graph_handle: int) -> tuple[int, Node | None, Node | None]:
+    ready, graph = machine.get(GraphExec, handle), graph_at(machine, graph_handle)
+    graph.change()
+    before = [(node, node.does) for node in ready.graph.walk()]
+    result, node, source, _ = _update(machine, ready.graph, graph)
+    if result:
+        for mine, does in before:
+            mine.does = does
+        return result, node, source
+    for held, count in graph.objects.items():
+        held.count += count
+        ready.objects[held] = ready.objects.get(held, 0) + count
+    return 0, None, None
+
+
+@entry(
+    "cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)", since=12000
+)
+def update(machine: Machine, handle: int, graph: int, address: int) -> None:
+    """Give an executable graph the parameters of a graph with the same nodes and edges."""
+    out(address)
+    result, node, source = _updated(machine, handle, graph)
+    put_bytes(address, UPDATED.pack(result, node.handle if node else 0, source.handle if source else 0))
+    if result:
+        raise Refused(_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ")
+
+
+@entry(
+    "cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, "
+    "CUgraphExecUpdateResult *updateResult_out)",
+    since=10020,
+)
+def old_update(machine: Machine, handle: int, graph: int, node_at_fault: int, why: int) -> None:
+    """Give an executable graph the parameters of a graph with the same nodes and edges."""
+    out(node_at_fault, why)
+    result, node, _ = _updated(machine, handle, graph)
+    put_u64(node_at_fault, node.handle if node else 0)
+    put_int(why, result)
+    if result:
+        raise Refused(_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ")

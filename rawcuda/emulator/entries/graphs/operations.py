@@ -1,0 +1,361 @@
+"""What a node of a graph does: one class for each type of node.
+
+How          an operation does not change: a node whose parameters are set gets another operation. `check` refuses what
+             can never run. `work` returns the function that one launch runs; it is called when the graph is launched,
+             so memory that does not exist yet when a node is made is looked up later.
+What not     structures of C: parameters.py reads and writes them.
+Source       CUDA Driver API, "Graph Management"; cuda.h, CUgraphNodeType
+Read next    definitions.py
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ...codes import Refused
+from ...host_thread import host_function
+from ...queues import CONTROL, HOST, INSTANT, KERNEL
+from ...space import Fault
+from ..attributes import check_attributes
+from ..copies import copy_work, fill_work
+from ..launches import kernel_work
+from .reservations import Reservation, covers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...machine import Context, Machine
+    from ...queues import Event
+    from ..modules import Function
+    from .conditions import Condition
+    from .definitions import Graph
+
+    Size = tuple[int, int, int]
+    Run = Callable[[], None]
+
+__all__ = [
+    "Allocate",
+    "Child",
+    "Conditional",
+    "Copy",
+    "Empty",
+    "Fill",
+    "Free",
+    "Host",
+    "Launch",
+    "Operation",
+    "Other",
+    "Record",
+    "Wait",
+]
+
+# CUgraphExecUpdateResult
+TYPE_CHANGED, FUNCTION_CHANGED, PARAMETERS_CHANGED, ATTRIBUTES_CHANGED = 3, 7, 5, 8
+
+
+class Operation:
+    """What a node does; `type` is its CUgraphNodeType, `kind` says how the queues run it."""
+
+    __slots__ = ()
+    type = 5
+    kind = INSTANT
+    name = "an empty node"
+
+    def check(self, machine: Machine) -> None:
+        """Refuse parameters that can never work."""
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that a launch runs."""
+        return _pass
+
+    def prevents(self, other: Operation) -> int:
+        """Return the CUgraphExecUpdateResult with which an executable node refuses another operation, or 0."""
+        return 0 if type(self) is type(other) else TYPE_CHANGED
+
+
+def _pass() -> None:
+    """Do nothing: empty nodes, waits and marks only occupy a place in the queue."""
+
+
+class Empty(Operation):
+    """Nothing: the node joins those that it waits for."""
+
+    __slots__ = ()
+
+
+class Launch(Operation):
+    """The launch of a kernel; `attributes` are those of CUlaunchAttribute, as their 64 bytes."""
+
+    __slots__ = ("function", "grid", "block", "shared", "arguments", "attributes", "kept")
+    type, kind = 0, KERNEL
+
+    def __init__(
+        self, function: Function, grid: Size, block: Size, shared: int, arguments: bytes, attributes: dict[int, bytes]
+    ) -> None:
+        self.function, self.grid, self.block, self.shared = function, grid, block, shared
+        self.arguments, self.attributes = arguments, attributes
+        self.kept: object = None  # the C memory that a caller was given to read the arguments from
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Return the kernel's name."""
+        return self.function.entry.name
+
+    def check(self, machine: Machine) -> None:
+        """Refuse a configuration or attributes that the kernel or the device does not take."""
+        place: Any = SimpleNamespace(context=self.function.module.context, capture=self)
+        check_attributes(machine, place, self.attributes)
+        self.work(machine)
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that runs the kernel."""
+        if self.function.handle not in machine.handles:
+            raise Refused(400, f"the module of kernel {self.name!r}, which a node launches, was unloaded")
+        return kernel_work(machine, self.function, self.grid, self.block, self.shared, self.arguments, self.attributes)
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse a function of another context, and another cooperative attribute."""
+        if not isinstance(other, Launch):
+            return TYPE_CHANGED
+        if self.function.module.context is not other.function.module.context:
+            return FUNCTION_CHANGED
+        cooperates = [any(each.attributes.get(2, b"")[:4]) for each in (self, other)]
+        return ATTRIBUTES_CHANGED if cooperates[0] != cooperates[1] else 0
+
+
+class Copy(Operation):
+    """A copy; `words` are the members of a CUDA_MEMCPY3D, in order."""
+
+    __slots__ = ("words", "context")
+    type, name = 1, "a copy"
+
+    def __init__(self, words: tuple[int, ...], context: Context) -> None:
+        self.words, self.context = words, context
+
+    @property
+    def kinds(self) -> tuple[int, int]:
+        """Return the CUmemorytype of source and target."""
+        return self.words[4], self.words[15]
+
+    @property
+    def is_flat(self) -> bool:
+        """Tell whether this copies one row."""
+        return self.words[23] == self.words[24] == 1
+
+    def check(self, machine: Machine) -> None:
+        """Refuse a copy of nothing, and addresses that are neither memory nor reserved for a graph."""
+        if 0 in self.words[22:25]:
+            raise Refused(1, "a copy node of zero bytes")
+        try:
+            copy_work(machine, self.words)
+        except Refused:
+            if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
+                raise
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that copies."""
+        return _late(lambda: copy_work(machine, self.words))
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse other types of memory, and any change of a copy of several rows but of its addresses."""
+        if not isinstance(other, Copy):
+            return TYPE_CHANGED
+        return PARAMETERS_CHANGED if self.kinds != other.kinds or self.context is not other.context else 0
+
+
+class Fill(Operation):
+    """A fill of rows of elements."""
+
+    __slots__ = ("address", "pitch", "value", "width", "count", "height", "context")
+    type, name = 2, "a fill"
+
+    def __init__(
+        self, address: int, pitch: int, value: int, width: int, count: int, height: int, context: Context
+    ) -> None:
+        self.address, self.pitch, self.value, self.width = address, pitch, value, width
+        self.count, self.height, self.context = count, height, context
+
+    def _arguments(self) -> tuple[int, ...]:
+        return self.address, self.pitch, self.value, self.width, self.count, self.height
+
+    def check(self, machine: Machine) -> None:
+        """Refuse a fill of nothing, another size of element, and addresses that are no memory."""
+        if self.width not in (1, 2, 4):
+            raise Refused(1, f"elements of {self.width} bytes cannot be filled: 1, 2 or 4 can")
+        if not self.count or not self.height:
+            raise Refused(1, "a fill node of zero elements")
+        if self.value >> 8 * self.width:
+            raise Refused(1, f"the value {self.value:#x} does not fit into an element of {self.width} bytes")
+        try:
+            fill_work(machine, *self._arguments())
+        except Refused:
+            if not covers(machine, self.address):
+                raise
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that fills."""
+        return _late(lambda: fill_work(machine, *self._arguments()))
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse another shape of a fill of several rows, another number of rows, and another size of element."""
+        if not isinstance(other, Fill):
+            return TYPE_CHANGED
+        shapes = [(each.height, each.height > 1 and (each.pitch, each.width, each.count)) for each in (self, other)]
+        return PARAMETERS_CHANGED if shapes[0] != shapes[1] or self.context is not other.context else 0
+
+
+def _late(make: Callable[[], Run]) -> Run:
+    """Return a function that looks its memory up when it runs."""
+
+    def run() -> None:
+        try:
+            made = make()
+        except Refused as refused:
+            raise Fault(700, f"a node of a graph: {refused.report}") from None
+        made()
+
+    return run
+
+
+class Host(Operation):
+    """A call of a host function."""
+
+    __slots__ = ("function", "data")
+    type, kind, name = 3, HOST, "a host function"
+
+    def __init__(self, function: int, data: int) -> None:
+        self.function, self.data = function, data
+
+    def check(self, machine: Machine) -> None:
+        """Refuse a null function."""
+        if not self.function:
+            raise Refused(1, "the host function is NULL")
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that calls it."""
+        run: Run = host_function(self.function, self.data)
+        return run
+
+
+class Child(Operation):
+    """Another graph, whose nodes run in the place of this one."""
+
+    __slots__ = ("graph", "ownership")
+    type, name = 4, "a child graph"
+
+    def __init__(self, graph: Graph, ownership: int = 0) -> None:
+        self.graph, self.ownership = graph, ownership
+
+
+class _OfEvent(Operation):
+    """What a node does with an event, which must not be destroyed before the graph."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def work(self, machine: Machine) -> Run:
+        """Refuse an event that was destroyed; the launch itself does the rest."""
+        if self.event.handle not in machine.handles:
+            raise Refused(400, "the event of a node was destroyed")
+        return _pass
+
+
+class Wait(_OfEvent):
+    """A wait for an event's mark, as it is when the graph is launched."""
+
+    __slots__ = ()
+    type, name = 6, "a wait for an event"
+
+
+class Record(_OfEvent):
+    """A mark of an event."""
+
+    __slots__ = ()
+    type, name = 7, "an event's mark"
+
+
+class Allocate(Operation):
+    """An allocation, at an address that stays the same in each launch."""
+
+    __slots__ = ("memory",)
+    type, name = 10, "an allocation"
+
+    def __init__(self, memory: Reservation) -> None:
+        self.memory = memory
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that begins the memory's life."""
+        return self.memory.begin
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse any other allocation."""
+        if not isinstance(other, Allocate):
+            return TYPE_CHANGED
+        return 0 if self.memory is other.memory else PARAMETERS_CHANGED
+
+
+class Free(Operation):
+    """The end of an allocation of this or another graph."""
+
+    __slots__ = ("memory",)
+    type, name = 11, "a free"
+
+    def __init__(self, memory: Reservation) -> None:
+        self.memory = memory
+
+    def work(self, machine: Machine) -> Run:
+        """Return the function that ends the memory's life."""
+        return self.memory.end
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse another allocation."""
+        if not isinstance(other, Free):
+            return TYPE_CHANGED
+        return 0 if self.memory is other.memory else PARAMETERS_CHANGED
+
+
+class Other(Operation):
+    """Any other work that a stream has captured, such as a wait for a value."""
+
+    __slots__ = ("run", "name", "kind", "type")
+
+    def __init__(self, run: Run, name: str, kind: int = INSTANT, type: int = 12) -> None:
+        self.run, self.name, self.kind, self.type = run, name, kind, type
+
+    def work(self, machine: Machine) -> Run:
+        """Return the captured function."""
+        return self.run
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse any other work."""
+        return 0 if self is other else PARAMETERS_CHANGED if isinstance(other, Other) else TYPE_CHANGED
+
+
+class Conditional(Operation):
+    """A choice among bodies, by the value of a condition: if (0), while (1) or switch (2)."""
+
+    __slots__ = ("condition", "form", "bodies", "array")
+    type, kind, name = 13, CONTROL, "a conditional node"
+
+    def __init__(self, condition: Condition, form: int, bodies: tuple[Graph, ...], array: object = None) -> None:
+        self.condition, self.form, self.bodies = condition, form, bodies
+        self.array = array  # the C array of the bodies' handles, which lives as long as the node
+
+    def chosen(self) -> Graph | None:
+        """Return the body to run now."""
+        value = self.condition.value
+        if self.form == 2:
+            return self.bodies[value] if value < len(self.bodies) else None
+        if value:
+            return self.bodies[0]
+        return self.bodies[1] if self.form == 0 and len(self.bodies) > 1 else None
+
+    def prevents(self, other: Operation) -> int:
+        """Refuse another form."""
+        if not isinstance(other, Conditional):
+            return TYPE_CHANGED
+        return 0 if (self.form, len(self.bodies)) == (other.form, len(other.bodies)) else PARAMETERS_CHANGED

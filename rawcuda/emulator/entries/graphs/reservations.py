@@ -1,0 +1,130 @@
+"""Memory of graphs: addresses that are reserved when a node is made, and allocated in each launch.
+
+How          the address of an allocation node never changes, and no other memory gets it. The call that launches it
+             enters the memory, so that later calls can name it; the node clears it when it runs. A free that runs
+             after a later launch was queued leaves the memory to that launch.
+Source       CUDA Driver API, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode
+Read next    executables.py
+"""
+
+from __future__ import annotations
+
+from ...codes import Refused
+from ...machine import Device, Machine
+from ...space import POISON, POISONED_UP_TO
+from ...thunks import entry, get_u64, out, put_u64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...machine import Context, Holding
+    from .definitions import Graph
+
+__all__ = ["Reservation", "covers", "reserve"]
+
+
+class Reservation:
+    """The memory of an allocation node: `holding` is its newest life, `queued` the launches that will begin another."""
+
+    __slots__ = ("machine", "device", "base", "size", "graph", "access", "holding", "queued", "freed_by")
+
+    def __init__(
+        self, machine: Machine, device: Device, base: int, size: int, graph: Graph, access: dict[int, int]
+    ) -> None:
+        self.machine, self.device, self.base, self.size = machine, device, base, size
+        self.graph, self.access = graph, access
+        self.holding: Holding | None = None
+        self.queued = 0
+        self.freed_by: Graph | None = None  # the graph with a free node for this
+
+    @property
+    def is_taken(self) -> bool:
+        """Tell whether the memory is allocated in the order of the calls so far."""
+        holding = self.holding
+        return holding is not None and not holding.released and holding.allocation.alive
+
+    def enter(self) -> None:
+        """Enter the memory for a launch that is being queued."""
+        self.queued += 1
+        self._revive()
+
+    def _revive(self) -> None:
+        machine, holding = self.machine, self.holding
+        if holding is None or not holding.allocation.alive:
+            context: Context = self.device.primary
+            allocation = machine.space.allocate(self.size, base=self.base, label="memory of a graph")
+            holding = machine.hold(allocation, context, "pool", pool=self.device.graph_pool)
+            holding.reservation = self
+            self.holding = holding
+        holding.released = False
+
+    def leave(self) -> None:
+        """Note that a call has queued the end of this memory."""
+        if self.holding is not None:
+            self.holding.released = True
+
+    def begin(self) -> None:
+        """Begin a life: the content is what an allocation finds."""
+        self.queued -= 1
+        holding = self.holding
+        if holding is None or not holding.allocation.alive:
+            self._revive()
+        elif self.size <= POISONED_UP_TO:
+            allocation = holding.allocation
+            allocation.data[:] = bytes([POISON]) * self.size
+            if self.machine.space.watch:
+                allocation.written = bytearray(self.size)
+
+    def end(self) -> None:
+        """End a life."""
+        if self.holding is not None:
+            self.machine.give_back(self.holding)
+
+    def stays(self) -> bool:
+        """Tell whether a queued launch will use the memory again, so that a free must not remove it."""
+        return self.queued > 0
+
+
+def covers(machine: Machine, address: int) -> bool:
+    """Tell whether an address is reserved for memory of a graph, which may not exist now."""
+    return any(base <= address < base + made.size for base, made in machine.graph_memory.items())
+
+
+def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:
+    """Reserve an address for an allocation node."""
+    if not nbytes:
+        raise Refused(1, "an allocation node of zero bytes")
+    if nbytes > 1 << 40:
+        raise Refused(2, f"{nbytes} bytes cannot be reserved")
+    base = machine.space.new_address(nbytes)
+    made = Reservation(machine, device, base, nbytes, graph, access)
+    machine.graph_memory[base] = made
+    return made
+
+
+@entry("cuDeviceGraphMemTrim(CUdevice device)", since=11040)
+def trim(machine: Machine, device: int) -> None:
+    """Release the memory that no graph uses now."""
+    machine.device(device).graph_pool.trim(0)
+
+
+@entry("cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)", since=11040)
+def get_attribute(machine: Machine, device: int, number: int, address: int) -> None:
+    """Write how much memory the graphs of a device use, or have used at most."""
+    out(address)
+    pool = machine.device(device).graph_pool
+    if number not in range(4):
+        raise Refused(1)
+    put_u64(address, (pool.used, pool.used_high, pool.reserved, pool.reserved_high)[number])
+
+
+@entry("cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)", since=11040)
+def set_attribute(machine: Machine, device: int, number: int, address: int) -> None:
+    """Reset a high-water mark, which can only be set to 0."""
+    out(address)
+    pool = machine.device(device).graph_pool
+    if number not in (1, 3) or get_u64(address):
+        raise Refused(1, "only the high-water marks can be set, and only to 0")
+    if number == 1:
+        pool.used_high = pool.used
+    else:
+        pool.reserved_high = pool.reserved

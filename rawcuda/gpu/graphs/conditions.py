@@ -1,0 +1,104 @@
+"""Conditions: values that kernels set, and by which conditional nodes choose among their graphs.
+
+Source       CUDA Driver API, cuGraphConditionalHandleCreate, CUDA_CONDITIONAL_NODE_PARAMS; CUDA Programming Guide,
+             "Conditional Graph Nodes": cudaGraphSetConditional
+Read next    parameters.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ... import names
+from ...errors import Unsupported, a_kind, worded
+from ...headers import cuda_h
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Condition", "refused"]
+
+_NEEDED = "cuGraphConditionalHandleCreate"
+
+
+def refused(driver: Any, what: str, since: str) -> Unsupported:
+    """Return the error for a driver that is too old for conditional nodes, or for some of them."""
+    version = driver.version
+    return Unsupported(
+        f"{what} need a driver of CUDA {since}, and this is one of {version // 1000}.{version % 1000 // 10}",
+        code=801,
+        name="CUDA_ERROR_NOT_SUPPORTED",
+        call=_NEEDED,
+    )
+
+
+class Condition:
+    """A value of a graph, which kernels set and by which one conditional node chooses; made by create_condition().
+
+    graph    the graph that it belongs to
+    default  its value at the begin of each launch, or None
+    """
+
+    __slots__ = ("graph", "default", "_handle")
+
+    graph: names.Graph
+    default: int | None
+    if TYPE_CHECKING:
+        _handle: int
+
+    def __init__(self, graph: names.Graph, default: int | None = None) -> None:
+        driver = graph._primary.driver
+        if not driver.has(_NEEDED) or not driver.has("cuGraphAddNode_v2"):
+            raise refused(driver, "conditional nodes", "12.4")
+        if default is not None:
+            if isinstance(default, bool):
+                default = int(default)
+            if not hasattr(type(default), "__index__"):
+                raise TypeError(f"default must be an int or None, not {a_kind(default)}")
+            default = int.__index__(default.__index__())
+            if not 0 <= default < 2**32:
+                raise ValueError(f"default={worded(default)}: a condition is a number in 0 .. 2**32-1")
+        handle = ctypes.c_uint64()
+        with graph._changing():
+            context = cuda_h.CUcontext(graph._primary.handle)
+            flags = 0 if default is None else 1  # CU_GRAPH_COND_ASSIGN_DEFAULT
+            driver.cuGraphConditionalHandleCreate(
+                byref(handle), cuda_h.CUgraph(graph.handle), context, default or 0, flags
+            )
+            graph._changed()
+        self.graph, self.default, self._handle = graph, default, handle.value
+
+    @classmethod
+    def _of(cls, graph: Any, handle: int, default: int | None) -> Condition:
+        made = cls.__new__(cls)
+        made.graph, made._handle, made.default = graph, handle, default
+        return made
+
+    @property
+    def handle(self) -> int:
+        """Return the CUgraphConditionalHandle; raises Closed if the graph is closed."""
+        self.graph.handle
+        return self._handle
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Condition) and other._handle == self._handle
+
+    def __hash__(self) -> int:
+        return hash(("condition", self._handle))
+
+    def __copy__(self) -> names.NoReturn:
+        raise TypeError("a Condition belongs to its graph and cannot be copied: create another")
+
+    def __deepcopy__(self, memo: object) -> names.NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Condition holds a handle of this process and cannot be pickled")
+
+    def __index__(self) -> int:  # so that a kernel takes it as an argument
+        return self.handle
+
+    def __repr__(self) -> str:
+        return f"<Condition {self._handle:#x}{'' if self.default is None else f', default {self.default}'}>"

@@ -1,0 +1,125 @@
+"""Executable graphs: what is launched.
+
+What it is   Executable, made by Graph.instantiate(), and by a Graph for its own launches.
+How          It has its own list of the objects that its nodes use, and each launch keeps them until the stream has
+             passed: so the graph may change or be closed at any time.
+Source       CUDA Driver API, cuGraphInstantiate, cuGraphLaunch, cuGraphExecUpdate
+Read next    updates.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _weakref import ref
+
+from ... import names
+from ...driver import as_argument
+from ...errors import Closed
+from ...headers import cuda_h
+from ...owned import Held, Owned, drain, dropped, invalidate
+from ...protocols.description import Bytes
+from ..handles import EXECUTABLE, make
+from ..queue import calls_on, work_handle
+from ..retention import retain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Executable"]
+
+
+class Executable(Owned):
+    """A graph that is ready to be launched; made by Graph.instantiate().
+
+    It does not change with its graph: update() takes over the graph's parameters, and executable[node] changes a node.
+
+    calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
+    """
+
+    __slots__ = ("_primary", "_graph", "_version", "_kept", "_keeping", "_owners")
+
+    def __init__(self, graph: names.Graph, flags: int = 0) -> None:
+        if graph._parent is not None:
+            raise ValueError(f"{graph!r} belongs to a node: instantiate the graph of that node")
+        self._own(0, None)
+        self._handle = None
+        self._primary = primary = graph._primary
+        self._graph, self._version = ref(graph), graph._version
+        self._kept: dict[Any, Any] = dict(graph._kept)
+        with Held(graph._lock):
+            if graph._recording is not None and graph._recording.is_in_progress:
+                raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
+            make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+        self._note()
+
+    def _note(self) -> None:
+        """Note what launches must keep, and which objects must be open for them."""
+        self._keeping = tuple(filter(None, self._kept.values()))
+        self._owners = tuple(
+            {
+                id(owner): owner
+                for things in self._keeping
+                for owner in things
+                if isinstance(owner, Owned) and not isinstance(owner, Bytes)  # (a lease keeps the bytes of a Memory)
+            }.values()
+        )
+
+    def launch(self, stream: names.Any = None) -> None:
+        """Run the work in the order of a stream; None is the legacy default stream.
+
+        Launches of one Executable run one after another, in all streams.
+
+        calls   cuGraphLaunch
+        raises  Closed  this Executable is closed, or a module or event that a node uses
+        """
+        executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
+        for owner in self._owners:
+            if owner._handle is None:
+                raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
+        calls, argument = calls_on(queue, self._primary)
+        try:
+            calls.cuGraphLaunch(executable, argument)
+        finally:
+            if self._keeping:  # the graph may be closed before this launch is done
+                retain(self._primary, queue, self._keeping)
+
+    def upload(self, stream: names.Any = None) -> None:
+        """Prepare the first launch in the order of a stream, so that the launch itself costs less.
+
+        calls   cuGraphUpload
+        """
+        executable = cuda_h.CUgraphExec(self.handle)
+        calls, argument = calls_on(work_handle(stream), self._primary)
+        calls.cuGraphUpload(executable, argument)
+
+    def update(self, graph: names.Graph) -> None:
+        """Take over the parameters of all nodes of a graph with the same nodes and edges, for later launches.
+
+        calls   cuGraphExecUpdate_v2, cuGraphExecUpdate
+        raises  InvalidUse  the graphs differ; the message names the node
+        """
+        from .nodes import node_at
+        from .updates import update
+
+        update(self, graph, node_at)
+
+    def __getitem__(self, node: names.Node) -> names.ExecutableNode:
+        """Return a node as it is in this executable graph, to change it for later launches."""
+        from .nodes import ExecutableNode
+
+        return ExecutableNode(self, node)
+
+    def close(self) -> None:
+        """Destroy the executable graph, and let go of what its nodes use; launches that are pending are done."""
+        super().close()
+        self._kept = {}
+        self._note()
+        if dropped:
+            drain()
+
+    def _closing(self) -> None:
+        invalidate()
+
+    def __repr__(self) -> str:
+        return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"

@@ -1,0 +1,478 @@
+"""Nodes: their place in a graph, the edges between them, and their change.
+
+What it is   Node and its subclasses; ExecutableNode, a node as it is in an executable graph; and `add`.
+How          a graph asks the driver which nodes it has, and makes one Node of each: so nodes that a recording or other
+             code has added are there, too.
+What not     the parameters of nodes: parameters.py reads what the user gives.
+Source       CUDA Driver API, "Graph Management"
+Read next    edges.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _weakref import ref
+from ctypes import byref
+
+from ... import names
+from ...errors import Closed, a_kind
+from ...headers import cuda_h
+from . import parameters
+from .conditions import Condition
+from .updates import set_executable_node, set_node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .parameters import Given
+
+__all__ = [
+    "AllocationNode",
+    "ChildNode",
+    "ConditionalNode",
+    "ExecutableNode",
+    "Node",
+    "add",
+    "array_of",
+    "check_node",
+    "dependencies",
+    "handles",
+    "node_at",
+    "word",
+]
+
+# CUgraphNodeType, as words
+_KINDS = {
+    0: "kernel",
+    1: "copy",
+    2: "fill",
+    3: "callback",
+    4: "graph",
+    5: "empty",
+    6: "wait",
+    7: "record",
+    8: "semaphore signal",
+    9: "semaphore wait",
+    10: "allocation",
+    11: "free",
+    12: "memory operations",
+    13: "conditional",
+}
+
+
+class Node:
+    """A node of a graph; `kind` is a word such as "kernel", and `label` names what it does.
+
+    graph   the graph that it is in
+    number  its place in the order in which the nodes were added
+    """
+
+    __slots__ = ("graph", "kind", "_handle", "_label", "__weakref__")
+
+    graph: names.Graph
+    kind: str
+    if TYPE_CHECKING:
+        _handle: int | None
+        _label: str | None
+
+    def __init__(self) -> None:
+        raise TypeError("nodes are added by the methods of a Graph: kernel(), copy(), ...")
+
+    @classmethod
+    def _of(cls, graph: Any, handle: int, kind: str) -> Any:
+        made = cls.__new__(cls)
+        made.graph, made.kind, made._handle, made._label = graph, kind, handle, None
+        return made
+
+    @property
+    def _given(self) -> Given | None:
+        """Return what was given for this node, unless a recording has added it."""
+        return self.graph._root._given.get(self._handle or 0)
+
+    @property
+    def label(self) -> str:
+        """Return words for what the node does, such as the name of its kernel."""
+        given = self._given
+        if given is not None:
+            return given.label
+        if self._label is None:
+            self._label = _kernel_name(self) if self.kind == "kernel" and not self.graph.closed else ""
+        return self._label
+
+    @property
+    def handle(self) -> int:
+        """Return the CUgraphNode; raises Closed after destroy(), or if the graph is closed."""
+        if self._handle is None:
+            raise Closed(f"this node, {self!r}, was destroyed")
+        self.graph.handle
+        return self._handle
+
+    @property
+    def number(self) -> int:
+        """Return the place among the graph's nodes."""
+        return self.graph.nodes.index(self)
+
+    @property
+    def pred(self) -> list[Node]:
+        """Return the nodes that this one waits for.
+
+        calls   cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2
+        """
+        return _neighbours(self, "cuGraphNodeGetDependencies")
+
+    @property
+    def succ(self) -> list[Node]:
+        """Return the nodes that wait for this one.
+
+        calls   cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2
+        """
+        return _neighbours(self, "cuGraphNodeGetDependentNodes")
+
+    def update(self, *args: names.Any, **named: names.Any) -> None:
+        """Change what this node does; the arguments are those of the method that added it, without `after`.
+
+        A kernel node may get new arguments only, or a Launch and its arguments. The graph's next launch has the change;
+        Executables that exist do not.
+
+        raises  TypeError  a node that cannot be changed
+        """
+        set_node(self, args, named)
+
+    def destroy(self) -> None:
+        """Remove this node and its edges from the graph; a second destroy() does nothing.
+
+        calls   cuGraphDestroyNode
+        raises  Unsupported  the graph has allocations
+        """
+        handle, graph = self._handle, self.graph
+        if handle is None:
+            return
+        with graph._changing():
+            graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
+            self._handle = None
+            graph._root._nodes.pop(handle, None)
+            graph._root._given.pop(handle, None)
+            graph._keep(handle, None)
+
+    def __copy__(self) -> names.NoReturn:
+        raise TypeError("a node belongs to its graph and cannot be copied: clone the graph")
+
+    def __deepcopy__(self, memo: object) -> names.NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a node holds a handle of this process and cannot be pickled")
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return f"<{self.kind} node, destroyed>"
+        given = self._given
+        label = given.label if given is not None else self._label
+        return f"<{self.kind} node {self._handle:#x}{f': {label}' if label else ''}>"
+
+
+class ChildNode(Node):
+    """A child graph node; `child` is the graph in it."""
+
+    __slots__ = ("_child",)
+
+    @property
+    def child(self) -> names.Graph:
+        """Return the graph in this node, whose nodes can be changed.
+
+        calls   cuGraphChildGraphNodeGetGraph
+        """
+        found = getattr(self, "_child", None)
+        if found is None:
+            handle, graph = cuda_h.CUgraph(), self.graph
+            with graph._asking():
+                graph._primary.driver.cuGraphChildGraphNodeGetGraph(cuda_h.CUgraphNode(self.handle), byref(handle))
+            found = self._child = type(graph)._inside(self, handle.value or 0)
+        return found
+
+
+class AllocationNode(Node):
+    """An allocation node; `memory` exists while a launch has reached this node, and not its free.
+
+    nbytes  its size in bytes
+    """
+
+    __slots__ = ("_memory",)
+
+    @property
+    def ptr(self) -> int:
+        """Return the address, which is the same in each launch.
+
+        calls   cuGraphMemAllocNodeGetParams
+        """
+        return self._parameters()[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the size in bytes."""
+        return self._parameters()[1]
+
+    def _parameters(self) -> tuple[int, int]:
+        found, graph = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS(), self.graph
+        node = cuda_h.CUgraphNode(self.handle)
+        with graph._asking():
+            graph._primary.driver.cuGraphMemAllocNodeGetParams(node, byref(found))
+        return found.dptr, found.bytesize
+
+    @property
+    def memory(self) -> names.Memory:
+        """Return the memory, which no close() frees: free it by Graph.free(), or by release() after a launch."""
+        found = getattr(self, "_memory", None)
+        if found is None:
+            from ...doors import gpu
+
+            address, nbytes = self._parameters()
+            found = self._memory = gpu().borrowed(self.graph.device, address, nbytes, self.graph)
+        return found  # type: ignore[no-any-return]
+
+    def release(self, stream: names.Any = None) -> None:
+        """Free the memory that the last launch has allocated, in the order of a stream.
+
+        calls   cuMemFreeAsync
+        """
+        from ...driver import as_argument
+        from ..queue import calls_on, work_handle
+
+        calls, queue = calls_on(work_handle(stream), self.graph._primary)
+        calls.cuMemFreeAsync(as_argument(self.ptr), queue)
+
+
+class ConditionalNode(Node):
+    """A node that runs one of its graphs, or none; add nodes to these graphs, or capture into them.
+
+    They may contain kernels, copies and fills of device memory, child graphs, empty and conditional nodes.
+    """
+
+    __slots__ = ("_branches",)
+
+    @property
+    def branches(self) -> tuple[names.Graph, ...]:
+        """Return the graphs to choose among."""
+        found = getattr(self, "_branches", None)
+        if found is None:
+            graph = self.graph
+            found = self._branches = tuple([type(graph)._inside(self, handle) for handle in self._chosen().bodies])
+        return found
+
+    @property
+    def form(self) -> str:
+        """Return "if", "while" or "switch"."""
+        return self._chosen().form  # type: ignore[no-any-return]
+
+    @property
+    def condition(self) -> names.Condition:
+        """Return the condition by which this node chooses."""
+        return Condition._of(self.graph._root, *self._chosen().condition)
+
+    @property
+    def then(self) -> names.Graph:
+        """Return the graph that runs if the condition is not 0."""
+        return self._branch("if", 0)
+
+    @property
+    def else_(self) -> names.Graph:
+        """Return the graph that runs if the condition is 0; raises AttributeError if the node has none."""
+        return self._branch("if", 1)
+
+    @property
+    def body(self) -> names.Graph:
+        """Return the graph that runs as long as the condition is not 0."""
+        return self._branch("while", 0)
+
+    def _branch(self, form: str, number: int) -> names.Graph:
+        if self.form != form or number >= len(self.branches):
+            raise AttributeError(f"{self!r} has no such graph: it has {len(self.branches)} branches")
+        return self.branches[number]
+
+    def _chosen(self) -> Any:
+        given = self._given
+        if given is None:
+            raise TypeError(f"{self!r} was not added by this package, and its graphs are not known")
+        return given
+
+
+class ExecutableNode:
+    """A node as it is in an executable graph: executable[node].
+
+    calls   cuGraphNodeGetEnabled, cuGraphNodeSetEnabled
+    """
+
+    __slots__ = ("executable", "node")
+
+    def __init__(self, executable: Any, node: Node) -> None:
+        if not isinstance(node, Node):
+            raise TypeError(f"an executable graph has nodes of its graph, not {a_kind(node)}")
+        executable.handle
+        if node.graph._root is not executable._graph():
+            raise ValueError(f"{node!r} is a node of another graph than that from which {executable!r} was made")
+        self.executable, self.node = executable, node
+
+    def update(self, *args: names.Any, **named: names.Any) -> None:
+        """Change what this node does in later launches; the arguments are those of Node.update()."""
+        set_executable_node(self.executable, self.node, args, named)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Tell whether launches run this node; kernels, copies and fills can be disabled."""
+        answer = ctypes.c_uint()
+        self._call("cuGraphNodeGetEnabled", byref(answer))
+        return bool(answer.value)
+
+    def enable(self) -> None:
+        """Run this node in later launches again."""
+        self._call("cuGraphNodeSetEnabled", 1)
+
+    def disable(self) -> None:
+        """Do not run this node in later launches: it counts as done when the nodes are that it waits for.
+
+        raises  InvalidUse  it is neither a kernel nor a copy nor a fill
+        """
+        self._call("cuGraphNodeSetEnabled", 0)
+
+    def _call(self, symbol: str, *arguments: Any) -> None:
+        graph = self.node.graph
+        executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
+        with graph._asking():
+            getattr(graph._primary.driver, symbol)(executable, node, *arguments)
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a node of an executable graph cannot be copied or pickled")
+
+    def __repr__(self) -> str:
+        return f"<{self.node!r} of {self.executable!r}>"
+
+
+# -- adding
+
+
+def array_of(nodes: Any) -> Any:
+    """Return an array of the handles of nodes, or None for none."""
+    made = (cuda_h.CUgraphNode * len(nodes))(*[node.handle for node in nodes]) if nodes else None
+    return made
+
+
+def dependencies(graph: Any, after: Any) -> list[Node]:
+    """Return the nodes that `after` names: None, a node, or several.
+
+    raises  TypeError   not nodes
+            ValueError  a node of another graph, or one that is given twice
+    """
+    if after is None:
+        return []
+    given = [after] if isinstance(after, Node) else after
+    if not hasattr(type(given), "__iter__") or isinstance(given, (str, bytes)):
+        raise TypeError(f"after must be a node, or several, not {a_kind(given)}")
+    found: dict[Node, None] = {}
+    for node in given:
+        check_node(graph, node, "after")
+        if node in found:
+            raise ValueError(f"after: {node!r} is given twice")
+        found[node] = None
+    return list(found)
+
+
+def check_node(graph: Any, node: Any, name: str) -> None:
+    """Refuse what is no node of a graph, under the name of a parameter."""
+    if not isinstance(node, Node):
+        raise TypeError(f"{name} must be a node of the graph, not {a_kind(node)}")
+    node.handle  # raises Closed
+    if node.graph.handle != graph.handle:
+        raise ValueError(f"{name}: {node!r} is a node of another graph, {node.graph!r}, and this is {graph!r}")
+
+
+def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Add a node.
+
+    what    the function of parameters.py that reads what is given
+    """
+    handle, key = cuda_h.CUgraphNode(), object()
+    with graph._changing():
+        others = dependencies(graph, after)
+        read = getattr(parameters, what)(graph, *given, **named)
+        graph._keep(key, read.kept)  # before the call: whatever comes, the driver's node has what it uses
+        try:
+            read.add(graph, handle, array_of(others), len(others))
+        except Exception:
+            graph._keep(key, None)
+            raise
+        number = handle.value or 0
+        graph._keep(number, read.kept)
+        graph._root._given[number] = read
+        graph._keep(key, None)
+        return node_at(graph, number)
+
+
+# -- questions
+
+
+def word(handle: Any) -> int:
+    """Return an element of an array of handles as a number."""
+    return getattr(handle, "value", handle) or 0
+
+
+def handles(ask: Any) -> list[int]:
+    """Ask the driver for a list of nodes: first for their number, then for them."""
+    count = ctypes.c_size_t()
+    ask(None, byref(count))
+    found = (cuda_h.CUgraphNode * max(count.value, 1))()
+    if count.value:
+        ask(found, byref(count))
+    return [word(found[index]) for index in range(count.value)]
+
+
+_SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}
+
+
+def node_at(graph: Any, handle: int) -> Any:
+    """Return the Node of a handle, which is made if there is none now."""
+    root = graph._root
+    known = root._nodes.get(handle)
+    found = known() if known is not None else None
+    if found is None:
+        given = root._given.get(handle)
+        if given is not None:
+            kind = given.kind
+        else:
+            number = ctypes.c_uint()
+            graph._primary.driver.cuGraphNodeGetType(cuda_h.CUgraphNode(handle), byref(number))
+            kind = _KINDS.get(number.value, f"type {number.value}")
+        found = _SUBCLASSES.get(kind, Node)._of(graph, handle, kind)
+        root._nodes[handle] = ref(found)
+    return found
+
+
+def _kernel_name(node: Node) -> str:
+    """Return the name of the kernel that a recorded node launches, if the driver knows it."""
+    graph: Any = node.graph
+    driver, text = graph._primary.driver, ctypes.c_char_p()
+    if not driver.has("cuFuncGetName") or not driver.has("cuGraphKernelNodeGetParams_v2"):
+        return ""
+    found = cuda_h.CUDA_KERNEL_NODE_PARAMS()
+    with graph._asking():
+        driver.cuGraphKernelNodeGetParams_v2(cuda_h.CUgraphNode(node.handle), byref(found))
+        function = getattr(found.func, "value", found.func)
+        if not function:
+            return ""
+        driver.cuFuncGetName(byref(text), cuda_h.CUfunction(function))
+    return (text.value or b"").decode("utf-8", "replace")
+
+
+def _neighbours(node: Node, symbol: str) -> list[Node]:
+    graph = node.graph
+    driver, handle = graph._primary.driver, cuda_h.CUgraphNode(node.handle)
+
+    def ask(array: Any, count: Any) -> None:
+        if driver.has(symbol + "_v2"):
+            data = (cuda_h.CUgraphEdgeData * count._obj.value)() if array is not None else None
+            getattr(driver, symbol + "_v2")(handle, array, data, count)
+        else:
+            getattr(driver, symbol)(handle, array, count)
+
+    with graph._asking():
+        return [node_at(graph, found) for found in handles(ask)]

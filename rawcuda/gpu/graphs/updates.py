@@ -1,0 +1,153 @@
+"""Changes of nodes, in a graph and in executable graphs, and the update of a whole executable graph.
+
+Source       CUDA Driver API, cuGraphExecUpdate, cuGraphExecKernelNodeSetParams and its relatives
+Read next    nodes.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ...errors import CudaError, InvalidUse, a_kind
+from ...headers import cuda_h
+from . import parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .nodes import Node
+    from .parameters import Given
+
+__all__ = ["set_executable_node", "set_node", "update"]
+
+_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+# CUgraphExecUpdateResult
+_REASONS = {
+    1: "it cannot be updated",
+    2: "it has other edges, or the graphs have different numbers of nodes",
+    3: "it is of another kind",
+    4: "its kernel is another one",
+    5: "its parameters differ in what cannot be changed, such as the shape of a copy or the kind of memory",
+    6: "this kind of node cannot be updated",
+    7: "its kernel cannot be replaced by this one",
+    8: "its attributes differ",
+}
+_READERS = {
+    "copy": parameters.copy,
+    "fill": parameters.fill,
+    "callback": parameters.callback,
+    "record": parameters.record,
+    "wait": parameters.wait,
+    "graph": parameters.embed,
+}
+
+
+def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
+    """Read new parameters for a node, which stays of its kind."""
+    graph: Any = node.graph
+    if node.kind == "kernel":
+        given = node._given
+        first = args[0] if args else None
+        if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
+            if given is None or given.launch is None:
+                raise TypeError(f"{node!r} was recorded: give update() a Launch, and the arguments")
+            launch = given.launch
+            args = (launch.kernel if named else launch, *args)
+            if named:
+                named = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes, **named}
+        return parameters.kernel(graph, *args, **named)
+    read: Any = _READERS.get(node.kind)
+    if read is None:
+        raise TypeError(f"{node!r} cannot be changed: destroy it, and add another node")
+    made: Given = read(graph, *args, **named)
+    if made.kind != node.kind:
+        raise ValueError(f"{node!r} would become a {made.kind} node, because of the layout: add another node instead")
+    return made
+
+
+def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Change what a node of a graph does."""
+    graph: Any = node.graph
+    handle = cuda_h.CUgraphNode(node.handle)
+    with graph._changing():
+        given = _read(node, args, named)
+        if not given.symbols[1]:
+            raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of its graph `child`")
+        both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
+        before = graph._root._kept.get(node.handle)
+        graph._keep(node.handle, both)  # whatever comes, the node has what it uses
+        try:
+            given.change(graph, handle, node._given)
+        except Exception:
+            graph._keep(node.handle, before)
+            raise
+        graph._keep(node.handle, given.kept)
+        graph._root._given[node.handle] = given
+
+
+def set_executable_node(executable: Any, node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Change what a node of an executable graph does in later launches."""
+    graph: Any = node.graph
+    handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
+    with graph._changing():
+        given = _read(node, args, named)
+        before = executable._kept.get(node.handle) or ()
+        executable._kept[node.handle] = (*given.kept, *before)
+        executable._note()
+        try:
+            given.change_executable(graph, *handles, node._given)
+        except Exception:
+            executable._kept[node.handle] = before
+            executable._note()
+            raise
+        executable._kept[node.handle] = given.kept
+        executable._note()
+
+
+def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> None:
+    """Give an executable graph the parameters of a graph.
+
+    node_at  returns the Node of a graph for a handle
+    raises  InvalidUse  the graphs differ; the message names the node
+    """
+    if not hasattr(type(graph), "instantiate"):
+        raise TypeError(f"update() needs a Graph, not {a_kind(graph)}")
+    parameters._check_device(executable, graph._primary, repr(graph))
+    driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
+    with graph._changing():
+        before = dict(executable._kept)
+        executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
+        executable._note()
+        found = cuda_h.CUgraphExecUpdateResultInfo()
+        node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
+        try:
+            if driver.has("cuGraphExecUpdate_v2"):
+                driver.cuGraphExecUpdate_v2(handle, cuda_h.CUgraph(graph.handle), byref(found))
+            else:
+                driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
+        except CudaError as error:
+            executable._kept = before
+            executable._note()
+            if error.code != _UPDATE_FAILURE:
+                raise
+            wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
+            raise _refusal(
+                error, graph, node_at(graph, wrong) if wrong else None, found.result or result.value
+            ) from None
+        executable._kept = dict(graph._root._kept)
+        executable._note()
+
+
+def _refusal(error: CudaError, graph: Any, wrong: Node | None, result: int) -> InvalidUse:
+    where = f"at {wrong!r}: " if wrong is not None else ""
+    return InvalidUse(
+        f"{error.call}: this executable graph cannot take over {graph!r}, {where}"
+        f"{_REASONS.get(int(result), 'it differs')}. Instantiate the graph instead.",
+        code=error.code,
+        name=error.name,
+        call=error.call,
+        arguments=error.arguments,
+    )

@@ -1,0 +1,592 @@
+"""Graphs that are built by hand: what each kind of node does, edges, and the objects that nodes keep."""
+
+import array
+import copy
+import gc
+import pickle
+import threading
+import weakref
+
+import pytest
+
+from tests.driver import graph_kernels, kernels
+from tests.subject import module, rawcuda
+
+errors = module("errors")
+
+
+@pytest.fixture
+def step(device):
+    with device.load(graph_kernels.STEP) as loaded:
+        yield loaded["step"].configure(grid=1, block=1)
+
+
+@pytest.fixture
+def word(device):
+    made = device.upload(array.array("I", [0]))
+    yield made
+    made.owner.close()  # (pytest keeps the array)
+
+
+@pytest.fixture
+def graph(device):
+    with device.graph() as made:
+        yield made
+
+
+def floats(device, *numbers):
+    return device.upload(array.array("f", numbers))
+
+
+def run(graph, device, times=1):
+    device.synchronize()  # what was queued on the default stream comes first
+    with device.stream() as stream:
+        for _ in range(times):
+            graph.launch(stream)
+        stream.synchronize()
+
+
+# -- kinds of nodes
+
+
+def test_a_kernel_node_takes_its_arguments_when_it_is_added(device, graph):
+    with device.load(kernels.ADD) as loaded:
+        a, b, c = floats(device, 1, 2), floats(device, 10, 20), floats(device, 0, 0)
+        by_launch = graph.kernel(loaded["add"].configure(grid=1, block=32), a, b, c, 2)
+        by_kernel = graph.kernel(loaded["add"], c, c, c, 2, grid=1, block=32, after=by_launch)
+        assert (by_launch.kind, by_launch.label, by_launch.number) == ("kernel", "add", 0)
+        assert by_kernel.pred == [by_launch] and by_launch.succ == [by_kernel]
+        assert c.tolist() == [0, 0]
+        run(graph, device)
+        assert c.tolist() == [22, 44]
+
+
+def test_order_is_that_of_the_edges(device, graph, step, word):
+    third = graph.kernel(step, word, 3)
+    second = graph.kernel(step, word, 2)
+    first = graph.kernel(step, word, 1)
+    graph.add_edge(first, second)
+    graph.add_edge(second, third)
+    run(graph, device)
+    assert word.tolist() == [123]
+    assert set(graph.edges) == {(second, third), (first, second)}
+
+
+def test_several_dependencies(device, graph, word, step):
+    start = graph.fill(word, 0)
+    branches = [graph.copy(device.empty(1, "uint32"), word, after=start) for _ in range(3)]
+    last = graph.kernel(step, word, 7, after=iter(branches))
+    assert last.pred == branches and start.succ == branches
+    joined = graph.join(*branches)
+    assert joined.kind == "empty" and joined.pred == branches
+    run(graph, device)
+    assert word.tolist() == [7]
+
+
+def test_copies_of_every_layout(device, graph):
+    source = device.upload(array.array("i", range(24))).reshape(2, 3, 4)
+    targets = {
+        "whole": (device.empty((2, 3, 4), "int32"), source),
+        "rows": (device.empty((2, 3, 2), "int32"), source[:, :, :2]),
+        "columns": (device.empty((2, 2), "int32"), source[:, 0, ::3]),
+        "transposed": (device.empty((4, 3, 2), "int32"), source.T),
+        "broadcast": (device.empty((5, 4), "int32"), source[0, 0]),
+        "number": (device.empty((), "int32"), source[1, 1, 1]),
+    }
+    for target, part in targets.values():
+        target.fill(-1)
+        graph.copy(target, part)
+    run(graph, device)
+    whole = [[[12 * i + 4 * j + k for k in range(4)] for j in range(3)] for i in range(2)]
+    got = {name: target.tolist() for name, (target, _) in targets.items()}
+    assert got == {
+        "whole": whole,
+        "rows": [[row[:2] for row in plane] for plane in whole],
+        "columns": [[plane[0][0], plane[0][3]] for plane in whole],
+        "transposed": [[[whole[i][j][k] for i in range(2)] for j in range(3)] for k in range(4)],
+        "broadcast": [whole[0][0]] * 5,
+        "number": 17,
+    }
+
+
+def test_a_copy_reads_host_memory_in_each_launch(device, graph):
+    source, target, result = array.array("i", [1, 2, 3]), device.empty(3, "int32"), array.array("i", [0, 0, 0])
+    first = graph.copy(target, source)
+    graph.copy(result, target, after=first)
+    for numbers in ([1, 2, 3], [7, 8, 9]):
+        source[:] = array.array("i", numbers)
+        run(graph, device)
+        assert result.tolist() == numbers
+
+
+def test_memory_is_copied_as_bytes(device, graph):
+    with device.allocate(8) as one, device.allocate(8, kind="pinned") as two:
+        one.fill(3)
+        graph.copy(two, one)
+        run(graph, device)
+        assert bytes(two.view().memoryview()) == b"\3" * 8
+
+
+@pytest.mark.parametrize(
+    "dtype, value", [("uint8", 5), ("int16", -2), ("float32", 1.5), ("float64", 0.1), ("complex128", 1 + 2j)]
+)
+def test_fills(device, graph, dtype, value):
+    whole, part = device.empty((4, 6), dtype), device.empty((4, 6), dtype)
+    strange = device.empty((4, 6), dtype)
+    for each in (whole, part, strange):
+        each.fill(0)
+    graph.fill(whole, value)
+    graph.fill(part[:, :2], value)
+    graph.fill(strange[::2, ::3], value)
+    run(graph, device)
+    assert whole.tolist() == [[value] * 6] * 4
+    assert part.tolist() == [[value] * 2 + [0] * 4] * 4
+    assert strange.tolist() == [[value, 0, 0] * 2, [0] * 6] * 2
+
+
+def test_callbacks(device, graph, word, step):
+    seen = []
+    first = graph.callback(lambda: seen.append("first"))
+    second = graph.kernel(step, word, 1, after=first)
+    graph.callback(lambda: seen.append("last"), after=second)
+    run(graph, device, 2)
+    assert seen == ["first", "last"] * 2 and word.tolist() == [11]
+
+
+def test_what_a_callback_raises_is_raised_by_the_next_wait(device, graph):
+    def fail(word):
+        raise KeyError(word)
+
+    done = []
+    graph.callback(done.append, 1, after=graph.callback(fail, "callback"))
+    with device.stream() as stream:
+        for _ in range(2):
+            graph.launch(stream)
+            with pytest.raises(KeyError, match="callback"):
+                stream.synchronize()
+        stream.synchronize()
+    assert done == [1, 1]
+
+
+def test_events(device, graph, word, step):
+    with device.event() as inside, device.event() as before, device.stream() as stream, device.stream() as other:
+        word.fill(1, stream=other)
+        before.record(other)
+        waited = graph.wait(before)
+        recorded = graph.record(inside, after=graph.kernel(step, word, 2, after=waited))
+        assert (waited.kind, recorded.kind) == ("wait", "record")
+        graph.launch(stream)
+        other.wait(inside)
+        copied = device.empty(1, "uint32")
+        copied.copy_from(word, stream=other)
+        other.synchronize()
+        assert copied.tolist() == [12]
+        stream.synchronize()
+
+
+def test_a_child_graph(device, graph, word, step):
+    with device.graph() as inner:
+        first = inner.kernel(step, word, 2)
+        inner.kernel(step, word, 3, after=first)
+        before = graph.kernel(step, word, 1)
+        node = graph.embed(inner, after=before)
+        graph.kernel(step, word, 4, after=node)
+        inner.kernel(step, word, 9)  # too late: the node has a copy
+        assert [each.kind for each in node.child.nodes] == ["kernel", "kernel"]
+    run(graph, device)
+    assert word.tolist() == [1234]
+    child = node.child
+    child.kernel(step, word, 5, after=child.nodes[-1])
+    word.fill(0)
+    run(graph, device)  # the graph was changed, so it is instantiated again
+    assert word.tolist() == [12354]
+    with pytest.raises(ValueError, match="belongs to a node"):
+        child.instantiate()
+    with pytest.raises(ValueError, match="cannot contain itself"):
+        graph.embed(graph)
+    with pytest.raises(ValueError, match="cannot contain itself"):
+        child.embed(graph)
+
+
+def test_an_empty_graph_can_be_launched(device, graph):
+    run(graph, device, 2)
+    assert graph.nodes == [] and graph.edges == []
+
+
+# -- memory
+
+
+def test_memory_that_lives_in_a_graph(device, graph, step):
+    out = device.upload(array.array("I", [0]))
+    made = graph.allocate(4)
+    there = made.memory.view("uint32")
+    last = graph.fill(there, 1, after=made)
+    for digit in (2, 3):
+        last = graph.kernel(step, there, digit, after=last)
+    last = graph.copy(out, there, after=last)
+    freed = graph.free(made, after=last)
+    assert (made.kind, made.nbytes, freed.kind) == ("allocation", 4, "free")
+    assert made.ptr == made.memory.ptr
+    run(graph, device, 3)
+    assert out.tolist() == [123]
+    for refused in (graph.clone, freed.destroy, lambda: graph.free(made)):
+        with pytest.raises(errors.CudaError):
+            refused()
+
+
+def test_memory_that_outlives_the_launch(device, graph):
+    made = graph.allocate(16)
+    graph.fill(made.memory, 7, after=made)
+    with device.stream() as stream:
+        graph.launch(stream)
+        got = bytearray(16)
+        made.memory.copy_to(got, stream=stream)
+        assert got == b"\7" * 16
+        with pytest.raises(errors.InvalidUse):
+            graph.launch(stream)  # it is allocated already
+        made.release(stream)
+        graph.launch(stream)
+        made.release(stream)
+        stream.synchronize()
+        with graph.instantiate(auto_free=True) as executable:
+            for _ in range(3):
+                executable.launch(stream)
+            made.release(stream)
+            stream.synchronize()
+
+
+def test_memory_is_freed_by_another_graph(device, graph):
+    made = graph.allocate(16)
+    with device.graph() as other:
+        other.free(made)
+        run(graph, device)
+        run(other, device)
+        with pytest.raises(errors.InvalidUse):
+            run(other, device)
+        run(graph, device)
+        run(other, device)
+
+
+@pytest.mark.parametrize("nbytes, kind", [(0, ValueError), (-1, ValueError), (2**63, ValueError), (True, TypeError)])
+def test_sizes_that_no_allocation_has(graph, nbytes, kind):
+    with pytest.raises(kind, match="nbytes"):
+        graph.allocate(nbytes)
+    assert graph.nodes == []
+
+
+# -- what nodes keep
+
+
+def test_nodes_keep_what_they_use(device, step):
+    graph = device.graph()
+    target = device.empty(2, "float32")
+    source = floats(device, 3, 4)
+    memory = source.owner
+    graph.copy(target, source)
+    memory.close()
+    del source, memory
+    gc.collect()
+    run(graph, device)
+    assert target.tolist() == [3, 4]
+    executable = graph.instantiate()
+    graph.close()
+    run(executable, device)
+    executable.close()
+
+
+def test_an_exporter_lives_as_long_as_a_launch_may_use_it(device):
+    class Exporter:
+        alive = 0
+
+        def __init__(self):
+            self.memory = device.upload(array.array("f", [5.0]))
+            self.__cuda_array_interface__ = self.memory.__cuda_array_interface__
+            Exporter.alive += 1
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.stream() as stream:
+        graph, target = device.graph(), device.empty(1, "float32")
+        graph.copy(target, Exporter())
+        assert Exporter.alive == 1
+        graph.launch(stream)
+        graph.close()
+        del graph
+        gc.collect()
+        device.synchronize()
+        assert Exporter.alive == 0 and target.tolist() == [5.0]
+
+
+def test_a_module_or_an_event_that_is_closed(device, graph, word):
+    loaded = device.load(graph_kernels.STEP)
+    node = graph.kernel(loaded["step"], word, 1, grid=1, block=1)
+    run(graph, device)
+    loaded.close()
+    with pytest.raises(errors.Closed, match="uses <Module"):
+        graph.launch()
+    node.destroy()
+    event = device.event()
+    graph.record(event)
+    event.close()
+    with pytest.raises(errors.Closed, match="uses <Event"):
+        graph.launch()
+
+
+def test_a_graph_is_freed_without_the_collector(device, word, step):
+    gc.collect()
+    gc.disable()
+    try:
+        graph = device.graph()
+        first = graph.kernel(step, word, 1)
+        graph.copy(device.empty(1, "uint32"), word, after=first)
+        graph.launch()
+        device.synchronize()
+        weak = weakref.ref(graph)
+        del graph, first
+        assert weak() is None
+    finally:
+        gc.enable()
+
+
+# -- edges
+
+
+def test_edges(device, graph, word, step):
+    a, b, c = [graph.kernel(step, word, digit) for digit in (1, 2, 3)]
+    graph.add_edge(a, b)
+    graph.add_edge(b, c)
+    with pytest.raises(ValueError, match="already"):
+        graph.add_edge(a, b)
+    with pytest.raises(ValueError) as caught:
+        graph.add_edge(c, a)
+    for node in (a, b, c):
+        assert repr(node) in str(caught.value)
+    with pytest.raises(ValueError, match="circle"):
+        graph.add_edge(a, a)
+    with pytest.raises(ValueError, match="no edge"):
+        graph.remove_edge(a, c)
+    assert set(graph.edges) == {(a, b), (b, c)}
+    graph.remove_edge(a, b)
+    assert graph.edges == [(b, c)] and b.pred == [] and a.succ == []
+    b.destroy()
+    b.destroy()
+    assert graph.nodes == [a, c] and graph.edges == []
+    with pytest.raises(errors.Closed, match="destroyed"):
+        graph.add_edge(a, b)
+    with pytest.raises(errors.Closed, match="destroyed"):
+        graph.kernel(step, word, 1, after=b)
+    assert repr(b) == "<kernel node, destroyed>"
+
+
+def test_nodes_of_another_graph(device, graph, word, step):
+    with device.graph() as other:
+        mine, theirs = graph.kernel(step, word, 1), other.kernel(step, word, 1)
+        for refused in (
+            lambda: graph.kernel(step, word, 2, after=theirs),
+            lambda: graph.add_edge(mine, theirs),
+            lambda: graph.add_edge(theirs, mine),
+            lambda: graph.remove_edge(theirs, mine),
+        ):
+            with pytest.raises(ValueError, match="another graph") as caught:
+                refused()
+            assert repr(theirs) in str(caught.value)
+        with graph.instantiate() as executable, pytest.raises(ValueError, match="another graph"):
+            executable[theirs]
+        assert graph.nodes == [mine]
+
+
+@pytest.mark.parametrize("after", [1, "x", object(), [1], b"x"])
+def test_what_is_no_node(graph, word, step, after):
+    with pytest.raises(TypeError, match="after"):
+        graph.kernel(step, word, 1, after=after)
+    assert graph.nodes == []
+
+
+def test_a_node_that_is_given_twice(graph, word, step):
+    node = graph.kernel(step, word, 1)
+    with pytest.raises(ValueError, match="twice"):
+        graph.empty(after=[node, node])
+
+
+# -- refusals
+
+
+def test_arguments_are_checked_when_the_node_is_added(device, graph, step, word):
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        graph.kernel(step, word)
+    with pytest.raises(ValueError, match="does not fit"):
+        graph.kernel(step, word, 2**32)
+    with pytest.raises(ValueError, match="host memory"):
+        graph.kernel(step, array.array("I", [0]), 1)
+    with pytest.raises(TypeError, match="Launch or a Kernel"):
+        graph.kernel(print, word, 1)
+    with pytest.raises(TypeError, match="configuration already"):
+        graph.kernel(step, word, 1, grid=1)
+    with pytest.raises(TypeError, match="no stream"):
+        graph.kernel(step.kernel, word, 1, grid=1, block=1, stream=None)
+    with pytest.raises(ValueError, match="block"):
+        graph.kernel(step.kernel, word, 1, grid=1, block=4096)
+    closed = device.allocate(4)
+    closed.close()
+    with pytest.raises(errors.Closed):
+        graph.kernel(step, closed, 1)
+    with pytest.raises(errors.Closed):
+        graph.copy(word, closed)
+    with pytest.raises(errors.Closed):
+        graph.fill(closed, 1)
+    assert graph.nodes == []
+    run(graph, device)
+
+
+def test_copies_and_fills_that_are_refused(device, graph, word):
+    numbers = device.upload(array.array("f", range(8)))
+    with pytest.raises(TypeError, match="converts nothing"):
+        graph.copy(word, numbers[:1])
+    with pytest.raises(ValueError, match="broadcast"):
+        graph.copy(numbers, numbers[:3])
+    with pytest.raises(ValueError, match="share bytes"):
+        graph.copy(numbers[1:], numbers[:-1])
+    with pytest.raises(ValueError, match="nothing to copy"):
+        graph.copy(numbers[:0], numbers[:0])
+    with pytest.raises(ValueError, match="nothing to fill"):
+        graph.fill(numbers[:0], 1)
+    with pytest.raises(ValueError, match="pageable"):
+        graph.fill(array.array("f", [1]), 2)
+    with pytest.raises(errors.ProtocolError, match="readonly"):
+        graph.copy(b"1234", word)
+    with pytest.raises((TypeError, ValueError)):
+        graph.fill(word, "x")
+    with pytest.raises(ValueError, match="contiguous"):
+        graph.copy(numbers.reshape(2, 4).T, rawcuda.view(array.array("f", range(8))).reshape(4, 2))
+    for what in (1, None, "x"):
+        with pytest.raises(TypeError, match="function"):
+            graph.callback(what)
+        with pytest.raises(TypeError, match="Event"):
+            graph.record(what)
+        with pytest.raises(TypeError, match="Event"):
+            graph.wait(what)
+        with pytest.raises(TypeError, match="Graph"):
+            graph.embed(what)
+        with pytest.raises(TypeError, match="allocation"):
+            graph.free(what)
+    with device.stream() as stream, pytest.raises(TypeError, match="Event"):
+        graph.record(stream)
+    assert graph.nodes == []
+
+
+def test_a_graph_that_is_closed(device, word, step):
+    graph = device.graph()
+    node = graph.kernel(step, word, 1)
+    child = graph.embed(device.graph()).child
+    graph.close()
+    graph.close()
+    for use in (
+        graph.launch,
+        graph.upload,
+        graph.instantiate,
+        graph.clone,
+        graph.debug_dot,
+        graph.empty,
+        lambda: graph.nodes,
+        lambda: graph.edges,
+        lambda: node.pred,
+        lambda: node.update(word, 1),
+        lambda: child.empty(),
+        lambda: child.nodes,
+        lambda: graph.add_edge(node, node),
+    ):
+        with pytest.raises(errors.Closed):
+            use()
+    assert repr(graph) == "<Graph closed>" and "kernel node" in repr(node)
+
+
+def test_objects_of_another_device(device, word, step):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("needs two devices")
+    there = rawcuda.Device(1)
+    with there.graph() as graph, device.event() as event, device.graph() as other:
+        with pytest.raises(ValueError, match="on device 0, the graph on device 1"):
+            graph.kernel(step, word, 1)
+        with pytest.raises(ValueError, match="on device 0, the graph on device 1"):
+            graph.record(event)
+        with pytest.raises(ValueError, match="on device 0, the graph on device 1"):
+            graph.embed(other)
+        with device.stream() as stream, pytest.raises(ValueError, match="on device 1, the stream on device 0"):
+            with stream.capture(into=graph):
+                pass
+        with graph.instantiate() as executable, pytest.raises(ValueError, match="device"):
+            executable.update(other)
+
+
+def test_graphs_and_nodes_cannot_be_copied(graph, word, step):
+    node = graph.kernel(step, word, 1)
+    with graph.instantiate() as executable:
+        for thing in (graph, node, executable):
+            for make in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="cannot be"):
+                    make(thing)
+
+
+def test_a_graph_gives_its_handle_away(device):
+    graph = device.graph()
+    graph.empty()
+    handle = graph.detach()
+    assert handle and graph.closed
+    with pytest.raises(errors.Closed):
+        graph.nodes
+    rawcuda.cu.cuGraphDestroy(module("headers.cuda_h").CUgraph(handle))
+
+
+def test_many_threads_add_nodes(device, graph, word, step):
+    failed = []
+
+    def work():
+        try:
+            for _ in range(20):
+                graph.empty(after=graph.kernel(step, word, 1))
+                assert graph.nodes
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and len(graph.nodes) == 160 and len(graph.edges) == 80
+
+
+# -- descriptions
+
+
+def test_debug_dot(device, graph, word, step):
+    first = graph.kernel(step, word, 1)
+    graph.fill(word, 0, after=first)
+    text = graph.debug_dot()
+    assert text.startswith("digraph") and "step" in text and "->" in text
+    assert len(graph.debug_dot(verbose=True)) > len(text)
+
+
+def test_a_picture(device, graph, word, step):
+    first = graph.kernel(step, word, 1)
+    with device.graph() as inner:
+        inner.kernel(step, word, 2)
+        graph.embed(inner, after=first)
+    graph.callback(lambda: None, after=first)
+    picture = graph._repr_svg_()
+    assert picture.startswith("<svg") and picture.count("marker-end") == 2
+    for text in ("A graph of 3 nodes", "0 kernel", "step", "child graph", "2 callback", "&lt;lambda&gt;"):
+        assert text in picture
+    assert graph._repr_html_().startswith("<pre>&lt;Graph 0x")
+
+
+def test_repr(graph, word, step):
+    assert repr(graph) == f"<Graph {graph.handle:#x}>"
+    node = graph.kernel(step, word, 1)
+    assert repr(node) == f"<kernel node {node.handle:#x}: step>"
+    with graph.instantiate() as executable:
+        assert repr(executable) == f"<Executable {executable.handle:#x}>"
+    assert repr(executable) == "<Executable closed>"
+    with pytest.raises(errors.Closed):
+        executable.launch()

@@ -1,0 +1,635 @@
+"""Changes of graphs: of executable graphs, whole and by node, clones, captures into a graph, and conditional nodes."""
+
+import array
+import itertools
+
+import pytest
+
+from tests.driver import graph_kernels, kernels
+from tests.driver.test_graph_nodes import floats, run
+from tests.subject import module
+
+errors = module("errors")
+
+
+@pytest.fixture
+def step(device):
+    with device.load(graph_kernels.STEP) as loaded:
+        yield loaded["step"].configure(grid=1, block=1)
+
+
+@pytest.fixture
+def word(device):
+    made = device.upload(array.array("I", [0]))
+    yield made
+    made.owner.close()  # (pytest keeps the array)
+
+
+@pytest.fixture
+def graph(device):
+    with device.graph() as made:
+        yield made
+
+
+# -- executable graphs
+
+
+def test_an_executable_graph_does_not_change_with_its_graph(device, graph, step, word):
+    first = graph.kernel(step, word, 1)
+    with graph.instantiate() as executable:
+        graph.kernel(step, word, 2, after=first)
+        run(executable, device)
+        assert word.tolist() == [1]
+        run(graph, device)
+        assert word.tolist() == [112]
+        first.update(word, 5)
+        run(executable, device)
+        assert word.tolist() == [1121]
+        run(graph, device)
+        assert word.tolist() == [112152]
+
+
+def test_a_node_of_an_executable_graph(device, graph, step, word):
+    target, ones, twos = device.empty(2, "float32"), floats(device, 1, 1), floats(device, 2, 2)
+    calls = []
+    kernel = graph.kernel(step, word, 1)
+    copied, filled = graph.copy(target, ones), graph.fill(device.empty(4, "uint8"), 1)
+    called = graph.callback(lambda: calls.append("a"))
+    bytes_ = device.empty(4, "uint8")
+    with graph.instantiate() as executable:
+        executable[kernel].update(word, 2)
+        executable[copied].update(target, twos)
+        executable[filled].update(bytes_, 9)
+        executable[called].update(lambda: calls.append("b"))
+        run(executable, device)
+        assert word.tolist() == [2] and target.tolist() == [2, 2] and bytes_.tolist() == [9] * 4 and calls == ["b"]
+    run(graph, device)
+    assert word.tolist() == [21] and target.tolist() == [1, 1] and calls == ["b", "a"]
+
+
+def test_what_an_update_brings_is_kept(device, graph, step, word):
+    target = device.empty(1, "float32")
+    node = graph.copy(target, floats(device, 1))
+    with graph.instantiate() as executable:
+        executable[node].update(target, floats(device, 5))
+        run(executable, device)
+        assert target.tolist() == [5]
+
+
+def test_a_kernel_node_gets_another_configuration_or_kernel(device, graph):
+    with device.load(kernels.ADD) as loaded, device.load(graph_kernels.STEP) as other:
+        a, out = floats(device, *range(64)), floats(device, *[0] * 64)
+        word = device.upload(array.array("I", [0]))
+        node = graph.kernel(loaded["add"], a, a, out, 64, grid=1, block=32)
+        run(graph, device)
+        assert out.tolist() == [2.0 * i if i < 32 else 0.0 for i in range(64)]
+        node.update(a, a, out, 64, grid=2)
+        run(graph, device)
+        assert out.tolist() == [2.0 * i for i in range(64)]
+        node.update(other["step"].configure(grid=1, block=1), word, 4)
+        assert node.label == "step"
+        run(graph, device)
+        assert word.tolist() == [4]
+
+
+def test_events_of_nodes_can_be_changed(device, graph):
+    with device.event() as one, device.event() as two, device.event() as three:
+        recorded, waited = graph.record(one), graph.wait(two)
+        with graph.instantiate() as executable:
+            executable[recorded].update(three)
+            executable[waited].update(one)
+            run(executable, device)
+            assert three.query()
+        recorded.update(two)
+        waited.update(three)
+        run(graph, device)
+
+
+def test_a_child_graph_of_an_executable_graph(device, graph, step, word):
+    with device.graph() as one, device.graph() as two, device.graph() as longer:
+        for each, digit in ((one, 1), (two, 2), (longer, 3)):
+            each.kernel(step, word, digit)
+        longer.empty()
+        node = graph.embed(one)
+        with graph.instantiate() as executable:
+            executable[node].update(two)
+            run(executable, device)
+            assert word.tolist() == [2]
+            with pytest.raises(errors.InvalidUse):
+                executable[node].update(longer)
+        with pytest.raises(TypeError, match="child"):
+            node.update(two)
+        inner = node.child.nodes[0]
+        with graph.instantiate() as executable:
+            executable[inner].update(step, word, 7)
+            run(executable, device)
+            assert word.tolist() == [27]
+
+
+def test_nodes_can_be_disabled(device, graph, step, word):
+    first, second = graph.kernel(step, word, 1), graph.empty()
+    third = graph.kernel(step, word, 3, after=first)
+    with graph.instantiate() as executable:
+        assert executable[first].is_enabled
+        executable[first].disable()
+        assert not executable[first].is_enabled and executable[third].is_enabled
+        run(executable, device)
+        assert word.tolist() == [3]
+        executable[first].enable()
+        run(executable, device)
+        assert word.tolist() == [313]
+        with pytest.raises(errors.InvalidUse):
+            executable[second].disable()
+        assert "of <Executable" in repr(executable[first])
+        with pytest.raises(TypeError, match="int"):
+            executable[0]
+
+
+def test_upload(device, graph, step, word):
+    graph.kernel(step, word, 1)
+    with device.stream() as stream, graph.instantiate(priorities=True) as executable:
+        executable.upload(stream)
+        graph.upload()
+        executable.launch(stream)
+        stream.synchronize()
+        assert word.tolist() == [1]
+
+
+def test_updates_that_are_refused(device, graph, step, word):
+    numbers = floats(device, *range(12)).reshape(3, 4)
+    empty, kernel = graph.empty(), graph.kernel(step, word, 1)
+    flat, rows = graph.copy(device.empty(4, "float32"), numbers[0]), graph.copy(numbers[:, :2], numbers[:, 2:])
+    with pytest.raises(TypeError, match="cannot be changed"):
+        empty.update()
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        kernel.update(word)
+    with pytest.raises(ValueError, match="would become a kernel node"):
+        flat.update(device.empty(3, "float32"), numbers[::-1, 0])
+    with graph.instantiate() as executable:
+        with pytest.raises(errors.InvalidUse):
+            executable[rows].update(numbers[:, 2:], numbers[:, :2])
+        with pytest.raises(TypeError, match="takes 2 arguments"):
+            executable[kernel].update(word)
+        executable[flat].update(device.empty(4, "float32"), numbers[1])
+    with pytest.raises(errors.Closed):
+        executable[flat]
+    run(graph, device)
+
+
+# -- updates of a whole graph
+
+
+def build(device, step, word, *digits, fill=None):
+    made = device.graph()
+    last = None if fill is None else made.fill(word, fill)
+    for digit in digits:
+        last = made.kernel(step, word, digit, after=last)
+    return made
+
+
+def test_an_executable_graph_takes_over_another(device, step, word):
+    with build(device, step, word, 1, 2) as one, build(device, step, word, 3, 4) as two:
+        with one.instantiate() as executable:
+            executable.update(two)
+            run(executable, device)
+            assert word.tolist() == [34]
+            two.close()
+            word.fill(0)
+            run(executable, device)  # it has what it needs
+            assert word.tolist() == [34]
+
+
+def test_a_graph_with_other_nodes_is_refused_by_name(device, step, word):
+    with build(device, step, word, 1, 2) as one, build(device, step, word, 3) as shorter:
+        with build(device, step, word, 5, fill=4) as other, build(device, step, word, 5, 6) as unconnected:
+            first, second = unconnected.nodes
+            unconnected.remove_edge(first, second)
+            with one.instantiate() as executable:
+                with pytest.raises(errors.InvalidUse, match="different numbers of nodes") as caught:
+                    executable.update(shorter)
+                assert caught.value.code == 910
+                with pytest.raises(errors.InvalidUse, match="another kind") as caught:
+                    executable.update(other)
+                assert repr(other.nodes[0]) in str(caught.value)
+                with pytest.raises(errors.InvalidUse, match="other edges") as caught:
+                    executable.update(unconnected)
+                assert repr(second) in str(caught.value)
+                with pytest.raises(TypeError, match="Graph"):
+                    executable.update(executable)
+                run(executable, device)
+                assert word.tolist() == [12]  # none of them had an effect
+
+
+# -- clones
+
+
+def test_clones(device, graph, step, word):
+    first = graph.kernel(step, word, 1)
+    second = graph.kernel(step, word, 2, after=first)
+    with graph.clone() as cloned:
+        assert [node.label for node in cloned.nodes] == ["step", "step"] and len(cloned.edges) == 1
+        twin = cloned.find(second)
+        assert twin.graph is cloned and twin.number == 1 and twin is not second
+        twin.update(word, 9)
+        graph.close()
+        run(cloned, device)
+        assert word.tolist() == [19]
+        cloned.find  # (the original is closed)
+        with pytest.raises(errors.Closed):
+            cloned.find(first)
+    with device.graph() as other, device.graph() as unrelated:
+        node = other.empty()
+        with pytest.raises(ValueError, match="no clone"):
+            unrelated.find(node)
+
+
+# -- captures into a graph
+
+
+def test_capture_into_a_graph(device, graph, word):
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        first = graph.kernel(step, word, 1)
+        with stream.capture(into=graph, after=first) as same:
+            assert same is graph
+            step(word, 2)
+            step(word, 3)
+            with pytest.raises(ValueError, match="in progress"):
+                graph.empty()
+            with pytest.raises(ValueError, match="in progress"):
+                graph.launch()
+        assert [node.label for node in graph.nodes] == ["step"] * 3
+        last = graph.nodes[-1]
+        graph.kernel(step, word, 4, after=last)
+        run(graph, device)
+        assert word.tolist() == [1234]
+        second = graph.nodes[1]
+        assert second.pred == [first]
+        with pytest.raises(TypeError, match="recorded"):
+            second.update(word, 7)
+        second.update(step, word, 7)
+        word.fill(0)
+        run(graph, device)
+        assert word.tolist() == [1734]
+        device.synchronize()
+
+
+def test_what_a_capture_into_a_graph_uses_is_kept(device, graph):
+    class Exporter:
+        alive = 0
+
+        def __init__(self):
+            self.memory = device.upload(array.array("f", [1.0]))
+            self.__cuda_array_interface__ = {**self.memory.__cuda_array_interface__, "stream": None}
+            Exporter.alive += 1
+
+        def __del__(self):
+            Exporter.alive -= 1
+
+    with device.load(kernels.ADD) as loaded, device.stream() as stream:
+        add = loaded["add"].configure(grid=1, block=1, stream=stream)
+        out = floats(device, 0)
+        device.synchronize()
+        exporter = Exporter()
+        with stream.capture(into=graph):
+            add(exporter, exporter, out, 1)
+        del exporter
+        assert Exporter.alive == 1
+        run(graph, device)
+        assert out.tolist() == [2.0]
+        graph.close()
+        assert Exporter.alive == 0
+
+
+def test_captures_into_a_graph_that_fail(device, graph, step, word):
+    with device.stream() as stream, device.graph() as other:
+        theirs = other.empty()
+        with pytest.raises(ValueError, match="another graph"):
+            with stream.capture(into=graph, after=theirs):
+                pass
+        with pytest.raises(TypeError, match="into"):
+            stream.capture(into=1)
+        with pytest.raises(ValueError, match="into="):
+            stream.capture(after=theirs)
+        with pytest.raises(ValueError, match="mode"):
+            stream.capture("local", into=graph)
+        with pytest.raises(KeyError):
+            with stream.capture(into=graph):
+                raise KeyError
+        recording = stream.capture(into=graph)
+        assert "Recording" in repr(recording)
+        with recording:
+            pass
+        with pytest.raises(ValueError, match="only once"):
+            recording.__enter__()
+        with pytest.raises(errors.CudaError):
+            with stream.capture() as outer:
+                with stream.capture(into=graph):
+                    pass
+        assert "spoilt" in repr(outer)
+        graph.empty()  # nothing is left of these captures
+        run(graph, device)
+        other.close()
+        with pytest.raises(errors.Closed):
+            with stream.capture(into=other):
+                pass
+
+
+def test_a_launch_in_a_capture_becomes_a_child_graph(device, graph, step, word):
+    graph.kernel(step, word, 1)
+    with device.stream() as stream:
+        with stream.capture() as outer:
+            graph.launch(stream)
+            graph.launch(stream)
+        graph.close()
+        assert [node.kind for node in outer.nodes] == ["graph", "graph"]
+        outer.launch(stream)
+        stream.synchronize()
+        assert word.tolist() == [11]
+        outer.close()
+
+
+def test_a_recorded_graph_can_be_changed(device, word):
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        with stream.capture() as graph:
+            step(word, 1)
+        (first,) = graph.nodes
+        assert (first.kind, first.label) == ("kernel", "step")
+        graph.kernel(step, word, 2, after=first)
+        graph.launch(stream)
+        stream.synchronize()
+        assert word.tolist() == [12]
+        with graph.instantiate() as executable:
+            executable.launch(stream)
+            stream.synchronize()
+        assert word.tolist() == [1212]
+        graph.close()
+
+
+def test_memory_that_is_allocated_in_a_capture(device, word):
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            with device.allocate(4, stream=stream) as memory:
+                memory.fill(1, stream=stream)
+                word.copy_from(memory.view("uint32"), stream=stream)
+        assert {node.kind for node in graph.nodes} == {"allocation", "fill", "copy"} | (
+            {"free"} if "free" in [node.kind for node in graph.nodes] else set()
+        )
+        graph.close()
+
+
+# -- conditional nodes
+
+
+@pytest.fixture
+def conditions(device):
+    with device.load(graph_kernels.CONDITIONS) as loaded:
+        yield {name: loaded[name].configure(grid=1, block=1) for name in ("countdown", "choose")}
+
+
+def test_a_while_loop(device, graph, step, word, conditions):
+    count = device.upload(array.array("i", [4]))
+    condition = graph.create_condition(default=1)
+    before = graph.kernel(step, word, 9)
+    loop = graph.while_loop(condition, after=before)
+    body = loop.body
+    counted = body.kernel(conditions["countdown"], condition, count)
+    body.kernel(step, word, 1, after=counted)
+    graph.kernel(step, word, 8, after=loop)
+    assert (loop.kind, loop.form, loop.branches, loop.condition) == ("conditional", "while", (body,), condition)
+    run(graph, device)
+    assert word.tolist() == [911118] and count.tolist() == [0]
+
+
+@pytest.mark.parametrize("value", [0, 1, 5])
+def test_if(device, graph, step, word, conditions, value):
+    where = device.upload(array.array("I", [value]))
+    condition, other = graph.create_condition(), graph.create_condition()
+    chosen = graph.kernel(conditions["choose"], condition, where)
+    also = graph.kernel(conditions["choose"], other, where)
+    one = graph.if_then(condition, after=chosen)
+    one.then.kernel(step, word, 1)
+    two = graph.if_else(other, after=[also, one])
+    two.then.kernel(step, word, 2)
+    two.else_.kernel(step, word, 3)
+    run(graph, device)
+    assert word.tolist() == [12 if value else 3]
+    with pytest.raises(AttributeError, match="no such graph"):
+        one.else_
+    with pytest.raises(AttributeError, match="no such graph"):
+        one.body
+
+
+@pytest.mark.parametrize("value, expected", [(0, 1), (1, 2), (2, 3), (3, 0), (2**32 - 1, 0)])
+def test_switch(device, graph, step, word, conditions, value, expected):
+    where = device.upload(array.array("I", [value]))
+    condition = graph.create_condition()
+    node = graph.switch(condition, 3, after=graph.kernel(conditions["choose"], condition, where))
+    for digit, branch in enumerate(node.branches, 1):
+        branch.kernel(step, word, digit)
+    run(graph, device)
+    assert word.tolist() == [expected]
+
+
+def test_a_default_is_assigned_in_each_launch(device, graph, step, word, conditions):
+    count = device.upload(array.array("i", [1]))
+    condition = graph.create_condition(default=1)
+    node = graph.if_then(condition)
+    first = node.then.kernel(step, word, 1)
+    node.then.kernel(conditions["countdown"], condition, count, after=first)
+    run(graph, device, 3)
+    assert word.tolist() == [111]
+
+
+def test_nested_conditions_and_captures_into_a_body(device, graph, word, conditions):
+    outer, inner = graph.create_condition(1), graph.create_condition(1)
+    count = device.upload(array.array("i", [2]))
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        loop = graph.while_loop(outer)
+        node = loop.body.if_then(inner)
+        with stream.capture(into=node.then):
+            step(word, 1)
+            step(word, 2)
+        loop.body.kernel(conditions["countdown"], outer, count, after=node)
+        run(graph, device)
+        assert word.tolist() == [1212]
+        picture = graph._repr_svg_()
+        assert "while not 0" in picture and "if not 0" in picture
+        graph.close()
+
+
+def test_conditions_that_are_refused(device, graph, step, word):
+    with device.graph() as other:
+        theirs, mine = other.create_condition(), graph.create_condition()
+        with pytest.raises(ValueError, match="another graph"):
+            graph.if_then(theirs)
+        graph.while_loop(mine)
+        with pytest.raises(ValueError, match="already"):
+            graph.if_then(mine)
+        with pytest.raises(TypeError, match="create_condition"):
+            graph.if_then(mine.handle)
+        for count, kind in (
+            (0, ValueError),
+            (-1, ValueError),
+            (2**63, ValueError),
+            ("1", TypeError),
+            (True, TypeError),
+        ):
+            with pytest.raises(kind, match="count"):
+                graph.switch(graph.create_condition(), count)
+        for default, kind in ((-1, ValueError), (2**32, ValueError), (1.5, TypeError)):
+            with pytest.raises(kind, match="default"):
+                graph.create_condition(default)
+        for refused in (graph.clone, lambda: other.embed(graph)):
+            with pytest.raises(errors.CudaError):
+                refused()
+        assert "default" not in repr(mine) and repr(theirs).startswith("<Condition 0x")
+        other.close()
+        with pytest.raises(errors.Closed):
+            theirs.handle
+
+
+def test_a_condition_without_a_node_spoils_the_graph(graph):
+    graph.create_condition()
+    with pytest.raises(errors.InvalidUse):
+        graph.instantiate()
+
+
+def test_an_old_driver_says_what_is_needed(device, graph, monkeypatch):
+    driver = type(graph._primary.driver)
+    has = driver.has
+    condition = graph.create_condition()
+    monkeypatch.setattr(driver, "version", property(lambda self: 12040))
+    with pytest.raises(errors.Unsupported, match=r"CUDA 12\.8, and this is one of 12\.4"):
+        graph.switch(condition, 2)
+    with pytest.raises(errors.Unsupported, match=r"CUDA 12\.8"):
+        graph.if_else(condition)
+    monkeypatch.setattr(driver, "version", property(lambda self: 12020))
+    monkeypatch.setattr(driver, "has", lambda self, name: "Conditional" not in name and has(self, name))
+    with pytest.raises(errors.Unsupported, match=r"CUDA 12\.4, and this is one of 12\.2"):
+        graph.create_condition()
+
+
+def test_functions_of_older_drivers_do_the_same(device, step, word, monkeypatch):
+    """Drivers before CUDA 12.0 and 12.3 have only the first forms of these functions."""
+    graph = device.graph()
+    driver = type(graph._primary.driver)
+    has = driver.has
+    monkeypatch.setattr(
+        driver, "has", lambda self, name: not (name.startswith("cuGraph") and name.endswith("_v2")) and has(self, name)
+    )
+    first, second = graph.kernel(step, word, 1), graph.kernel(step, word, 2)
+    graph.add_edge(first, second)
+    assert graph.edges == [(first, second)] and second.pred == [first] and first.succ == [second]
+    second.update(word, 3)
+    with graph.instantiate() as executable, device.graph() as other:
+        executable[first].update(word, 4)
+        run(executable, device)
+        assert word.tolist() == [43]
+        other.empty()
+        with pytest.raises(errors.InvalidUse, match="different numbers"):
+            executable.update(other)
+        executable.update(graph)
+        run(executable, device)
+        assert word.tolist() == [4313]
+    graph.remove_edge(first, second)
+    graph.close()
+
+
+# -- orders
+
+
+@pytest.mark.emulator_only("a GPU chooses one order")
+def test_a_missing_edge_shows():
+    """In random mode, nodes without an edge between them run in any order."""
+    emulator = module("emulator").Emulator
+
+    client = __import__("tests.null.emulator_client", fromlist=["Client"]).Client
+    found = set()
+    for seed in range(12):
+        made = client("random", seed)
+        assert isinstance(made.emulator, emulator)
+        address = made.upload(bytes(4))
+        made.do("cuCtxSynchronize")
+        graph, kernel = made.get("cuGraphCreate", 0), made.kernels()("step")
+        for digit in (1, 2, 3):
+            _add_step(made, graph, kernel, address, digit)
+        made.do("cuGraphLaunch", made.get("cuGraphInstantiateWithFlags", graph, 0), 0)
+        made.do("cuCtxSynchronize")
+        found.add(made.number(address))
+    assert len(found) > 2 and found <= {int("".join(each)) for each in itertools.permutations("123")}
+
+
+def _add_step(client, graph, kernel, address, digit):
+    import ctypes
+    import struct
+
+    cells = ctypes.create_string_buffer(struct.pack("<QQ", address, digit), 16)
+    pointers = (ctypes.c_uint64 * 2)(ctypes.addressof(cells), ctypes.addressof(cells) + 8)
+    words = struct.pack("<Q7I4x4Q", kernel, 1, 1, 1, 1, 1, 1, 0, ctypes.addressof(pointers), 0, 0, 0)
+    return client.get("cuGraphAddKernelNode_v2", graph, 0, 0, words)
+
+
+# -- options of kernels
+
+
+def test_options_of_a_kernel_node(device, graph, step, word):
+    kernel = step.kernel
+    cooperative = kernel.configure(grid=1, block=1, cooperative=True)
+    node = graph.kernel(cooperative, word, 1)
+    plain = graph.kernel(step, word, 2, after=node)
+    run(graph, device)
+    assert word.tolist() == [12]
+    with graph.instantiate() as executable:
+        executable[node].update(cooperative, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[node].update(step, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[plain].update(cooperative, word, 3)
+        run(executable, device)
+        assert word.tolist() == [1232]
+    with pytest.raises(ValueError, match="options"):
+        node.update(step, word, 3)
+    plain.update(cooperative, word, 4)
+    run(graph, device)
+    assert word.tolist() == [123214]
+
+
+def test_a_texture_of_a_node(device, graph, word, step):
+    with device.texture(device.upload(array.array("f", [1.0, 2.0]))) as texture:
+        with pytest.raises(TypeError, match="Event"):
+            graph.record(texture)
+
+
+@pytest.mark.emulator_only("a driver may find this only when it instantiates the graph")
+def test_what_the_body_of_a_condition_cannot_contain(graph):
+    body = graph.if_then(graph.create_condition()).then
+    with pytest.raises(errors.Unsupported, match="cannot contain a host function"):
+        body.callback(print)
+    with pytest.raises(errors.Unsupported):
+        body.allocate(4)
+
+
+@pytest.mark.gpu_only("the emulator says nothing about what a launch costs")
+def test_a_graph_costs_less_than_its_launches(device, graph, word):
+    from time import perf_counter
+
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        last = None
+        for _ in range(200):
+            last = graph.kernel(step, word, 1, after=last)
+        graph.upload(stream)
+
+        def seconds(work):
+            work()
+            stream.synchronize()
+            began = perf_counter()
+            for _ in range(20):
+                work()
+            stream.synchronize()
+            return perf_counter() - began
+
+        assert seconds(lambda: graph.launch(stream)) < seconds(lambda: [step(word, 1) for _ in range(200)])
