@@ -52,6 +52,8 @@ class Store:
     def __init__(self, folder: Any) -> None:
         if not isinstance(folder, (str, os.PathLike)):
             raise TypeError(f"cache must be the path of a folder, not {a_kind(folder)}")
+        if not os.fspath(folder):
+            raise ValueError("cache must be the path of a folder, not an empty text")
         self.folder = os.path.abspath(os.fsdecode(folder))
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if os.name == "posix":

@@ -36,10 +36,20 @@ class Built:
     names  name expression: name in the code
     """
 
-    __slots__ = ("code", "names", "compiler")
+    __slots__ = ("code", "names", "compiler", "_request", "_cache")
 
-    def __init__(self, outcome: Outcome, compiler: Nvrtc | Nvcc) -> None:
+    def __init__(self, outcome: Outcome, compiler: Nvrtc | Nvcc, request: Request, cache: Any) -> None:
         self.code, self.names, self.compiler = outcome.code, outcome.names, compiler
+        self._request, self._cache = request, cache
+
+    def machine_code(self, error: CudaError, driver_version: int) -> bytes | None:
+        """Return a cubin, if the driver refused PTX of a newer version of its own major version; None otherwise.
+
+        Drivers load the cubins of all versions of their major version ("minor version compatibility").
+        """
+        if error.code != _UNSUPPORTED_PTX or self.compiler.version[0] != driver_version // 1000:
+            return None
+        return _compile(self._request._replace(output="cubin"), self.compiler, self._cache).code
 
     def explain(self, error: CudaError, driver_version: int) -> CudaError:
         """Return the error for code that the driver refused: with which compiler's version it would not have."""
@@ -121,7 +131,7 @@ def compile_for(
     else:
         _check_known(given, loaded)
     request = Request(text, name, is_file, rest, texts(headers or {}), wanted, given, "ptx")
-    return Built(_compile(request, loaded, cache), loaded)
+    return Built(_compile(request, loaded, cache), loaded, request, cache)
 
 
 # -- the compiler

@@ -40,6 +40,11 @@ OUTPUTS = ("ptx", "cubin", "ltoir")
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
 _ARCHITECTURE = ("--gpu-architecture", "-arch")
+# Options whose value may be the next one: at the end, they would take an option of ours for it.
+_WITH_VALUE = frozenset(
+    "-I --include-path -isystem --system-include -D --define-macro -U --undefine-macro -include --pre-include "
+    "-maxrregcount --maxrregcount -std --std -Xptxas --ptxas-options -Xcompiler --compiler-options -o".split()
+)
 
 
 class Target(NamedTuple):
@@ -151,10 +156,12 @@ def read_source(source: Any) -> tuple[bytes, str, bool]:
         text = bytes(source)
     else:
         raise TypeError(f"the source must be CUDA C (str or bytes) or an os.PathLike, not {a_kind(source)}")
+    text = text[3:] if text[:3] == b"\xef\xbb\xbf" else text  # a byte order mark, which compilers refuse
     if not text.strip():
         raise ValueError(f"{name if is_file else 'the source'} is empty")
     if b"\0" in text:
         raise ValueError(f"{name if is_file else 'the source'} is not CUDA C: it has a NUL at byte {text.index(0)}")
+    _check_bytes(text, name if is_file else "the source")
     if not is_file and b"\n" not in text and text.endswith((b".cu", b".cuh", b".cpp", b".h")):
         raise ValueError(f"{worded(source, 200)} is not CUDA C; to compile a file, give a pathlib.Path")
     return text, name, is_file
@@ -174,8 +181,13 @@ def read_target(target: Any) -> Target:
 
 
 def given_target(options: tuple[str, ...]) -> tuple[Target | None, tuple[str, ...]]:
-    """Return the architecture among the options, and the other options."""
+    """Return the architecture among the options, and the other options.
+
+    raises  ValueError  the last option has no value
+    """
     found, rest, waiting = None, [], iter(options)
+    if options and options[-1] in _WITH_VALUE | {*_ARCHITECTURE}:
+        raise ValueError(f"options: the last one, {options[-1]!r}, has no value")
     for option in waiting:
         word, equals, value = option.partition("=")
         if word in _ARCHITECTURE:
@@ -219,7 +231,18 @@ def texts(headers: Any) -> dict[str, bytes]:
         found[name] = encoded(text, f"header {name!r}") if isinstance(text, str) else text
         if b"\0" in found[name]:
             raise ValueError(f"header {name!r} is not text: it has a NUL at byte {found[name].index(0)}")
+        _check_bytes(found[name], f"header {name!r}")
     return found
+
+
+def _check_bytes(text: bytes, what: str) -> None:
+    """Refuse the byte 0xff, which NVRTC takes for the end of the text, without a message."""
+    at = text.find(b"\xff")
+    if at >= 0:
+        raise ValueError(
+            f"{what}, line {text.count(bytes((10,)), 0, at) + 1}: byte {at} is 0xff, where a compiler stops reading: "
+            "save it as UTF-8"
+        )
 
 
 def encoded(text: str, what: str) -> bytes:

@@ -9,7 +9,8 @@ How          every pointer and handle is declared as an integer of its width. NU
              emulator has its own thunks, so a thunk needs no look-up to find its emulator. A thunk is created on first
              use and never freed, not even when the interpreter ends: clients keep addresses, and the address of a freed
              thunk may call another thunk. The prototypes are written here and not taken from the table that clients
-             use, so that a mistake in one of the two is found. Tests compare both with cuda.h.
+             use, so that a mistake in one of the two is found. Tests compare both with cuda.h, and the widths of the
+             types, which are the table's, with the C compiler.
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
 Read next    machine.py, recovery.py, then a module of entry points, such as entries/streams.py
 """
@@ -85,46 +86,22 @@ _SCALARS: dict[str, Any] = {
     "unsigned long long": ctypes.c_uint64,
     "cuuint32_t": ctypes.c_uint32,
     "cuuint64_t": ctypes.c_uint64,
-    "CUdeviceptr": ctypes.c_uint64,
-    "CUdevice": ctypes.c_int,
-    "CUresult": ctypes.c_int,
     "CUmemLocation": Location,
-    "CUtexObject": ctypes.c_uint64,
-    "CUsurfObject": ctypes.c_uint64,
 }
-_ENUMS = frozenset(
-    """
-CUdevice_attribute CUlimit CUfunction_attribute CUpointer_attribute CUmem_advise CUmem_range_attribute
-CUgraphMem_attribute CUkernelNodeAttrID
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode
-CUdevice_P2PAttribute CUfunc_cache CUsharedconfig CUstreamAttrID CUdevResourceType
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUtensorMapDataType CUtensorMapInterleave
-CUtensorMapSwizzle CUtensorMapL2promotion CUtensorMapFloatOOBfill CUtensorMapIm2ColWideMode
-CUmemPool_attribute CUmemAllocationType CUstreamCaptureMode CUjitInputType
-CUmoduleLoadingMode CUfunctionLoadingState
-""".split()
-)
-_HANDLES = frozenset(
-    """
-CUcontext CUstream CUevent CUmodule CUfunction CUmemoryPool CUgraph CUgraphExec CUarray CUhostFn CUoccupancyB2DSize
-CUgraphNode CUuserObject CUgraphConditionalHandle
-CUgreenCtx CUdevResourceDesc
-CUmipmappedArray
-CUlinkState CUlibrary CUkernel
-""".split()
-)
 
 
 def _ctype(c_type: str) -> Any:
     """Return the ctypes type for a C type: addresses and handles are integers of a pointer's width."""
-    if c_type.endswith("*") or c_type in _HANDLES:
+    if c_type.endswith("*"):
         return ctypes.c_size_t
-    if c_type in _ENUMS:
+    if c_type in _SCALARS:
+        return _SCALARS[c_type]
+    kind = cuda_h.HEADER.type_of(c_type)
+    if issubclass(kind, cuda_h.Enumerator):
         return ctypes.c_int
-    kind = _SCALARS.get(c_type) or cuda_h.HEADER.type_of(c_type)
-    if issubclass(kind, cuda_h.Integer):  # an enum, or an integer with a name of its own
+    if issubclass(kind, cuda_h.Integer):  # with a name of its own
         return kind.machine
-    return kind if issubclass(kind, (ctypes.Structure, ctypes.c_float)) or c_type in _SCALARS else ctypes.c_size_t
+    return kind if issubclass(kind, ctypes.Structure) else ctypes.c_size_t
 
 
 def parse(line: str) -> tuple[str, list[tuple[str, str]]]:

@@ -367,7 +367,17 @@ class Device(Facts):
         try:
             return Module(self, built.code, names=built.names)
         except CudaError as error:
-            raise built.explain(error, loaded.version) from None
+            explained = built.explain(error, loaded.version)
+            cubin = built.machine_code(error, loaded.version)
+        try:
+            if cubin is not None:
+                return Module(self, cubin, names=built.names, ptx=built.code)
+        except CudaError:
+            pass
+        try:
+            raise explained from None
+        finally:
+            del explained  # otherwise its traceback refers to this frame, and this frame to the error
 
     def link(
         self,

@@ -495,7 +495,7 @@ class Graph(Owned):
         """Return a with block in which this thread alone may use the CUgraph; refuse it while a capture does."""
         root = self._root
         self.handle  # raises Closed
-        if root._recording is not None:
+        if root._recording is not None and root._recording.is_in_progress:
             raise ValueError(f"{root._recording!r} is in progress: a graph cannot be changed until its with block ends")
         return Changing(root)
 

@@ -27,7 +27,7 @@ A version in the texts of constants and types is that of the first header that h
 
 from __future__ import annotations
 
-from .c_types import Handle, Integer
+from .c_types import Enumerator, Handle, Integer
 from .reader import Header, Prototype, Prototypes
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["HEADER", "Prototype", "prototypes", "enum", "defines", "results", "Integer", "Handle"]
+__all__ = ["HEADER", "Prototype", "prototypes", "enum", "defines", "results", "Integer", "Enumerator", "Handle"]
 
 
 def _functions() -> Iterator[str]:

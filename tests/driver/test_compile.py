@@ -330,6 +330,45 @@ def test_a_driver_that_is_older_than_the_compiler(python: Python) -> None:
     assert 'pip install "nvidia-cuda-nvrtc-cu12==12.4.*"' in result.stdout
 
 
+def test_a_driver_that_is_older_but_of_the_same_major_version(python: Python) -> None:
+    """It refuses the PTX, and loads the cubin; the emulator, which cannot, here runs the PTX of the same source."""
+    result = python(
+        """
+        import ctypes
+        from tests.subject import module, rawcuda
+        emulator = module("emulator").Emulator()
+        source = 'extern "C" __global__ void k(float *out, float a) { *out = a; }'
+        ptx = rawcuda.compile(source) + bytes(1)
+        newest = module("compiler.program").compiler().version
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_size_t] * 3)
+        real = kind(emulator.address("cuModuleLoadDataEx"))
+        kept = []
+        def load(module, image, *options):
+            kept.append(ctypes.string_at(image, 4))
+            return real(module, ctypes.cast(ctypes.c_char_p(ptx), ctypes.c_void_p).value, *options) if (
+                kept[-1] == b"\\x7fELF") else 222
+        load = kind(load)
+        def version(address):
+            ctypes.c_int.from_address(address).value = newest[0] * 1000
+            return 0
+        version = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(version)
+        class Older:
+            def address(self, symbol):
+                own = {"cuModuleLoadDataEx": load, "cuDriverGetVersion": version}.get(symbol)
+                return emulator.address(symbol) if own is None else ctypes.cast(own, ctypes.c_void_p).value
+        rawcuda.use(Older())
+        device = rawcuda.Device(0)
+        made = device.compile(source)
+        out = device.empty(1, "float32")
+        made["k"].launch(out, 2.5, grid=1, block=1)
+        print(out.tolist(), made, made["k"].parameters[1].type, len(kept))
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout == "[2.5] <Module cubin on device 0> f32 2\n"
+
+
 # -- errors in the source
 
 
@@ -388,6 +427,20 @@ def test_an_unknown_option(build: Build) -> None:
         build(FILL, options=["--no-such-thing"])
 
 
+@pytest.mark.parametrize("option", ["-I", "-D", "-arch", "--gpu-architecture", "--include-path"])
+def test_an_option_without_its_value(build: Build, option: str) -> None:
+    """It would take the next one for it, which is the target."""
+    with pytest.raises(ValueError, match=f"the last one, '{option}', has no value"):
+        build(FILL, options=["-DVALUE=1", option])
+
+
+def test_a_byte_order_mark_and_other_line_ends(device: Any, build: Build, tmp_path: Path) -> None:
+    text = FILL.replace("{", "{\r\n")
+    (tmp_path / "bom.cu").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    for source in (tmp_path / "bom.cu", "\ufeff" + text, b"// \xe9\xa9\n" + text.encode()):
+        assert value(device, build(source, options=["-DVALUE=7"])) == 7
+
+
 def test_an_unknown_name_expression(build: Build) -> None:
     with pytest.raises(rawcuda.NotFound, match=r"'scal<float>' in names: identifier \"scal\" is undefined.*source\.cu"):
         build(FILL, options=["-DVALUE=1"], names=["fill", "scal<float>"])
@@ -398,6 +451,7 @@ def test_an_unknown_name_expression(build: Build) -> None:
     [
         ("", ValueError, "the source is empty"),
         ("a\0b", ValueError, "the source: 'a.*' has a NUL"),
+        (b"// a\n// \xff\n" + FILL.encode(), ValueError, "the source, line 2: byte 8 is 0xff, where a compiler stops"),
         (b"a\0b", ValueError, "it has a NUL at byte 1"),
         ("a\ud800", ValueError, "half of a pair"),
         ("kernels.cu", ValueError, "'kernels.cu' is not CUDA C; to compile a file, give a pathlib.Path"),
@@ -693,6 +747,43 @@ def test_a_damaged_file_is_named_and_left_alone(compilations: list[Any], tmp_pat
     file.rmdir() if damage == "a folder" else file.unlink()
     assert rawcuda.compile(FILL, **given) == made == rawcuda.compile(FILL, **given) and len(compilations) == 2
     assert file.read_bytes() == data and list((tmp_path / "kept").iterdir()) == [file]
+
+
+def test_folders_that_cannot_be_a_cache(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for folder, kind in (
+        ("", ValueError),
+        (b"/tmp", TypeError),
+        (3, TypeError),
+        (tmp_path / "file", FileExistsError),
+        (tmp_path / "dangling", FileExistsError),
+        (tmp_path / "file" / "below", NotADirectoryError),
+        (tmp_path / ("n" * 300), OSError),
+    ):
+        with pytest.raises(kind):
+            rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for _ in range(2):
+        rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "link")
+    assert len(list((tmp_path / "real").iterdir())) == 1
+
+
+def test_an_interrupt_frees_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = nvrtc.Nvrtc._call
+
+    def call(self: Any, name: str, *rest: Any) -> None:
+        calls.append(name)
+        real(self, name, *rest)
+        if name == "nvrtcCompileProgram":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(nvrtc.Nvrtc, "_call", call)
+    with pytest.raises(KeyboardInterrupt):
+        rawcuda.compile(FILL, options=["-DVALUE=1"])
+    assert calls[-1] == "nvrtcDestroyProgram"
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

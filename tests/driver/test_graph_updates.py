@@ -465,7 +465,7 @@ def test_conditions_that_are_refused(device, graph, step, word):
         theirs, mine = other.create_condition(), graph.create_condition()
         with pytest.raises(ValueError, match="another graph"):
             graph.if_then(theirs)
-        node = graph.while_loop(mine)
+        graph.while_loop(mine)
         with pytest.raises(ValueError, match="already"):
             graph.if_then(mine)
         with pytest.raises(TypeError, match="create_condition"):
@@ -482,12 +482,9 @@ def test_conditions_that_are_refused(device, graph, step, word):
         for default, kind in ((-1, ValueError), (2**32, ValueError), (1.5, TypeError)):
             with pytest.raises(kind, match="default"):
                 graph.create_condition(default)
-        with pytest.raises(errors.Unsupported):
-            node.body.callback(print)
-        with pytest.raises(errors.Unsupported):
-            graph.clone()
-        with pytest.raises(errors.Unsupported):
-            other.embed(graph)
+        for refused in (graph.clone, lambda: other.embed(graph)):
+            with pytest.raises(errors.CudaError):
+                refused()
         assert "default" not in repr(mine) and repr(theirs).startswith("<Condition 0x")
         other.close()
         with pytest.raises(errors.Closed):
@@ -573,3 +570,66 @@ def _add_step(client, graph, kernel, address, digit):
     pointers = (ctypes.c_uint64 * 2)(ctypes.addressof(cells), ctypes.addressof(cells) + 8)
     words = struct.pack("<Q7I4x4Q", kernel, 1, 1, 1, 1, 1, 1, 0, ctypes.addressof(pointers), 0, 0, 0)
     return client.get("cuGraphAddKernelNode_v2", graph, 0, 0, words)
+
+
+# -- options of kernels
+
+
+def test_options_of_a_kernel_node(device, graph, step, word):
+    kernel = step.kernel
+    cooperative = kernel.configure(grid=1, block=1, cooperative=True)
+    node = graph.kernel(cooperative, word, 1)
+    plain = graph.kernel(step, word, 2, after=node)
+    run(graph, device)
+    assert word.tolist() == [12]
+    with graph.instantiate() as executable:
+        executable[node].update(cooperative, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[node].update(step, word, 3)
+        with pytest.raises(ValueError, match="options"):
+            executable[plain].update(cooperative, word, 3)
+        run(executable, device)
+        assert word.tolist() == [1232]
+    with pytest.raises(ValueError, match="options"):
+        node.update(step, word, 3)
+    plain.update(cooperative, word, 4)
+    run(graph, device)
+    assert word.tolist() == [123214]
+
+
+def test_a_texture_of_a_node(device, graph, word, step):
+    with device.texture(device.upload(array.array("f", [1.0, 2.0]))) as texture:
+        with pytest.raises(TypeError, match="Event"):
+            graph.record(texture)
+
+
+@pytest.mark.emulator_only("a driver may find this only when it instantiates the graph")
+def test_what_the_body_of_a_condition_cannot_contain(graph):
+    body = graph.if_then(graph.create_condition()).then
+    with pytest.raises(errors.Unsupported, match="cannot contain a host function"):
+        body.callback(print)
+    with pytest.raises(errors.Unsupported):
+        body.allocate(4)
+
+
+@pytest.mark.gpu_only("the emulator says nothing about what a launch costs")
+def test_a_graph_costs_less_than_its_launches(device, graph, word):
+    from time import perf_counter
+
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        last = None
+        for _ in range(200):
+            last = graph.kernel(step, word, 1, after=last)
+        graph.upload(stream)
+
+        def seconds(work):
+            work()
+            stream.synchronize()
+            began = perf_counter()
+            for _ in range(20):
+                work()
+            stream.synchronize()
+            return perf_counter() - began
+
+        assert seconds(lambda: graph.launch(stream)) < seconds(lambda: [step(word, 1) for _ in range(200)])

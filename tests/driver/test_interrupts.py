@@ -77,6 +77,18 @@ def captured(w: World) -> None:
     graph.close()
 
 
+def built(w: World) -> None:
+    with w.device.graph() as graph:
+        first = graph.fill(w.a, 3)
+        graph.copy(w.b, w.a, after=first)
+        graph.launch(w.stream)
+        first.update(w.a, 4)
+        with graph.instantiate() as executable:
+            executable.launch(w.stream)
+        with w.stream.capture(into=graph, after=first):
+            w.b.fill(1, stream=w.stream)
+
+
 class Foreign:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -101,6 +113,7 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
     "fill": lambda w: (w.a.fill(3, stream=w.stream), w.pinned.fill(1), w.a[::2].fill(1)),
     "with current": current_block,
     "captured": captured,
+    "built by hand": built,
     "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
 }
 

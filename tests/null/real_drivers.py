@@ -39,8 +39,8 @@ def drivers(cache):
     reason = ""
     for suite in SUITES:
         folder = cache / suite
-        if not (folder / "complete").exists():
-            reason = _unpack(folder, suite, mirror) or reason
+        if not folder.exists() and not reason:  # after a failure, the next suite would only take time
+            reason = _unpack(folder, suite, mirror)
         found += sorted(folder.glob("root/**/libcuda.so.1"))
     return found, reason
 
@@ -53,9 +53,9 @@ def _mirror():
     return found[0] if found else None
 
 
-def _unpack(folder, suite, mirror):
+def _unpack(target, suite, mirror):
     """Download the packages of a suite and unpack them; return "" or the reason why it was not possible."""
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = target.with_name(f"{suite}.{os.getpid()}")  # renamed when it is complete
     for name in ("lists/partial", "cache/archives/partial", "deb"):
         (folder / name).mkdir(parents=True)
     sources = folder / "list.sources"
@@ -80,10 +80,14 @@ def _unpack(folder, suite, mirror):
             subprocess.run(["dpkg-deb", "-x", package, folder / "root"], check=True, capture_output=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip().splitlines()
+        shutil.rmtree(folder)
         return f"{suite}: {said[-1] if said else error}"
     for name in ("lists", "cache", "deb"):
         shutil.rmtree(folder / name)
-    (folder / "complete").touch()
+    try:
+        folder.rename(target)
+    except OSError:  # another process was faster
+        shutil.rmtree(folder)
     return ""
 
 
@@ -118,8 +122,12 @@ def exported(path):
     return found
 
 
-def ask(library, path, questions):
-    """Return the answers of a loaded driver; every question works before cuInit."""
+def ask(library, path, questions, calls):
+    """Return the answers of a loaded driver before cuInit.
+
+    questions  (name, version, flags) for cuGetProcAddress
+    calls      (symbol, "p" for a pointer and "i" for an integer for each parameter)
+    """
     symbols = sorted(name for name in exported(path) if name.startswith("cu")) if path else []
     version, text = ctypes.c_int(), ctypes.c_char_p()
     answers = {"symbols": symbols, "driver version": [library.cuDriverGetVersion(ctypes.byref(version)), version.value]}
@@ -134,7 +142,15 @@ def ask(library, path, questions):
     answers["codes"] = codes
     places = {ctypes.cast(library[name], ctypes.c_void_p).value: name for name in symbols}
     answers["addresses"] = [resolve(library, name, asked, flags, places) for name, asked, flags in questions]
+    answers["refusals"] = {symbol: call(library[symbol], form) for symbol, form in calls if symbol in symbols}
     return answers
+
+
+def call(function, form):
+    """Call a function with 0 for each integer and 1 KiB of zeros for each pointer; return the code."""
+    kept = [(ctypes.c_uint64 * 128)() for _ in form]
+    words = [ctypes.addressof(buffer) if letter == "p" else 0 for letter, buffer in zip(form, kept)]
+    return function(*map(ctypes.c_uint64, words))
 
 
 def resolve(library, name, version, flags, places):
@@ -153,4 +169,4 @@ def resolve(library, name, version, flags, places):
 
 
 if __name__ == "__main__":
-    json.dump(ask(ctypes.CDLL(sys.argv[1]), sys.argv[1], json.load(sys.stdin)), sys.stdout)
+    json.dump(ask(ctypes.CDLL(sys.argv[1]), sys.argv[1], *json.load(sys.stdin)), sys.stdout)

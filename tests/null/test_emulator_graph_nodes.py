@@ -578,3 +578,22 @@ def test_the_text_of_a_graph(client, graph, memory, tmp_path):
     assert text.startswith("digraph dot {") and "KERNEL | step | grid (1, 1, 1)" in text and "->" in text
     assert client.code("cuGraphDebugDotPrint", graph, str(tmp_path / "no" / "x").encode() + b"\0", 0) == 304
     assert client.code("cuGraphDebugDotPrint", graph, 0, 0) == 1
+
+
+def test_what_was_destroyed_before_the_graph(client, memory):
+    loaded = client.load(CONDITIONS)
+    for make, destroy in (
+        (lambda graph: add(client, graph, "EventRecordNode", event), lambda: client.do("cuEventDestroy_v2", event)),
+        (lambda graph: add(client, graph, "EventWaitNode", event), lambda: client.do("cuEventDestroy_v2", event)),
+        (
+            lambda graph: add(
+                client, graph, "KernelNode_v2", kernel_words(client.get("cuModuleGetFunction", loaded, b"choose"), 0, 0)
+            ),
+            lambda: client.do("cuModuleUnload", loaded),
+        ),
+    ):
+        event, graph = client.event(), client.get("cuGraphCreate", 0)
+        make(graph)
+        executable = ready(client, graph)
+        destroy()
+        assert client.code("cuGraphLaunch", executable, 0) == 400

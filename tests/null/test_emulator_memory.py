@@ -604,3 +604,76 @@ def test_large_copies(client):
 
 def test_an_event_cannot_be_shared_with_other_processes(client):
     assert client.code("cuEventCreate", OUT, 6) == 801
+
+
+# -- batches
+
+
+def _batch(client, pairs, stream, order=1, name="cuMemcpyBatchAsync_v2"):
+    count = len(pairs)
+    targets, sources, sizes = (struct.pack(f"<{count}Q", *column) for column in zip(*pairs))
+    attributes = struct.pack("<i 2i 2i I", order, 0, 0, 0, 0, 0)
+    failed = () if name.endswith("_v2") else (0,)
+    return client.code(name, targets, sources, sizes, count, attributes, struct.pack("<Q", 0), 1, *failed, stream)
+
+
+@pytest.mark.parametrize("name", ["cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync"])
+def test_copies_in_a_batch(client, name):
+    stream = client.stream()
+    sources = [client.upload(bytes([number]) * 16) for number in range(4)]
+    targets = [client.allocate(16) for _ in range(4)]
+    client.do("cuCtxSynchronize")
+    pairs = [(target, source, 16) for target, source in zip(targets, sources)]
+    assert _batch(client, pairs, stream, name=name) == 0
+    client.do("cuStreamSynchronize", stream)
+    assert [client.download(target, 16) for target in targets] == [bytes([number]) * 16 for number in range(4)]
+    for bad in ([(targets[0], sources[0], 17)], [(targets[0], sources[0], 0)], [*pairs, (1 << 50, sources[0], 16)]):
+        assert _batch(client, bad, stream, name=name) == 1
+    assert _batch(client, pairs, stream, order=0, name=name) == 1
+    assert _batch(client, pairs, stream, order=4, name=name) == 1
+    for legacy in (0, 1):
+        assert _batch(client, pairs, legacy, name=name) == 1
+    for dependent in (
+        [(targets[0], sources[0], 16), (targets[1], targets[0], 16)],
+        [(targets[0], sources[0], 16), (targets[0] + 8, sources[1], 8)],
+        [(targets[0], targets[0] + 8, 8), (targets[0] + 4, sources[1], 8)],
+    ):
+        assert _batch(client, dependent, stream, name=name) == 1
+        assert "overlap in the same batch" in client.emulator.explain(1)
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    assert _batch(client, pairs, stream, name=name) == 900
+
+
+@pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])
+def test_when_a_batch_reads_its_sources(order, wanted):
+    """In stream order, what was written before the copies run; otherwise what is there at the call."""
+    client = Client("lazy")
+    stream, source, target = client.stream(), client.pinned(b"old"), client.allocate(3)
+    assert _batch(client, [(target, source, 3)], stream, order) == 0
+    ctypes.memmove(source, b"new", 3)
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(target, 3) == wanted
+
+
+def test_boxes_in_a_batch(client):
+    stream = client.stream()
+    source, target = client.upload(bytes(range(64))), client.upload(bytes(64))
+    client.do("cuCtxSynchronize")
+    operand = struct.Struct("<i4x QQQ 2i")
+
+    def operation(extent, row, rows, order=1, kind=1):
+        sides = operand.pack(kind, source, row, rows, 0, 0) + operand.pack(kind, target, row, rows, 0, 0)
+        return sides + struct.pack("<3Q 2I", *extent, order, 0)
+
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4), 0, stream) == 0
+    client.do("cuStreamSynchronize", stream)
+    wanted = bytearray(64)
+    for plane, row, column in itertools.product(range(2), repeat=3):
+        at = plane * 16 + row * 4 + column
+        wanted[at] = at
+    assert client.download(target, 64) == wanted
+    for bad in (((2, 2, 2), 1, 4), ((2, 2, 2), 4, 1), ((0, 2, 2), 4, 4), ((2, 2, 9), 4, 4)):
+        assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation(*bad), 0, stream) == 1
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4, order=0), 0, stream) == 1
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4, kind=2), 0, stream) == 801
+    assert client.code("cuMemcpy3DBatchAsync_v2", 0, operation((2, 2, 2), 4, 4), 0, stream) == 1

@@ -361,8 +361,6 @@ def test_a_fetch(client):
         (SULD.replace("{%r5, %r5}]", "{%r7, %r5}]"), lambda client: surface_of(client), 716, "not a multiple of the 4"),
         (SULD.replace(".2d", ".3d").replace("{%r5, %r5}]", "{%r5, %r5, %r5, %r5}]"), lambda client: surface_of(client),
          719, "geometry .3d"),
-        ("sust.p.2d.u32.trap [%rd1, {%r5, %r5}], %r5;" + SULD, lambda client: surface_of(client), 719,
-         "a formatted store of .u32"),
     ],
 )  # fmt: skip
 def test_mistakes_of_kernels_are_reported(body, make, code, words):
@@ -466,7 +464,7 @@ def test_formatted_stores(client, format, channels, type, values, stored):
         for name, word in zip(names, words)
     )
     vector = {1: "", 2: ".v2", 4: ".v4"}[len(values)]
-    body = f"{moves}sust.p.2d{vector}.{type}.trap [%rd1, {{%r7, %r5}}], {{{', '.join(names)}}};\n"
+    body = f"{moves}sust.p.2d{vector}.b32.trap [%rd1, {{%r7, %r5}}], {{{', '.join(names)}}};\n"
     assert run(client, body + "mov.f32 %f1, 0f00000000;\nmov.u32 %r1, 0;", surface)[0] == 0
     out = client.allocate(len(stored))
     block = struct.pack("<2Q i4x QQQ Q", 3 * len(stored), 0, 3, 0, 0, array, 0)
@@ -500,10 +498,51 @@ def test_formatted_stores(client, format, channels, type, values, stored):
         "sust.b.2d.b32.trap [%rd1, {%r5, %r5}], {%r1, %r2};",
         "sust.b.2d.b16.trap [%rd1, {%r5, %r5}], {%p1};",
         "sured.b.xor.2d.b32.trap [%rd1, {%r5, %r5}], %r1;",
+        "sured.b.add.2d.b32.trap [%rd1, {%r5, %r5}], %r1;",
+        "sured.b.and.2d.u32.trap [%rd1, {%r5, %r5}], %r1;",
+        "sured.b.add.a2d.u32.trap [%rd1, {%r5, %r5, %r5, %r5}], %r1;",
+        "sured.b.min.2d.u64.trap [%rd1, {%r5, %r5}], %rd1;",
+        "suld.b.2d.b32 {%r1}, [%rd1, {%r5, %r5}];",
+        "suld.b.2d.v4.b64.trap {%rd1, %rd2, %rd3, %rd4}, [%rd1, {%r5, %r5}];",
+        "tex.cube.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5, %r5, %r5, %r5}];",
+        "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}];",
+        "sust.p.2d.f32.trap [%rd1, {%r5, %r5}], {%f1};",
+        "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}], {%f1}, {%f2};",
+        "tex.grad.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}], %f1, %f2;",
+        "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5, %f5}];",
     ],
 )
 def test_instructions_that_do_not_assemble(client, text):
     assert client.code("cuModuleLoadData", OUT, (HEAD + BODY.replace("BODY", text)).encode()) == 218
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tex.base.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5, %f5, %f5}];",
+        "tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %f5];",
+        "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {3}];",
+        "tex.a1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5, %f5}];",
+        "tex.level.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r5, %r6}], %r7;",
+        "tex.2d.v4.f16.f32 {%h0, %h1, %h2, %h3}, [%rd1, {%f5, %f5}];",
+        "suld.b.1d.b32.trap {%r1}, [%rd1, %r5];",
+        "sust.p.2d.cs.b32.trap [%rd1, {%r5, %r5}], {%f1};",
+        "sured.p.min.3d.b32.zero [%rd1, {%r5, %r5, %r5, %r5}], %r1;",
+        "txq.level.width.b32 %r1, [%rd1], %r5;",
+    ],
+)
+def test_instructions_that_assemble(client, text):
+    client.load(HEAD + BODY.replace("BODY", text))
+
+
+def test_fetches_of_half_precision(client):
+    texture = texture_of(client, filled(client), filter=1, flags=0)
+    body = "mov.b32 %r8, 0f40000000;\ntex.2d.v2.f16x2.f32 {%r1, %r2}, [%rd1, {%r8, %r8}];\nmov.b32 %f1, %r2;"
+    code, (_, bits) = run(client, body, texture)
+    assert code == 0 and bits.to_bytes(4, "little") == struct.pack("<ee", 13.5, 0)
+    body = "mov.b32 %r8, 0f40000000;\ntex.2d.v4.f16.f32 {%h0, %h1, %h2, %h3}, [%rd1, {%r8, %r8}];\n"
+    code, (_, bits) = run(client, body + "mov.b32 %r1, {%h0, %h3};\nmov.b32 %f1, 0;", texture)
+    assert code == 0 and bits.to_bytes(4, "little") == struct.pack("<ee", 13.5, 1)
 
 
 def test_the_result_of_a_fetch_may_be_in_registers_of_bits(client):

@@ -31,6 +31,8 @@ CACHE = CHECKOUT / ".venv" / "libcuda"
 OTHERS = re.compile(
     r"cudbg|cu(GL|EGL|VDPAU)[A-Z]|cuGraphics(GL|EGL|VDPAU|ResourceGetMappedEgl)|cuMemGetAttribute(_v2)?$"
 )
+ANSWERING = "cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString cuGetProcAddress cuGetProcAddress_v2".split()
+POINTERS = (ctypes._Pointer, module("headers.c_types").VoidPointer, module("headers.c_types").String)
 NONE = ["", "cuNothing", "cuMemAlloc_v2", "cuMemcpy_ptds", "cuMemcpy_ptsz", "CUINIT", "cuinit", "malloc", "cudbgMain"]
 
 
@@ -50,10 +52,22 @@ def questions() -> list[tuple[str, int, int]]:
 
 
 @functools.cache
+def calls() -> list[tuple[str, str]]:
+    """Return each function that has no handle, function or structure among its parameters, and their kinds."""
+    found = []
+    for name, prototype in cuda_h.prototypes().items():
+        kinds = [kind for _, kind in prototype.parameters]
+        if name not in ANSWERING and all(issubclass(kind, (cuda_h.Integer, *POINTERS)) for kind in kinds):
+            found.append((name, "".join("i" if issubclass(kind, cuda_h.Integer) else "p" for kind in kinds)))
+    return found
+
+
+@functools.cache
 def answers(path: Path) -> dict[str, Any]:
     """Return what a driver answers."""
     command = [sys.executable, real_drivers.__file__, str(path)]
-    done = subprocess.run(command, input=json.dumps(questions()), capture_output=True, text=True, timeout=300)
+    asked = json.dumps([questions(), calls()])
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
@@ -144,6 +158,17 @@ def test_the_emulator_answers_questions_for_addresses_as_the_driver_does(real: d
         if ours != wanted:
             wrong[name, asked, flags] = ours, wanted
     assert served > 1000 and not wrong, dict(list(wrong.items())[:20])
+
+
+def test_before_cuinit_the_emulator_refuses_what_the_driver_refuses(real: dict[str, Any]) -> None:
+    """NOT_INITIALIZED; the driver looks at a few arguments first, the emulator never does."""
+    client = Client(start=False)
+    served = [(name, form) for name, form in calls() if name in real["refusals"] and client.emulator.address(name)]
+    for name, form in served:
+        function = ctypes.CFUNCTYPE(ctypes.c_int)(client.emulator.address(name))
+        assert real_drivers.call(function, form) == 3, name
+    theirs = [real["refusals"][name] for name, _ in served]
+    assert len(served) > 90 and set(theirs) <= {1, 3} and theirs.count(3) >= len(theirs) - 4
 
 
 def test_the_version(real: dict[str, Any], driver: Path) -> None:

@@ -58,11 +58,12 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
         stream.capture.invalidate()
         raise Refused(900, "a batch of copies cannot be captured")
     made = copies()
-    ranges = [(*each.range(side), side is each.target, each) for each in made for side in (each.target, each.source)]
-    for first, end, is_target, one in ranges:
-        for begin, last, _, other in ranges:
-            if is_target and begin < end and first < last and (one is not other or (begin, last) != (first, end)):
-                raise Refused(1, f"the target {first:#x} of a copy overlaps another side of the same batch: {begin:#x}")
+    furthest = furthest_target = 0  # the largest end so far, of all sides and of targets
+    sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
+    for first, end, is_target in sides:
+        if first < (furthest if is_target else furthest_target):
+            raise Refused(1, f"a side of a copy at {first:#x} and the target of a copy overlap in the same batch")
+        furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
     chance = machine.queues.chance
     made = chance.sample(made, len(made)) if chance is not None else made[::-1]
 

@@ -73,6 +73,7 @@ def copy_batch(
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
     runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
     together = [*runs, *boxes]
+    rest = {*copies} - {*together}
     for each in together:
         for thing in (each.dst, each.src):
             if thing.stream is not None and thing.stream is not stream:
@@ -89,7 +90,7 @@ def copy_batch(
         if each.to.form.dtype is not None:
             each.dst.stream = stream
     for each in copies:
-        if each not in together:
+        if each in rest:
             each.perform(stream)
     if order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together):
         calls.cuStreamSynchronize(queue)

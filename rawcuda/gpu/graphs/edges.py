@@ -9,11 +9,12 @@ Read next    executable.py
 
 from __future__ import annotations
 
+import ctypes
 from ctypes import byref
 
 from ...errors import InvalidUse, a_kind
 from ...headers import cuda_h
-from .nodes import Node, array_of, check_node, handles, node_at
+from .nodes import Node, array_of, check_node, handles, node_at, word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,23 @@ def nodes_of(graph: Any) -> list[Node]:
 
 def edges_of(graph: Any) -> list[tuple[Node, Node]]:
     """Return the edges of a graph."""
-    return [(first, node) for node in nodes_of(graph) for first in node.pred]
+    driver, handle, count = graph._primary.driver, cuda_h.CUgraph(graph.handle), ctypes.c_size_t()
+    newest = driver.has("cuGraphGetEdges_v2")  # the first one refuses edges with data
+    with graph._asking():
+        data: Any = (None,) if newest else ()
+        ask = driver.cuGraphGetEdges_v2 if newest else driver.cuGraphGetEdges
+        ask(handle, None, None, *data, byref(count))
+        many = max(count.value, 1)
+        first, second = (cuda_h.CUgraphNode * many)(), (cuda_h.CUgraphNode * many)()
+        if count.value:
+            data = ((cuda_h.CUgraphEdgeData * many)(),) if newest else ()
+            ask(handle, first, second, *data, byref(count))
+        return _pairs(graph, first, second, count.value)
+
+
+def _pairs(graph: Any, first: Any, second: Any, count: int) -> list[tuple[Node, Node]]:
+    ends = [[node_at(graph, word(array[index])) for index in range(count)] for array in (first, second)]
+    return list(zip(*ends))
 
 
 def add_edge(graph: Any, first: Node, second: Node) -> None:

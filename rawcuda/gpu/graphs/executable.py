@@ -48,14 +48,14 @@ class Executable(Owned):
         self._graph, self._version = ref(graph), graph._version
         self._kept: dict[Any, Any] = dict(graph._kept)
         with Held(graph._lock):
-            if graph._recording is not None:
+            if graph._recording is not None and graph._recording.is_in_progress:
                 raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
             make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
         self._note()
 
     def _note(self) -> None:
         """Note what launches must keep, and which objects must be open for them."""
-        self._keeping = tuple(self._kept.values())
+        self._keeping = tuple(filter(None, self._kept.values()))
         self._owners = tuple(
             {
                 id(owner): owner

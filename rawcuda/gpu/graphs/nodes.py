@@ -39,6 +39,7 @@ __all__ = [
     "dependencies",
     "handles",
     "node_at",
+    "word",
 ]
 
 # CUgraphNodeType, as words
@@ -340,6 +341,9 @@ class ExecutableNode:
         with graph._asking():
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a node of an executable graph cannot be copied or pickled")
+
     def __repr__(self) -> str:
         return f"<{self.node!r} of {self.executable!r}>"
 
@@ -364,13 +368,13 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
     given = [after] if isinstance(after, Node) else after
     if not hasattr(type(given), "__iter__") or isinstance(given, (str, bytes)):
         raise TypeError(f"after must be a node, or several, not {a_kind(given)}")
-    found: list[Node] = []
+    found: dict[Node, None] = {}
     for node in given:
         check_node(graph, node, "after")
         if node in found:
             raise ValueError(f"after: {node!r} is given twice")
-        found.append(node)
-    return found
+        found[node] = None
+    return list(found)
 
 
 def check_node(graph: Any, node: Any, name: str) -> None:
@@ -407,6 +411,11 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
 # -- questions
 
 
+def word(handle: Any) -> int:
+    """Return an element of an array of handles as a number."""
+    return getattr(handle, "value", handle) or 0
+
+
 def handles(ask: Any) -> list[int]:
     """Ask the driver for a list of nodes: first for their number, then for them."""
     count = ctypes.c_size_t()
@@ -414,7 +423,7 @@ def handles(ask: Any) -> list[int]:
     found = (cuda_h.CUgraphNode * max(count.value, 1))()
     if count.value:
         ask(found, byref(count))
-    return [found[index] or 0 if isinstance(found[index], int) else found[index].value for index in range(count.value)]
+    return [word(found[index]) for index in range(count.value)]
 
 
 _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}

@@ -20,7 +20,8 @@ from ...driver import as_argument
 from ...errors import a_kind, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes, Description
-from ..queue import LEGACY, InContext, StreamHandle
+from ..context import release
+from ..queue import LEGACY, InContext
 from ..streams.host_functions import for_graph
 from .conditions import Condition, refused
 
@@ -82,17 +83,29 @@ class Given:
         try:
             self._set_attributes(driver, node)
         except Exception:
-            driver.cuGraphDestroyNode(node)
+            release(driver, "cuGraphDestroyNode", node)
             raise
 
-    def change(self, graph: Any, node: Any) -> None:
-        """Change a node of a graph to this."""
+    def options(self) -> dict[int, bytes]:
+        """Return the attributes of a kernel node, by number."""
+        attributes = self.packed.attributes if self.packed is not None else ()
+        return {int(attribute.id): bytes(attribute.value) for attribute in attributes}
+
+    def change(self, graph: Any, node: Any, before: Given | None) -> None:
+        """Change a node of a graph to this; `before` is what it did."""
         driver = graph._primary.driver
+        if before is not None and not before.options().keys() <= self.options().keys():
+            raise ValueError("options of a kernel node, such as a cluster, cannot be taken away: add another node")
         getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
         self._set_attributes(driver, node)
 
-    def change_executable(self, graph: Any, executable: Any, node: Any) -> None:
+    def change_executable(self, graph: Any, executable: Any, node: Any, before: Given | None) -> None:
         """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
+        if self.packed is not None and before is not None and before.options() != self.options():
+            raise ValueError(
+                "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "
+                "node of the graph, and instantiate that"
+            )
         getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
 
     def _set_attributes(self, driver: Any, node: Any) -> None:
@@ -113,7 +126,10 @@ def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
     owner: Any = inner if isinstance(inner, Bytes) else getattr(inner, "_owner", None)
     if isinstance(owner, Bytes):
         return () if owner._keeps is graph._root else (inner, owner.lease())  # type: ignore[attr-defined]
-    return (inner,) if isinstance(inner, Description) else ()
+    if isinstance(inner, Description):
+        return (inner,)
+    parts = [getattr(inner, name, None) for name in ("resource", "view")]  # of a texture, a surface, a tensor map
+    return tuple([kept for part in parts if isinstance(part, (Bytes, Description)) for kept in keep(graph, part)])
 
 
 def _settle(graph: Any) -> None:
@@ -282,7 +298,7 @@ def callback(graph: Any, function: Any, *arguments: Any) -> Given:
 
 
 def _event(graph: Any, event: Any, what: str) -> Any:
-    if not isinstance(event, InContext) or isinstance(event, StreamHandle):
+    if not isinstance(event, InContext) or not hasattr(type(event), "elapsed_ms"):
         raise TypeError(f"{what}() needs an Event, not {a_kind(event)}")
     event.handle  # raises Closed
     return event
@@ -309,7 +325,7 @@ def embed(graph: Any, child: Any) -> Given:
     _check_device(graph, child._primary, repr(child))
     if child._root is graph._root:
         raise ValueError(f"{graph!r} cannot contain itself: embed a clone()")
-    if child._root._recording is not None:
+    if child._root._recording is not None and child._root._recording.is_in_progress:
         raise ValueError(f"{child._root._recording!r} is in progress: embed the graph after its with block")
     kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])
     symbols = "cuGraphAddChildGraphNode", "", "cuGraphExecChildGraphNodeSetParams"

@@ -122,6 +122,8 @@ class Recording:
             nodes = dependencies(graph, self._after)
             array = array_of(nodes)
             self._is_new, graph._root._recording = False, self
+            graph._root._kept[object()] = self._kept  # what is recorded, also before an exception, stays in the graph
+            graph._changed()
         begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
         try:
             self._begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p(), self._exit())
@@ -179,16 +181,23 @@ class Recording:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
         """End the with block; work that was recorded before an exception stays in the graph."""
-        exit, graph = self._exit(), self.graph
-        assert graph is not None
         try:
             self._stop(kind is None)
         finally:  # an error in the block matters more than an unfinished capture
             self._end()
+            exit = self._exit()
             if exit is not None:
                 exit.disarm()
-            graph._keep(object(), self._kept)
-            graph._root._recording = None
+        assert self.graph is not None
+        self.graph._root._recording = None
+
+    @property
+    def is_in_progress(self) -> bool:
+        """Tell whether the capture has begun, or is about to, and has not ended."""
+        return not self._numbers or self._numbers[-1] in capturing
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Recording is one with block, and cannot be copied or pickled: call capture() again")
 
     def __repr__(self) -> str:
         return f"<Recording of {self.stream!r} into {self.graph!r}>"

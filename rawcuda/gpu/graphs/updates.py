@@ -77,8 +77,13 @@ def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of its graph `child`")
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
+        before = graph._root._kept.get(node.handle)
         graph._keep(node.handle, both)  # whatever comes, the node has what it uses
-        given.change(graph, handle)
+        try:
+            given.change(graph, handle, node._given)
+        except Exception:
+            graph._keep(node.handle, before)
+            raise
         graph._keep(node.handle, given.kept)
         graph._root._given[node.handle] = given
 
@@ -92,7 +97,12 @@ def set_executable_node(executable: Any, node: Node, args: tuple[Any, ...], name
         before = executable._kept.get(node.handle) or ()
         executable._kept[node.handle] = (*given.kept, *before)
         executable._note()
-        given.change_executable(graph, *handles)
+        try:
+            given.change_executable(graph, *handles, node._given)
+        except Exception:
+            executable._kept[node.handle] = before
+            executable._note()
+            raise
         executable._kept[node.handle] = given.kept
         executable._note()
 

@@ -53,17 +53,19 @@ class _Loaded(ctypes.c_void_p):
         try:
             loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
             try:
-                if careful:
-                    for handle in self.once:
-                        loaded.cuLibraryUnload(cuda_h.CUlibrary(handle.value))
-                else:
-                    # map() takes this object from the iterator and makes the call in one step of C: no interrupt can
-                    # come in between.
-                    for _ in map(loaded.raw("cuLibraryUnload"), self.once):
-                        pass
+                self._unload()
             finally:
                 loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
         except (CudaError, ForkedAfterInit):
+            pass
+
+    def _unload(self) -> None:
+        if careful:
+            for handle in self.once:
+                self.driver.cuLibraryUnload(cuda_h.CUlibrary(handle.value))
+            return
+        # map() takes this object from the iterator and makes the call in one step of C: no interrupt can come between.
+        for _ in map(self.driver.raw("cuLibraryUnload"), self.once):
             pass
 
     def give_away(self) -> bool:

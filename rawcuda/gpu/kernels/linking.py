@@ -138,11 +138,7 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
             loaded.cuLinkCreate_v2(
                 len(chosen), ctypes.cast(options, ctypes.POINTER(ctypes.c_uint)), _first(values), ctypes.byref(state)
             )
-            for each in inputs:
-                data = each.data + b"\0" if each.kind == "ptx" else each.data
-                address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p)  # (declared void *, and only read)
-                name = each.name.encode("utf-8", "replace")
-                loaded.cuLinkAddData_v2(state, _KINDS[each.kind], address, len(data), name, 0, None, None)
+            _add(loaded, state, inputs)
             loaded.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size))
             return ctypes.string_at(image.value or 0, size.value)
         except CudaError as error:
@@ -157,6 +153,14 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
         finally:
             if state.value:
                 loaded.cuLinkDestroy(state)
+
+
+def _add(loaded: Any, state: Any, inputs: Sequence[Input]) -> None:
+    for each in inputs:
+        data = each.data + b"\0" if each.kind == "ptx" else each.data
+        address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p)  # (declared void *, and only read)
+        name = each.name.encode("utf-8", "replace")
+        loaded.cuLinkAddData_v2(state, _KINDS[each.kind], address, len(data), name, 0, None, None)
 
 
 def _told(error: CudaError, log: str) -> CudaError:

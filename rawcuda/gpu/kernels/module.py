@@ -44,6 +44,7 @@ class Module(Owned):
 
     code    PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
+    ptx     the PTX that a cubin was made of, for the types of its parameters and variables
     calls   cuModuleLoadDataEx, cuModuleUnload
     raises  CompileFailed  PTX that does not compile: .log and .source
             Unsupported    PTX newer than the driver, a cubin for another architecture
@@ -64,12 +65,25 @@ class Module(Owned):
         "_library",
     )
 
-    def __init__(self, device: hints.Device, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
+    if TYPE_CHECKING:
+        _variables: dict[str, Any] | None  # as image.variables() lists them; None: not read yet
+
+    def __init__(
+        self,
+        device: hints.Device,
+        code: hints.Any,
+        *,
+        names: hints.Mapping[str, str] | None = None,
+        ptx: bytes | None = None,
+    ) -> None:
         self._kind, data = read_code(code)
         self.device = device
         device.context
         self.info_log = _load(self, device._primary, self._kind, data)
         self._know(data, names, None)
+        if ptx is not None:
+            self._signatures = image.signatures("ptx", ptx)
+            self._variables = image.variables("ptx", ptx)
 
     def _know(self, data: bytes, names: Any, library: object) -> None:
         """Keep what the image says about its kernels; it is asked for its variables when one is wanted."""
@@ -81,7 +95,7 @@ class Module(Owned):
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
         self._known: dict[str, Known] = {}  # not the kernels: they refer to their module, which would make a cycle
-        self._variables: dict[str, Any] | None = None
+        self._variables = None
 
     # -- kernels
 

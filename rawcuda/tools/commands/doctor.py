@@ -261,9 +261,10 @@ def _run_kernel(device: Device) -> str:
 
 
 def _tools() -> None:
-    _section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX)")
+    _section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX) and linkers (or the driver)")
     for what, places, version in (
         ("nvrtc", locate.nvrtc(), _nvrtc_version),
+        ("nvjitlink", locate.nvjitlink(), _nvjitlink_version),
         ("nvcc", locate.nvcc(), _release),
         ("ptxas", locate.ptxas(), _release),
     ):
@@ -273,11 +274,15 @@ def _tools() -> None:
             _fact(what, "not found")
 
 
-def _nvrtc_version(path: str) -> str:
+def _nvjitlink_version(path: str) -> str:
+    return _nvrtc_version(path, "nvJitLinkVersion")
+
+
+def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
         library = ctypes.CDLL(path)
-        library["nvrtcVersion"](ctypes.byref(major), ctypes.byref(minor))
+        library[function](ctypes.byref(major), ctypes.byref(minor))
     except (OSError, AttributeError) as error:
         return str(error)
     return f"{major.value}.{minor.value}"

@@ -324,13 +324,13 @@ def _replace(machine: Machine, handle: int, node_handle: int, make: Callable[[No
     node = ready.node(node_at(machine, node_handle))
     does = make(node)
     does.check(machine)
+    if isinstance(does, Launch) and isinstance(node.does, Launch):
+        does.attributes = node.does.attributes
     why = node.does.prevents(does)
     if why:
         raise Refused(1, f"{node.does.name} of an executable graph cannot be changed into {does.name} like this")
     if isinstance(does, Copy) and not (does.is_flat and node.does.is_flat):  # type: ignore[attr-defined]
         raise Refused(1, "a copy of several rows in an executable graph cannot be changed")
-    if isinstance(does, Launch):
-        does.attributes = node.does.attributes  # type: ignore[attr-defined]
     node.does = does
 
 

@@ -111,6 +111,8 @@ class Launch(Operation):
 
     def work(self, machine: Machine) -> Run:
         """Return the function that runs the kernel."""
+        if self.function.handle not in machine.handles:
+            raise Refused(400, f"the module of kernel {self.name!r}, which a node launches, was unloaded")
         return kernel_work(machine, self.function, self.grid, self.block, self.shared, self.arguments, self.attributes)
 
     def prevents(self, other: Operation) -> int:
@@ -247,24 +249,33 @@ class Child(Operation):
         self.graph, self.ownership = graph, ownership
 
 
-class Wait(Operation):
+class _OfEvent(Operation):
+    """What a node does with an event, which must not be destroyed before the graph."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def work(self, machine: Machine) -> Run:
+        """Refuse an event that was destroyed; the launch itself does the rest."""
+        if self.event.handle not in machine.handles:
+            raise Refused(400, "the event of a node was destroyed")
+        return _pass
+
+
+class Wait(_OfEvent):
     """A wait for an event's mark, as it is when the graph is launched."""
 
-    __slots__ = ("event",)
+    __slots__ = ()
     type, name = 6, "a wait for an event"
 
-    def __init__(self, event: Event) -> None:
-        self.event = event
 
-
-class Record(Operation):
+class Record(_OfEvent):
     """A mark of an event."""
 
-    __slots__ = ("event",)
+    __slots__ = ()
     type, name = 7, "an event's mark"
-
-    def __init__(self, event: Event) -> None:
-        self.event = event
 
 
 class Allocate(Operation):

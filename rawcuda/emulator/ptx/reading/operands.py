@@ -137,11 +137,14 @@ class OperandReader:
         else:
             offset = self._offset()
         if tokens.accept(","):
-            if not tokens.accept("{"):
-                raise tokens.fail("Tensor addresses, and textures with separate samplers, are not emulated")
-            texel = Texel(base, offset, Vector(self._list(scope, "}")))
+            if tokens.accept("{"):
+                items = self._list(scope, "}")
+            else:
+                items = [self._named(scope) if tokens.kind == WORD else constant(tokens)]
+            if tokens.text == ",":
+                raise tokens.fail("Textures with separate samplers are not emulated")
             tokens.expect("]")
-            return texel
+            return Texel(base, offset, Vector(items))
         tokens.expect("]")
         return Address(base, offset)
 

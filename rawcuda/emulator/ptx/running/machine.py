@@ -215,13 +215,11 @@ class Launch:
 
     def texture(self, handle: int) -> Sampler:
         """Return the texture of a handle."""
-        found = self.opened.get(handle)
-        return found if type(found) is Sampler else open_texture(self, handle)
+        return open_texture(self, handle)
 
     def surface(self, handle: int) -> Pixels:
         """Return the surface of a handle."""
-        found = self.opened.get(handle)
-        return found if type(found) is Pixels else open_surface(self, handle)
+        return open_surface(self, handle)
 
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""

@@ -50,6 +50,14 @@ def _bits(value: float) -> int:
     return struct.unpack("<I", struct.pack("<f", single(value)))[0]  # type: ignore[no-any-return]
 
 
+def _half(value: float) -> int:
+    """Round to float16, and return the bits."""
+    try:
+        return struct.unpack("<H", struct.pack("<e", value))[0]  # type: ignore[no-any-return]
+    except OverflowError:
+        return 0xFC00 if value < 0 else 0x7C00
+
+
 def _finite(value: float) -> float:
     return 0.0 if value != value else max(-_MOST, min(_MOST, value))
 
@@ -178,17 +186,22 @@ class Sampler(_Opened):
     def _finish(self, values: Values, dtype: str) -> Values:
         """Return four components as an instruction's type has them: floats, or 32 bits."""
         integers = self.texture.integers
-        if integers == (dtype == "f32"):
+        if integers == (dtype[0] == "f"):
             self.warn(f"a fetch of .{dtype} reads {'integers' if integers else 'floats'} as their bits")
         if integers:
             values = *values, *(0, 0, 0, 1)[len(values) :]
             words = [value & _M32 for value in values]
             if dtype == "f32":
                 return tuple([struct.unpack("<f", struct.pack("<I", word))[0] for word in words])
-            return tuple(words)
+            if dtype == "f16x2":
+                return words[0] & 0xFFFF | (words[1] & 0xFFFF) << 16, words[2] & 0xFFFF | (words[3] & 0xFFFF) << 16
+            return tuple([word & 0xFFFF for word in words]) if dtype == "f16" else tuple(words)
         values = *values, *(0.0, 0.0, 0.0, 1.0)[len(values) :]
         if dtype == "f32":
             return tuple([single(value) for value in values])
+        if dtype[:3] == "f16":
+            halves = [_half(value) for value in values]
+            return tuple(halves) if dtype == "f16" else (halves[0] | halves[1] << 16, halves[2] | halves[3] << 16)
         return tuple([_bits(value) for value in values])
 
     # -- fetches
@@ -434,15 +447,13 @@ class Pixels(_Opened):
         self.array.allocation.data[at : at + len(data)] = data
         self.array.allocation.wrote(at, len(data))
 
-    def store_formatted(self, geometry: str, type: str, bounds: str, words: Sequence[int], *coordinates: int) -> None:
+    def store_formatted(self, geometry: str, bounds: str, words: Sequence[int], *coordinates: int) -> None:
         """Convert 32-bit words to the format of the array, and write an element."""
         array = self.array
         at = self._locate(geometry, bounds, array.element, coordinates, False)
         if at < 0:
             return
         kind, width, code = array.format.kind, array.format.width, array.format.code
-        if type != "b32" and {"f32": "float", "u32": "uint", "s32": "int"}[type] != kind:
-            raise Fault(_FAILED, f"a formatted store of .{type} to elements of {array.format.name}: {self.words}")
         made = bytearray()
         for word in (*words, 0, 0, 0)[: array.channels]:
             if kind == "float":
@@ -501,6 +512,9 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
 
     raises  Fault   the handle is not that of a texture in the launch's context (719)
     """
+    made = launch.opened.get(handle)
+    if type(made) is Sampler:
+        return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Texture":
         raise Fault(_FAILED, _unknown(handle, found, "a texture"))
@@ -516,6 +530,9 @@ def open_surface(launch: Launch, handle: int) -> Pixels:
 
     raises  Fault   the handle is not that of a surface in the launch's context (719)
     """
+    made = launch.opened.get(handle)
+    if type(made) is Pixels:
+        return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Surface":
         raise Fault(_FAILED, _unknown(handle, found, "a surface"))

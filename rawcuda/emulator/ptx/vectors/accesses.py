@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from ..reading.syntax import BITS, Address, Float, Int, Pair, Register, Sink, Symbol, Variable, Vector
 from ..translating.emit import FLOAT_TYPES
-from .graph import Item, Unsuited
+from .graph import Unsuited
 from .moves import Moves
 from .values import kind_of, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..reading.syntax import Instruction, Operand
     from ..translating.forms import Shape
+    from .graph import Inlined, Item
 
 __all__ = ["Accesses"]
 
@@ -211,53 +214,36 @@ class Accesses(Moves):
 
     def copy(self, item: Item) -> None:
         """Write the transfer of arguments or results between a function and its caller."""
-        made = []
-        for number, (target, source) in enumerate(item.copies):
-            home, wanted = target  # type: ignore[misc]
-            if isinstance(wanted, Sink):
-                continue
-            text = self._given(source, wanted)
-            self.put(f"x{number} = {text}")
-            made.append((number, home, wanted))
         saved = self.inlined
-        for number, home, wanted in made:
+        made: list[tuple[str, Inlined, Any]] = []
+        for number, ((home, wanted), (origin, given)) in enumerate(item.copies):
+            if not isinstance(wanted, Sink):
+                wanted = wanted.target if isinstance(wanted, Symbol) else wanted
+                self.inlined = origin
+                self.put(f"x{number} = {self._given(given, wanted)}")
+                made.append((f"x{number}", home, wanted))
+        for text, home, wanted in made:
             self.inlined = home
-            if isinstance(wanted, Symbol):
-                wanted = wanted.target
             if isinstance(wanted, Variable):
-                text = f"x{number}"
                 if self.slot_is_float(wanted):
                     text = f"{text}.view(f{width_of(wanted.type)})"
                 self.put(f"{self._slot(wanted)} = {text}")
             else:
-                if wanted.type == "pred":
-                    self.put(f"r{self.place(wanted)} = x{number}")
-                else:
-                    self.assign(wanted, f"b{BITS[wanted.type]}", f"x{number}", True)
+                self.assign(wanted, "pred" if wanted.type == "pred" else f"b{BITS[wanted.type]}", text, True)
         self.inlined = saved
 
-    def _given(self, source: object, wanted: object) -> str:
+    def _given(self, given: Any, wanted: Any) -> str:
         """Return an argument or a result as bits, or as the bytes of an array."""
-        saved = self.inlined
-        home, thing = source  # type: ignore[misc]
-        self.inlined = home
-        try:
-            if isinstance(thing, Symbol) and isinstance(thing.target, Variable) and thing.target.space == "param":
-                thing = thing.target
-            if isinstance(thing, Variable):
-                if not thing.scalar:
-                    return self._slot(thing)
-                return self.slot_bits(thing, 0, width_of(thing.type))
-            if isinstance(wanted, Symbol):
-                wanted = wanted.target
-            type = wanted.type  # type: ignore[attr-defined]
-            if type == "pred":
-                return self.value(thing, "pred")
-            if isinstance(thing, (Int, Float)) and type in FLOAT_TYPES:
-                return f"{self.value(thing, type)}.view(u{width_of(type)})"
-            return self.value(thing, f"b{BITS[type]}")
-        finally:
-            self.inlined = saved
+        if isinstance(given, Symbol) and isinstance(given.target, Variable) and given.target.space == "param":
+            given = given.target
+        if isinstance(given, Variable):
+            return self.slot_bits(given, 0, width_of(given.type)) if given.scalar else self._slot(given)
+        type: str = wanted.type
+        if type == "pred":
+            return self.value(given, "pred")
+        if isinstance(given, (Int, Float)) and type in FLOAT_TYPES:
+            return f"{self.value(given, type)}.view(u{width_of(type)})"
+        return self.value(given, f"b{BITS[type]}")
 
     # -- atomics
 

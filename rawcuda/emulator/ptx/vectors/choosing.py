@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..running.machine import Launch
     from ..translating.translate import Translated
     from ..translating.unit import Unit
-    from .memory import Trouble
+    from .allocations import Trouble
     from .running import Compiled, Run
 
 __all__ = ["Arrays"]
@@ -128,7 +128,7 @@ class Arrays:
 
     def _judged(self, caught: Exception, executor: str) -> Trouble:
         """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""
-        from .memory import Trouble
+        from .allocations import Trouble
 
         if isinstance(caught, Trouble):
             return caught

@@ -20,6 +20,8 @@ from ..translating.unit import local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..reading.syntax import Operand
     from ..translating.flow import Block
     from ..translating.forms import Shape
@@ -76,7 +78,7 @@ class Item:
         self.instruction = instruction
         self.inlined = inlined
         self.action = action
-        self.copies: list[tuple[object, object]] = []
+        self.copies: list[tuple[tuple[Inlined, Any], tuple[Inlined, Any]]] = []  # (target, source) of each
 
 
 class Node:
@@ -219,10 +221,9 @@ class _Builder:
         if opcode == "call":
             self._call(node, instruction, inlined, following)
             return following
-        if node.items or node is not inlined:
-            inner = self.node(inlined)
-            node.targets = [inner]
-            node = inner
+        inner = self.node(inlined)
+        node.targets = [inner]
+        node = inner
         node.items.append(Item(instruction, inlined))
         warp = opcode in WARP or "warp" in instruction.modifiers
         node.kind, node.targets, node.line = "warp" if warp else "bar", [following], instruction.line
@@ -387,8 +388,8 @@ def touched(item: Item) -> tuple[set[int], set[int], set[int]]:
     inlined = item.inlined
     instruction = item.instruction
     if item.action == "copy":
-        reads = {place for _, (home, thing) in item.copies for place in _places(home, thing)}  # type: ignore[misc]
-        writes = {place for (home, thing), _ in item.copies for place in _places(home, thing)}  # type: ignore[misc]
+        reads = {place for _, source in item.copies for place in _places(*source)}
+        writes = {place for target, _ in item.copies for place in _places(*target)}
         return reads, writes, set()
     if instruction is None:
         return set(), started(inlined), set()

@@ -120,17 +120,18 @@ class Moves(BaseWriter):
                 self.set(carry, f"((x >> {self.constant('u8', 32)}) & {self.constant('u8', 1)}).astype(u1)")
             self.assign(instruction.operands[0], shape.type, "x.astype(u4)", True)
             return
-        names, values = (["cf"], [carry]) if "cf" in template else ([], [])
+        names = ["cf"] if "cf" in template else []
+        given = [carry] if names else []
         for name, wanted, operand in slots:
             signed = f"{{s{name}}}" in template
             names.append(f"s{name}" if signed else name)
-            values.append(self.signed(operand, wanted) if signed else self.value(operand, wanted))
+            given.append(self.signed(operand, wanted) if signed else self.value(operand, wanted))
         source = self.expand(template, {name: name for name in names}, shape)
         whole = self.function(f"lambda {', '.join(names)}: ({source}) & {mask(bits)}")
-        self.put(f"x = each({whole}, u{bits // 8}, {', '.join(values)})")
+        self.put(f"x = each({whole}, u{bits // 8}, {', '.join(given)})")
         if "cc" in shape.chosen:
             above = self.function(f"lambda {', '.join(names)}: ({source}) >> {bits} & 1")
-            self.set(carry, f"each({above}, u1, {', '.join(values)})")
+            self.set(carry, f"each({above}, u1, {', '.join(given)})")
         self.assign(instruction.operands[0], shape.type, "x", True)
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:

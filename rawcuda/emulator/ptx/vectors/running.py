@@ -14,10 +14,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from time import monotonic
 
-import numpy as np
-
-from .memory import Held, Trouble
-from .numeric import NAMES
+from .allocations import Held, Trouble
+from .floats import names as names_of_arrays
+from .late import np
 from .warps import Threads
 
 TYPE_CHECKING = False
@@ -48,11 +47,11 @@ class Compiled:
     def __init__(self, writer: Writer, program: Program, scalar_names: dict[str, Any], filename: str) -> None:
         self.program = program
         self.source = writer.text
-        names: dict[str, Any] = dict(NAMES)
+        names = names_of_arrays()
         for (kind, bits), name in writer.constants.items():
             width = int(kind[1])
-            unsigned = NAMES[f"u{width}"](bits)
-            names[name] = unsigned.view(NAMES[kind]) if kind[0] == "f" else unsigned
+            unsigned = names[f"u{width}"](bits)
+            names[name] = unsigned.view(names[kind]) if kind[0] == "f" else unsigned
         for source, name in writer.lambdas.items():
             names[name] = eval(compile(source, filename, "eval", dont_inherit=True), scalar_names)
         names["__builtins__"] = {"__import__": __import__}  # NumPy imports on demand

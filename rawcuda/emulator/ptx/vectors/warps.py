@@ -12,10 +12,10 @@ Read next    running.py
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..translating.unit import SHARED_WINDOW
-from .memory import _WRITTEN, Chunk, Trouble
+from .allocations import Trouble
+from .late import np
+from .local import AllMemory
 from .numeric import count_bits
 
 TYPE_CHECKING = False
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Threads"]
 
-u1, u4, u8, i8 = np.uint8, np.uint32, np.uint64, np.int64
-_LANE = np.arange(32)
-_FULL = u4(0xFFFFFFFF)
-_INNER = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-          "xor": np.bitwise_xor}  # fmt: skip
-_M64 = (1 << 64) - 1
+_FULL = 0xFFFFFFFF
+_INNER = {
+    "add": "add",
+    "min": "minimum",
+    "max": "maximum",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}
 
 
 class Arranged:
@@ -60,7 +63,7 @@ class Arranged:
         return np.ascontiguousarray(value).reshape(-1) if self.whole else value[self.row, self.lane]
 
 
-class Threads(Chunk):
+class Threads(AllMemory):
     """The operations that involve several threads."""
 
     now: Arranged
@@ -105,7 +108,7 @@ class Threads(Chunk):
             if verb != "exch" and site not in self.run.told and not np.all(marks[index]):
                 raise Trouble("never written", site=site)
             self.keep(held, marks, index)
-            marks[index] = _WRITTEN[width]
+            marks[index] = np.WRITTEN[width]
         array = held.view(width, width)[0]
         self.keep(held, array, index)
         return _apply(array, index, count, kind, verb, values, returns)
@@ -138,7 +141,7 @@ class Threads(Chunk):
         space = self._space(given, offset)
         if space == "shared":
             return self.atomic_shared(
-                g, site, address - u8(SHARED_WINDOW), offset, kind, verb, values, returns, selected
+                g, site, address - np.u8(SHARED_WINDOW), offset, kind, verb, values, returns, selected
             )
         if space != "global":
             raise Trouble("an atomic in several state spaces")
@@ -175,8 +178,8 @@ class Threads(Chunk):
         if mask is None:
             now.bits = np.broadcast_to(here, (rows, 32))
             return None
-        masks = np.where(present, now.spread(mask), u4(0)) if mask.ndim else np.where(present, mask, u4(0))
-        if not now.collect((masks >> _LANE.astype(u4) & u4(1)) != 0).all():
+        masks = np.where(present, now.spread(mask), np.u4(0)) if mask.ndim else np.where(present, mask, np.u4(0))
+        if not now.collect((masks >> np.LANE.astype(np.u4) & np.u4(1)) != 0).all():
             raise Trouble("a thread that is not in its own member mask")
         if mask.ndim and (now.collect(masks) != now.collect(masks)[0]).any():
             same = _packed(masks[:, :, None] == masks[:, None, :]) & here
@@ -203,7 +206,7 @@ class Threads(Chunk):
 
     def _bits(self) -> Array:
         now = self.now
-        return now.bits if now.bits is not None else np.broadcast_to(_FULL, (now.rows, 32))
+        return now.bits if now.bits is not None else np.broadcast_to(np.u4(_FULL), (now.rows, 32))
 
     # -- warp operations
 
@@ -216,26 +219,26 @@ class Threads(Chunk):
         self.end_warp_phase(g)
         now = self.now
         uniform = not b.ndim and not c.ndim
-        by = (int(b) & 31) if uniform else now.spread(b).astype(i8) & 31
-        control = int(c) if uniform else now.spread(c).astype(i8)
+        by = (int(b) & 31) if uniform else now.spread(b).astype(np.i8) & 31
+        control = int(c) if uniform else now.spread(c).astype(np.i8)
         clamp, segment = control & 31, control >> 8 & 31
-        limit = _LANE & segment | clamp & ~segment & 31
+        limit = np.LANE & segment | clamp & ~segment & 31
         if mode == "up":
-            source = _LANE - by
+            source = np.LANE - by
             inside = source >= limit
         else:
             source = (
-                _LANE + by if mode == "down" else _LANE ^ by if mode == "bfly"
-                else _LANE & segment | by & ~segment & 31
+                np.LANE + by if mode == "down" else np.LANE ^ by if mode == "bfly"
+                else np.LANE & segment | by & ~segment & 31
             )  # fmt: skip
             inside = source <= limit
-        source = np.where(inside, source, _LANE)
+        source = np.where(inside, source, np.LANE)
         values = now.spread(value)
         if uniform and now.bits is None:
             return np.ascontiguousarray(values[:, source]).reshape(-1), now.collect(inside)
         source = np.broadcast_to(source, (now.rows, 32))
         got = np.take_along_axis(values, source, 1)
-        member = self._bits() >> source.astype(u4) & u4(1)
+        member = self._bits() >> source.astype(np.u4) & np.u4(1)
         return now.collect(np.where(member != 0, got, values)), now.collect(inside)
 
     def vote(self, g: Group, verb: str, value: Array, mask: Array | None) -> Array:
@@ -261,14 +264,14 @@ class Threads(Chunk):
         if verb == "any":
             return now.collect(same), np.bool_(True)
         equal = same == bits
-        return now.collect(np.where(equal, bits, u4(0))), now.collect(equal)
+        return now.collect(np.where(equal, bits, np.u4(0))), now.collect(equal)
 
     def reduction(self, g: Group, verb: str, value: Array, mask: Array) -> Array:
         """Reduce over the lanes."""
         self.end_warp_phase(g)
         now = self.now
         values = now.spread(value)
-        function: Any = _INNER[verb]
+        function: Any = _inner(verb)
         if now.bits is None:
             made = function.reduce(values, axis=1, dtype=values.dtype)[:, None]
         else:
@@ -277,10 +280,10 @@ class Threads(Chunk):
             if start is None:
                 start = limits.max if verb == "min" else limits.min
             start = start if limits.min else start & int(limits.max)
-            member = (now.bits[:, :, None] >> _LANE.astype(u4) & u4(1)) != 0
+            member = (now.bits[:, :, None] >> np.LANE.astype(np.u4) & np.u4(1)) != 0
             each = np.where(member, values[:, None, :], values.dtype.type(start))
             made = function.reduce(each, axis=2, dtype=values.dtype)
-        return now.collect(made).view(u4)
+        return now.collect(made).view(np.u4)
 
     def active(self, g: Group) -> Array:
         """Return the lanes that are here."""
@@ -291,8 +294,8 @@ class Threads(Chunk):
         """Return the lowest lane, and whether each lane is it."""
         self.end_warp_phase(g)
         bits = self._bits()
-        lowest = count_bits((bits & (~bits + u4(1))) - u4(1))
-        return self.now.collect(lowest), self.now.collect(lowest == _LANE)
+        lowest = count_bits((bits & (~bits + np.u4(1))) - np.u4(1))
+        return self.now.collect(lowest), self.now.collect(lowest == np.LANE)
 
     def block_vote(self, g: Group, verb: str, value: Array) -> Array:
         """Return the result of a barrier with a vote."""
@@ -304,12 +307,17 @@ class Threads(Chunk):
             true = size if value else size * 0
         made = true if verb == "popc" else true == size if verb == "and" else true > 0
         found = made[blocks]
-        return found.astype(u4) if verb == "popc" else found
+        return found.astype(np.u4) if verb == "popc" else found
+
+
+def _inner(verb: str) -> Any:
+    """Return NumPy's function for an atomic or a reduction."""
+    return getattr(np, _INNER[verb])
 
 
 def _packed(truths: Array) -> Array:
     """Return the bits of 32 truth values each."""
-    return np.packbits(truths, axis=-1, bitorder="little").view(u4)[..., 0]
+    return np.packbits(truths, axis=-1, bitorder="little").view(np.u4)[..., 0]
 
 
 # -- how an atomic changes memory
@@ -329,9 +337,9 @@ def _apply(
     if not returns and simple:
         if together and count > 1 and kind[0] != "f":
             place = index[0]
-            typed[place] = _INNER[verb](typed[place], _INNER[verb].reduce(given[0], dtype=typed.dtype))  # type: ignore[attr-defined]
+            typed[place] = _inner(verb)(typed[place], _inner(verb).reduce(given[0], dtype=typed.dtype))
         else:
-            _INNER[verb].at(typed, index, given[0])  # type: ignore[attr-defined]
+            _inner(verb).at(typed, index, given[0])
             _plain_nan(array, typed, index, kind)
         return np.empty(0, bits)
     if count == 1:
@@ -370,7 +378,7 @@ def _plain_nan(array: Array, typed: Array, index: Array, kind: str) -> None:
         now = typed[index]
         none = now != now
         if none.any():
-            array[index[none]] = u4(0x7FFFFFFF)
+            array[index[none]] = np.u4(0x7FFFFFFF)
 
 
 def _updated(verb: str, old: Array, given: list[Array]) -> Array:
@@ -380,10 +388,10 @@ def _updated(verb: str, old: Array, given: list[Array]) -> Array:
     if verb == "exch":
         return b
     if verb == "inc":
-        return np.where(old >= b, u4(0), old + u4(1))
+        return np.where(old >= b, np.u4(0), old + np.u4(1))
     if verb == "dec":
-        return np.where((old == 0) | (old > b), b, old - u4(1))
-    return _INNER[verb](old, b)
+        return np.where((old == 0) | (old > b), b, old - np.u4(1))
+    return _inner(verb)(old, b)
 
 
 def _one_by_one(typed: Array, index: Array, verb: str, given: list[Array]) -> Array:
@@ -406,7 +414,7 @@ def _one_by_one(typed: Array, index: Array, verb: str, given: list[Array]) -> Ar
         typed[place] = value
     if typed.dtype.itemsize == 4 and typed.dtype.kind == "f":
         places = np.array(list(held))
-        _plain_nan(typed.view(u4), typed, places, "f4")
+        _plain_nan(typed.view(np.u4), typed, places, "f4")
     return np.array(old, typed.dtype)
 
 

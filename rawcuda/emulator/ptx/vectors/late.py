@@ -1,0 +1,46 @@
+"""NumPy, imported when it is first used, with short names for its types.
+
+`np.u4` is numpy.uint32, `np.i8` is numpy.int64, `np.f4` is numpy.float32: a letter and the bytes, as in NumPy's codes.
+
+Read next    numeric.py
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["np"]
+
+_SHORT = {
+    "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "i1": "int8", "i2": "int16", "i4": "int32",
+    "i8": "int64", "f2": "float16", "f4": "float32", "f8": "float64", "b1": "bool_",
+}  # fmt: skip
+
+
+class LateNumPy:
+    """All names of NumPy, and a few more."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Import NumPy, and take over its names.
+
+        raises  ImportError   NumPy is not installed, or older than 2.0
+        """
+        if "uint8" in self.__dict__:
+            raise AttributeError(name)
+        import numpy
+
+        if int(numpy.__version__.split(".")[0]) < 2:  # its rules for types of mixed operands are others
+            raise ImportError("NumPy 2.0 or later is needed")
+        own: dict[str, Any] = {short: getattr(numpy, long) for short, long in _SHORT.items()}
+        own["TRUE"], own["FALSE"] = numpy.bool_(True), numpy.bool_(False)
+        own["UNSIGNED"] = {width: own[f"u{width}"] for width in (1, 2, 4, 8)}
+        own["WRITTEN"] = {width: own[f"u{width}"](int("01" * width, 16)) for width in (1, 2, 4, 8)}
+        own["LANE"] = numpy.arange(32)
+        own["NAN_64"] = numpy.uint64(0x7FF8000000000000).view(numpy.float64)
+        self.__dict__.update({**vars(numpy), **own})
+        return self.__dict__[name]
+
+
+np: Any = LateNumPy()
