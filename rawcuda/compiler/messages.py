@@ -134,8 +134,8 @@ def _about_expressions(errors: list[Diagnostic], request: Request) -> str:
     said = "; ".join(dict.fromkeys(each.text for each in errors if not each.text.startswith("Error in parsing")))
     return (
         f"{' and '.join(worded(name, 200) for name in wrong)} in names: {said[:1000]}. Each must name a kernel or "
-        f"variable of {request.name} as "
-        'C++ does after the last line of the source, such as "space::scale<float>"'
+        f"variable of {request.name} as C++ does after"
+        ' the last line of the source, such as "space::scale<float>"'
     )
 
 
