@@ -346,7 +346,7 @@ class Graph(Owned):
 
         A kernel takes it as an argument of 64 bits, and sets it by cudaGraphSetConditional(condition, value).
 
-        default  the value at the begin of each launch; None: the value that the last launch has left
+        default  the value at the start of each launch; None: the value at the end of the previous launch
         calls    cuGraphConditionalHandleCreate
         raises   Unsupported  the driver is older than CUDA 12.4
         """
@@ -416,7 +416,7 @@ class Graph(Owned):
         """Make the second node wait for the first.
 
         calls   cuGraphAddDependencies, cuGraphAddDependencies_v2
-        raises  ValueError  the edge exists, or would close a circle; a node of another graph
+        raises  ValueError  the edge exists, or would create a cycle; a node of another graph
         """
         from .graphs import edges
 

@@ -25,13 +25,6 @@ def rows() -> list[list[str]]:
 
 
 ROWS = rows()
-COMING = {  # what the page names before graphs can be built by hand
-    f"Graph.{name}"
-    for name in (
-        "upload kernel copy fill callback record wait empty join embed allocate free if_then if_else while_loop switch "
-        "nodes edges add_edge remove_edge instantiate debug_dot"
-    ).split()
-}
 
 
 def names(cell: str) -> list[str]:
@@ -70,8 +63,6 @@ def test_a_row_names_something_here_or_the_reason_why_not(row: list[str]) -> Non
         match = NAMED.match(name)
         if match is None or name.endswith("=") or name.startswith(("functools.", ".")):
             continue  # code of another kind
-        if match[1] in COMING and not hasattr(rawcuda.Graph, "kernel"):
-            continue
         if match[2] is None:
             resolve(match[1])
             continue

@@ -362,7 +362,7 @@ def test_edges(device, graph, word, step):
         graph.add_edge(c, a)
     for node in (a, b, c):
         assert repr(node) in str(caught.value)
-    with pytest.raises(ValueError, match="circle"):
+    with pytest.raises(ValueError, match="cycle"):
         graph.add_edge(a, a)
     with pytest.raises(ValueError, match="no edge"):
         graph.remove_edge(a, c)

@@ -237,7 +237,7 @@ def test_a_circle_is_found_at_the_instantiation(client, graph, memory):
     assert client.code("cuGraphInstantiateWithParams", OUT, graph, parameters) == 1
     _, _, node, result = struct.unpack("<QQQi4x", parameters.raw)
     assert node in (a, b, c) and result == 2
-    assert "circle" in client.emulator.explain(1)
+    assert "cycle" in client.emulator.explain(1)
     client.do("cuGraphRemoveDependencies", graph, array_of(c), array_of(a), 1)
     parameters.raw = struct.pack("<QQQi4x", 2, client.stream(), 7, 7)
     client.do("cuGraphInstantiateWithParams", OUT, graph, parameters)

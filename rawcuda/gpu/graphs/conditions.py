@@ -38,7 +38,7 @@ class Condition:
     """A value of a graph, which kernels set and by which one conditional node chooses; made by create_condition().
 
     graph    the graph that it belongs to
-    default  its value at the begin of each launch, or None
+    default  its value at the start of each launch; None: it is not reset
     """
 
     __slots__ = ("graph", "default", "_handle")

@@ -1,8 +1,8 @@
 """The nodes and edges of a graph as a whole: lists of them, changes of edges, clones, and a description.
 
 What it is   the functions behind the methods of Graph with these names.
-How          before an edge is added, the nodes behind it are searched for its beginning: so no graph has a circle,
-             which the driver would find only when it instantiates the graph.
+How          before an edge from a node to another is added, the nodes that wait for the other one are searched for the
+             first one. So no graph gets a cycle, which the driver would find only when it instantiates the graph.
 Source       CUDA Driver API, "Graph Management"
 Read next    executable.py
 """
@@ -54,24 +54,24 @@ def _pairs(graph: Any, first: Any, second: Any, count: int) -> list[tuple[Node, 
 def add_edge(graph: Any, first: Node, second: Node) -> None:
     """Make a node wait for another.
 
-    raises  ValueError  the edge exists, or would close a circle
+    raises  ValueError  the edge exists, or would create a cycle
     """
     with graph._changing():
         check_node(graph, first, "first")
         check_node(graph, second, "second")
         if first in second.pred:
             raise ValueError(f"there is an edge from {first!r} to {second!r} already")
-        circle = _path(second, first)
-        if circle:
+        cycle = _path(second, first)
+        if cycle:
             raise ValueError(
-                f"an edge from {first!r} to {second!r} would close a circle: "
-                f"{' -> '.join(map(repr, [first, *circle]))}; no node of it could ever run"
+                f"an edge from {first!r} to {second!r} would create a cycle: "
+                f"{' -> '.join(map(repr, [first, *cycle]))}; none of these nodes could ever run"
             )
         _change_edge(graph, "cuGraphAddDependencies", first, second)
 
 
 def _path(start: Node, end: Node) -> list[Node]:
-    """Return the nodes on a way along edges from one node to another, both included, or none."""
+    """Return the nodes of a path along edges from one node to another, including both, or an empty list."""
     came: dict[Node, Node | None] = {start: None}
     todo = [start]
     while todo:
@@ -91,7 +91,7 @@ def _path(start: Node, end: Node) -> list[Node]:
 
 
 def remove_edge(graph: Any, first: Node, second: Node) -> None:
-    """Make a node not wait for another any more.
+    """Remove the edge from a node to another one.
 
     raises  ValueError  there is no such edge
     """
@@ -113,7 +113,7 @@ def _change_edge(graph: Any, symbol: str, first: Node, second: Node) -> None:
 
 
 def clone(graph: Any) -> Any:
-    """Return a copy of a graph, whose nodes use the same objects."""
+    """Return a copy of a graph; its nodes use the same objects."""
     if graph._parent is not None:
         raise ValueError(f"{graph!r} belongs to a node: clone the graph of that node")
     made = type(graph)._cloned(graph)
@@ -136,7 +136,7 @@ def find(cloned: Any, node: Node) -> Node:
             cloned._primary.driver.cuGraphNodeFindInClone(byref(found), original, cuda_h.CUgraph(cloned.handle))
         except InvalidUse:
             raise ValueError(
-                f"{cloned!r} has no node that was made from {node!r}: it is no clone of its graph"
+                f"{cloned!r} has no node that was made from {node!r}: it is not a clone of that node's graph"
             ) from None
         given = node._given
         if given is not None:

@@ -51,7 +51,7 @@ def _rows(nodes: list[Any], before: dict[Any, list[Any]]) -> list[list[Any]]:
         for node in ready:
             depth[node] = 1 + max([depth[other] for other in before[node]], default=-1)
         waiting = [node for node in waiting if node not in depth]
-        if not ready:  # a circle, which other code has made
+        if not ready:  # a cycle, which other software has made
             depth.update(dict.fromkeys(waiting, 0))
             waiting = []
     rows: list[list[Any]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]

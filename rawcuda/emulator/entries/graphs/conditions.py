@@ -29,7 +29,7 @@ class Condition:
         self.node: Node | None = None
 
     def begin(self) -> None:
-        """Take the default at the begin of a launch."""
+        """Set the default value at the start of a launch."""
         if self.assigns:
             self.value = self.default
 

@@ -156,7 +156,7 @@ def _graphs_of(does: Operation) -> tuple[Graph, ...]:
 
 
 def cycle_in(graph: Graph) -> list[Node]:
-    """Return nodes that wait for each other in a circle, each for the next one, or an empty list."""
+    """Return the nodes of a cycle, each of which waits for the next one, or an empty list."""
     done: set[Node] = set()
     for start in graph.nodes:
         path: list[Node] = []
@@ -421,7 +421,7 @@ def get_child(machine: Machine, handle: int, address: int) -> None:
     since=12030,
 )
 def add_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data: int, count: int) -> None:
-    """Add edges, each of which must be new; a circle is found at the instantiation."""
+    """Add edges, each of which must be new; a cycle is found at the instantiation."""
     graph = graph_at(machine, handle)
     graph.change()
     wanted: list[tuple[Node, Node, bytes]] = []

@@ -100,7 +100,7 @@ def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozense
                 ends[node] = frozenset((len(steps),))
                 steps.append((node, before))
         if len(later) == len(waiting):
-            raise Refused(1, f"nodes wait for each other in a circle: {later}")
+            raise Refused(1, f"nodes wait for each other in a cycle: {later}")
         waiting = later
     return frozenset().union(*ends.values()) if ends else first
 
@@ -215,7 +215,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
 
     ready.pending += 1
     last = ready.last
-    submit(stream, begin, "the begin of a graph", INSTANT, [last] if last is not None else ())
+    submit(stream, begin, "the start of a graph", INSTANT, [last] if last is not None else ())
     for node, run in pieces:
         does = node.does
         if isinstance(does, Allocate):
@@ -243,9 +243,9 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         raise Refused(801, "launches of graphs by kernels are not emulated")
     graph.change()
     for part in (graph, *(inner for node in graph.walk() for inner in node.inside)):
-        circle = cycle_in(part)
-        if circle:
-            return None, _STRUCTURE, circle[0], f"nodes wait for each other in a circle: {circle}"
+        cycle = cycle_in(part)
+        if cycle:
+            return None, _STRUCTURE, cycle[0], f"nodes wait for each other in a cycle: {cycle}"
     for condition in graph.conditions:
         if condition.node is None or condition.node.handle not in machine.handles:
             return None, _UNUSED, None, "a condition of this graph decides no conditional node"
