@@ -22,6 +22,7 @@ from ...headers import cuda_h
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
 from ..memory import Lease, Memory, size_of
+from ..retention import sweep
 from . import locations
 from .reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
 
@@ -296,6 +297,9 @@ class VirtualMemory(Memory):
 
     def _check_unused(self, begin: int) -> None:
         """Check that nobody uses the bytes from an offset on."""
+        if self._leases:  # of a copy on a stream of another device, perhaps, which is completed now
+            self._reservation.wait()
+            sweep(now=True)
         windows = [window for window in (each() for each in self._windows) if window is not None]
         used = max((window.nbytes for window in windows), default=0)
         leased = any(lease() is not None for lease in self._leases)
