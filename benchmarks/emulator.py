@@ -1,4 +1,4 @@
-"""Measure how fast the emulator runs kernels, and compare it with numba's CUDA simulator if numba is installed.
+"""Measure how fast the emulator runs kernels thread by thread, and compare it with numba's CUDA simulator.
 
     python3 benchmarks/emulator.py                    this Python
     python3 benchmarks/emulator.py python3.9 python3.13   these Pythons, one after the other
@@ -90,6 +90,7 @@ def prepare(name: str, checked: bool = True) -> tuple[Any, Callable[..., None]]:
     """Load the kernels; return the code, and a function that runs one kernel once."""
     ptx, space = package()
     memory = space.Space(watch=checked)
+    memory.executor = "scalar"  # executors.py measures the other one
     code = ptx.load(PTX.read_bytes(), memory)
     entry = code.entries[name]
     grid, block, arguments = WORK[name]

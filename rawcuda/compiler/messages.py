@@ -130,8 +130,9 @@ def _about_expressions(errors: list[Diagnostic], request: Request) -> str:
     wrong = [name for name in request.names if any(name in each.quoted for each in errors)] or list(request.names)
     said = "; ".join(dict.fromkeys(each.text for each in errors if not each.text.startswith("Error in parsing")))
     return (
-        f"{' and '.join(worded(name, 200) for name in wrong)} in names: {said[:1000]}. Each must name a kernel or variable of {request.name} as "
-        'C++ does after the last line of the source, such as "space::scale<float>"'
+        f"{' and '.join(worded(name, 200) for name in wrong)} in names: {said[:1000]}. Each must name a kernel or "
+        f"variable of {request.name} as C++ does after"
+        ' the last line of the source, such as "space::scale<float>"'
     )
 
 

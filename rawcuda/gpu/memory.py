@@ -67,7 +67,7 @@ class Memory(Owned, Bytes):
     if TYPE_CHECKING:
         _primary: PrimaryContext
         _keeps: Any
-        _side: copying.Side
+        _side: copying.Side | None
         _leases: list[ref[Lease]]  # the first is the one that counts
 
     def __init__(self) -> None:

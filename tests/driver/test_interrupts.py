@@ -51,10 +51,12 @@ class World:
         self.a, self.b = device.empty((8,), "float32").fill(1), device.empty((8,), "float32").fill(2)
         self.pinned = device.allocate(32, kind="pinned")
         self.ordered = device.allocate(32, stream=self.stream)
+        self.virtual = device.virtual_memory(reserve=1 << 24)
+        self.grain = self.virtual.granularity
         device.synchronize()
 
     def close(self) -> None:
-        for thing in (self.ordered, self.pinned, self.a.owner, self.b.owner, self.event, self.stream):
+        for thing in (self.virtual, self.ordered, self.pinned, self.a.owner, self.b.owner, self.event, self.stream):
             thing.close()
 
 
@@ -95,6 +97,29 @@ class Foreign:
         self.__cuda_array_interface__ = memory.__cuda_array_interface__
 
 
+def pooled(w: World) -> None:
+    with w.device.memory_pool() as pool:
+        memory = pool.allocate(64, stream=w.stream)
+        memory.close()
+        w.device.allocate(64, pool=pool).close()
+        pool.trim()
+
+
+def registered(w: World) -> None:
+    array = bytearray(64)
+    w.device.register(array).close()
+    w.device.register(array)  # dropped
+    owned.drain()
+
+
+def across(w: World) -> None:
+    other = rawcuda.devices()[-1]
+    array = other.empty((8,), "float32")
+    array.copy_from(w.a, stream=w.stream)
+    array[::2].copy_from(w.a[::2])
+    array.owner.close()
+
+
 SEQUENCES: dict[str, Callable[[World], object]] = {
     "stream": lambda w: w.device.stream().close(),
     "event": lambda w: w.device.event().close(),
@@ -113,6 +138,18 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
     "fill": lambda w: (w.a.fill(3, stream=w.stream), w.pinned.fill(1), w.a[::2].fill(1)),
     "with current": current_block,
     "captured": captured,
+    "virtual memory": lambda w: w.device.virtual_memory(reserve=1).close(),
+    "virtual memory grows and shrinks": lambda w: w.virtual.grow(1).shrink(0),
+    "virtual memory of any place": lambda w: w.virtual.shrink(0).map(w.grain, w.grain).unmap(w.grain, w.grain),
+    "access to virtual memory": lambda w: w.virtual.set_access(w.device, "readwrite"),
+    "a pool": pooled,
+    "a pool of host memory": lambda w: w.device.memory_pool(kind="pinned").close(),
+    "registered memory": registered,
+    "managed memory with advice": lambda w: (
+        w.device.allocate(64, kind="managed").prefetch(w.device, stream=w.stream).advise("set_read_mostly").close()
+    ),
+    "a batch": lambda w: rawcuda.copy_batch([(w.a, w.b), (w.pinned, w.ordered)], stream=w.stream),
+    "between devices": across,
     "built by hand": built,
     "foreign": lambda w: rawcuda.copy(w.a, rawcuda.view(Foreign(w.b)), stream=w.stream),
 }

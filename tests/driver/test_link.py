@@ -302,6 +302,17 @@ def test_fatbins_objects_and_archives(device: Any, code: Code, tmp_path: Path) -
     for other in (fatbin, plain, packed, archive):
         assert results(device, device.link([code("main"), other])) == WANTED, other
     assert results(device, device.link([code("main", "ltoir"), lto])) == WANTED
+    source.write_text('extern "C" __global__ void k(float *out, float a, int n) { *out = a * n; }')
+    for options in (both, both[:-1]):  # as it is, and compressed
+        with device.load(nvcc("k.fatbin", "-fatbin", *options)) as made:
+            assert made.names == ["k"] and [parameter.type for parameter in made["k"].parameters] == [
+                "u64",
+                "f32",
+                "u32",
+            ]
+            out = device.empty(1, "float32")
+            made["k"].launch(out, 2.5, 2, grid=1, block=1)
+            assert out.tolist() == [5]
     for other in (fatbin, plain, packed, archive):
         with pytest.raises(rawcuda.LinkFailed, match="Multiple definition of 'table'"):
             rawcuda.link([code("main"), code("other"), other], "sm_80")

@@ -7,10 +7,12 @@ byte by byte. `TESTED_EXECUTOR=numpy` runs all other tests of PTX and of the cor
 from __future__ import annotations
 
 import _thread
+import gc
 import random
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -411,6 +413,30 @@ def test_a_chunk_that_takes_long_is_probed(monkeypatch: pytest.MonkeyPatch) -> N
     packed = struct.pack("<QQ", out.base, out.base)
     with pytest.raises(Fault, match="does not end"):
         code.entries["k"].run((64, 1, 1), (64, 1, 1), 0, packed, limits=ptx.Limits(turns=1_000_000))
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_launch_leaves_nothing_behind(wrong: bool) -> None:
+    """What a launch refers to, such as the contexts that decide about access, is not kept by the kernel."""
+    memory = space.Space()
+    memory.executor = "numpy"
+    body = f"{START}{WAYS['a trap' if wrong else 'a diamond']}\nst.global.u32 [%d1], %r2;"
+    code = ptx.load(kernel(body, ".param .u64 out, .param .u64 extra").encode(), memory)
+    out = memory.allocate(4 * 64 * 64)
+
+    class Rights:
+        def __call__(self, allocation: Any) -> int:
+            return 3
+
+    rights = Rights()
+    kept = weakref.ref(rights)
+    try:
+        code.entries["k"].run((64, 1, 1), (64, 1, 1), 0, struct.pack("<QQ", out.base, out.base), rights=rights)
+    except Fault:
+        assert wrong
+    del rights
+    gc.collect()
+    assert kept() is None
 
 
 def test_an_interrupt_stops_arrays_at_once() -> None:

@@ -3,8 +3,8 @@
 What it is   `Piece`, memory of one device that is mapped; `Reservation`, the addresses with all pieces in them, which
              releases everything in the right order.
 How          A piece is in the list of its reservation before the first driver call about it, so that whatever exception
-             comes, the release of the reservation finds it. A piece is undone in the opposite order; a step that was
-             not done is refused by the driver, which does no harm.
+             comes, the release of the reservation finds it, and tidy() before the next change. A piece is undone in the
+             opposite order; a step that was not done is refused by the driver, which does no harm.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    virtual.py
 """
@@ -37,14 +37,15 @@ NO_FLAGS = ctypes.c_ulonglong(0)
 class Piece:
     """Memory of one device that is mapped, or about to be, at an offset of a reservation.
 
+    is_there  whether it is mapped; otherwise it is being mapped or undone, or an interrupt came during that
     handle    C memory for the handle, 0 until it was created
     unmapped  yields the address once, to the caller that unmaps it; released: likewise the handle
     """
 
-    __slots__ = ("offset", "size", "ordinal", "handle", "unmapped", "released")
+    __slots__ = ("offset", "size", "ordinal", "is_there", "handle", "unmapped", "released")
 
     def __init__(self, address: int, offset: int, size: int, ordinal: int) -> None:
-        self.offset, self.size, self.ordinal = offset, size, ordinal
+        self.offset, self.size, self.ordinal, self.is_there = offset, size, ordinal, False
         self.handle = ctypes.c_uint64()
         self.unmapped: Iterator[Any] = iter((as_argument(address + offset),))
         self.released: Iterator[Any] = iter((self.handle,))
@@ -97,6 +98,16 @@ class Reservation:
         if primary.closing:
             primary.let_go(self)
 
+    def mapped(self) -> list[Piece]:
+        """Return the pieces that are mapped, by offset."""
+        return sorted((piece for piece in self.pieces if piece.is_there), key=_offset_of)
+
+    def tidy(self) -> None:
+        """Undo every piece that is not mapped, or only in part."""
+        for piece in [each for each in self.pieces if not each.is_there]:
+            piece.undo(self.primary)
+            self.pieces.remove(piece)
+
     def wait(self) -> None:
         """Wait for the work of every device that has access."""
         finish_work(ordinal for ordinal, flags in self.rights.items() if flags)
@@ -112,6 +123,10 @@ class Reservation:
         if self.primary.closing:
             self.primary.let_go(self)
         return first
+
+
+def _offset_of(piece: Piece) -> int:
+    return piece.offset
 
 
 def properties(ordinal: int) -> Any:

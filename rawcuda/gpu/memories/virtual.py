@@ -142,7 +142,7 @@ class VirtualMemory(Memory):
                 OutOfMemory  too little memory is free
         """
         with Held(self._lock):
-            self.handle
+            self._begin()
             wanted = size_of("nbytes", nbytes)
             ordinal = self._ordinal(device)
             grain = common_grain(self.granularity, granularity(context_of(ordinal)))
@@ -157,9 +157,8 @@ class VirtualMemory(Memory):
                     f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
                 )
             if wanted > begin:
-                following = min(
-                    (piece.offset for piece in self._reservation.pieces if piece.offset >= begin), default=end
-                )
+                offsets = [piece.offset for piece in self._reservation.mapped() if piece.offset >= begin]
+                following = min(offsets, default=end)
                 self._map(begin, min(end, following) - begin, ordinal)
                 if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
                     self.grow(wanted, device=device)
@@ -174,7 +173,7 @@ class VirtualMemory(Memory):
                 OutOfMemory  too little memory is free
         """
         with Held(self._lock):
-            self.handle
+            self._begin()
             begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
             ordinal = self._ordinal(device)
             grain = common_grain(self.granularity, granularity(context_of(ordinal)))
@@ -191,7 +190,7 @@ class VirtualMemory(Memory):
                     f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make "
                     "one with a larger reserve="
                 )
-            for piece in self._reservation.pieces:
+            for piece in self._reservation.mapped():
                 if piece.offset < begin + size and begin < piece.end:
                     raise ValueError(
                         f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
@@ -208,18 +207,16 @@ class VirtualMemory(Memory):
         raises  ValueError  nothing, or only a part of a mapping, is there; a view or an export still uses it
         """
         with Held(self._lock):
-            self.handle
+            self._begin()
             begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
             end = begin + size
-            pieces = [each for each in self._reservation.pieces if each.offset < end and begin < each.end]
-            pieces.sort(key=_offset_of)
+            mapped = self._reservation.mapped()
+            pieces = [each for each in mapped if each.offset < end and begin < each.end]
             covered = begin
             for piece in pieces:
                 covered = piece.end if piece.offset == covered else -1
             if not pieces or covered != end:
-                there = ", ".join(
-                    f"{each.offset} to {each.end}" for each in sorted(self._reservation.pieces, key=_offset_of)
-                )
+                there = ", ".join(f"{each.offset} to {each.end}" for each in mapped)
                 raise ValueError(
                     f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes "
                     f"{there or 'none'}"
@@ -236,11 +233,11 @@ class VirtualMemory(Memory):
         raises  ValueError  a view or an export still uses what would go
         """
         with Held(self._lock):
-            self.handle
+            self._begin()
             size = size_of("nbytes", nbytes)
-            pieces = [each for each in self._reservation.pieces if each.offset >= size]
+            pieces = [each for each in self._reservation.mapped() if each.offset >= size]
             if pieces:
-                self._check_unused(min(map(_offset_of, pieces)))
+                self._check_unused(pieces[0].offset)
                 self._reservation.wait()
                 self._take(pieces)
             return self
@@ -248,8 +245,13 @@ class VirtualMemory(Memory):
     @property
     def mappings(self) -> tuple[tuple[int, int, int], ...]:
         """Return (offset, size in bytes, ordinal of the device) of each mapping, by offset."""
-        pieces = sorted(self._reservation.pieces, key=_offset_of)
-        return tuple((piece.offset, piece.size, piece.ordinal) for piece in pieces)
+        return tuple((piece.offset, piece.size, piece.ordinal) for piece in self._reservation.mapped())
+
+    def _begin(self) -> None:
+        """Begin a change: finish what an interrupt may have left."""
+        self.handle
+        self._reservation.tidy()
+        self._measure()
 
     def _ordinal(self, device: Any) -> int:
         own = self._primary.ordinal
@@ -271,30 +273,26 @@ class VirtualMemory(Memory):
             calls.cuMemCreate(byref(piece.handle), as_argument(size), byref(wanted), NO_FLAGS)
             calls.cuMemMap(address, as_argument(size), as_argument(0), piece.handle, NO_FLAGS)
             self._apply(begin, size, reservation.rights)
+            piece.is_there = True
         except BaseException:
-            piece.undo(primary)
-            reservation.pieces.remove(piece)
+            reservation.tidy()
             raise
         self._measure()
 
     def _take(self, pieces: list[Piece]) -> None:
-        for piece in sorted(pieces, key=_offset_of, reverse=True):
-            piece.undo(self._primary)
-            self._reservation.pieces.remove(piece)
-            self._measure()
+        for piece in pieces:
+            piece.is_there = False
+        self._measure()
+        self._reservation.tidy()
 
     def _measure(self) -> None:
         """Find out how much is mapped without a gap; a copy must look at this again."""
         size = 0
-        for piece in sorted(self._reservation.pieces, key=_offset_of):
+        for piece in self._reservation.mapped():
             if piece.offset != size:
                 break
             size = piece.end
-        self.nbytes = size
-        try:
-            del self._side
-        except AttributeError:
-            pass
+        self.nbytes, self._side = size, None
 
     def _check_unused(self, begin: int) -> None:
         """Check that nobody uses the bytes from an offset on."""
@@ -335,7 +333,7 @@ class VirtualMemory(Memory):
 
     def _set_access(self, devices: list[Any], flags: int) -> None:
         with Held(self._lock):
-            self.handle
+            self._begin()
             rights, known = self._checked_rights(devices, flags), self._reservation.rights
             before = {ordinal: known.get(ordinal, 0) for ordinal in rights}
             locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
@@ -349,7 +347,7 @@ class VirtualMemory(Memory):
     def _checked_rights(self, devices: list[Any], flags: int) -> dict[int, int]:
         """Return the rights that devices shall have, which must be able to reach all that is mapped."""
         rights = {locations.ordinal_from(device): flags for device in devices}
-        homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.pieces)}
+        homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.mapped())}
         for ordinal in rights if flags else ():
             for home in homes:
                 locations.require_peer(ordinal, home, "virtual memory on it")
@@ -357,7 +355,7 @@ class VirtualMemory(Memory):
 
     def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
         """Give devices access to all that is mapped; if not careful, go on after an error."""
-        for piece in tuple(self._reservation.pieces) if rights else ():
+        for piece in self._reservation.mapped() if rights else ():
             try:
                 self._apply(piece.offset, piece.size, rights)
             except CudaError:
@@ -438,7 +436,3 @@ class VirtualMemory(Memory):
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)
         return f"<VirtualMemory {where} {self.nbytes} of {self.reserved} bytes, device {self.device.ordinal}>"
-
-
-def _offset_of(piece: Piece) -> int:
-    return piece.offset

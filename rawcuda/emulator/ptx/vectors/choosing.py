@@ -43,10 +43,11 @@ class Arrays:
         self.last = ""  # why the last launch did not run as arrays, or not all of it
         self._told: set[int] = set()
         self._races = 0
+        self.work = 0  # thread-instructions of the last launch
         self._spent = 0.0  # seconds in the scalar executor
         self.slow = 0  # launches of as many threads were slower as arrays
 
-    def compiled(self) -> Compiled | None:
+    def compiled(self, executor: str = "auto") -> Compiled | None:
         """Return the kernel as arrays, or None if it cannot run so."""
         if self._compiled is None and not self.reason:
             try:
@@ -60,6 +61,10 @@ class Arrays:
                 self.reason = str(reason)
             except ImportError:  # also of a NumPy before 2.0
                 self.reason = "NumPy is not installed"
+            except Exception as caught:
+                if executor != "auto" or is_outside(caught):
+                    raise
+                self.reason = f"{type(caught).__name__}: {caught}"
         return self._compiled
 
     def run(
@@ -77,7 +82,7 @@ class Arrays:
         if self.reason or executor == "auto" and threads <= self.slow:
             return False
         first = self._waited(launch, total, scalar) if executor == "auto" and self._compiled is None else 0
-        compiled = self.compiled() if first < total else None
+        compiled = self.compiled(executor) if first < total else None
         if compiled is None:
             if first < total:
                 scalar(first, total - first)
@@ -87,7 +92,6 @@ class Arrays:
         run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
         run.look, run.patient = look, executor == "numpy"
         run.told, run.same_values = self._told, self._races > 0
-        self.run_now = run
         run.probe = probe
         size = run.chunk_blocks()
         as_arrays = True
@@ -100,11 +104,12 @@ class Arrays:
                     run.run_chunk(first, blocks)
                     step(blocks)
                 except Exception as caught:
-                    reason = self._judged(caught, executor)
+                    reason = self._judged(caught, executor).with_traceback(None)  # which keeps frames alive
                     self.last = str(reason)
                     scalar(first, blocks)  # raises what is wrong
                     as_arrays = self._learned(run, reason, threads)
             first += blocks
+        self.work = run.work
         return True
 
     def _waited(self, launch: Launch, total: int, scalar: Callable[[int, int], None]) -> int:

@@ -265,10 +265,12 @@ class _Builder:
 
 def _check_barrier(instruction: Instruction) -> None:
     modifiers = instruction.modifiers
+    if "cluster" in modifiers:
+        raise Unsuited("a barrier of a cluster")
     if not isinstance(instruction.operands[1 if "red" in modifiers else 0], Int):
         raise Unsuited("a barrier with a number that is not constant")
     count = len(instruction.operands) - (3 if "red" in modifiers else 1)
-    if "arrive" in modifiers or "cluster" in modifiers or count > 0:
+    if "arrive" in modifiers or count > 0:
         raise Unsuited("a barrier for some of the threads")
 
 

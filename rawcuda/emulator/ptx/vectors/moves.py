@@ -1,7 +1,7 @@
 """The source for arrays of moves, comparisons, shifts, conversions and other instructions that are not one expression.
 
-Each method stands for the method of the same name of the scalar executor (../translating/data.py, convert.py), which
-has checked the operands before.
+Each method stands for the method of the same name of the scalar executor (../translating/data.py,
+../translating/convert.py), which has checked the operands before.
 
 Read next    accesses.py
 """
