@@ -1,7 +1,7 @@
-"""A progress bar for a loop: on a terminal or in a notebook one line that grows, elsewhere lines of plain text.
+"""A progress bar for a loop: one line on a terminal or in a notebook, and lines of plain text elsewhere.
 
 What it is   `progress`.
-What not     it never disturbs the loop: if the output is closed or refuses a character, the loop goes on without it.
+What not     it never disturbs the loop: if the output is closed or refuses a character, the loop continues silently.
 Read next    commands/console.py
 """
 
@@ -14,7 +14,7 @@ from .. import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
 __all__ = ["progress"]
@@ -25,7 +25,7 @@ _STEPS = 10  # lines of plain text for a whole loop
 
 
 class progress:
-    """An iterable over another one, which reports on sys.stderr how far the loop has come.
+    """An iterable that yields the items of another one, and reports on sys.stderr how far the loop has come.
 
         for batch in progress(batches, label="upload"):
             ...
@@ -45,19 +45,19 @@ class progress:
                 raise TypeError(f"total must be an int, the number of items, not {type(total).__name__}")
             total = int.__index__(total.__index__())
             if total < 0:
-                raise ValueError(f"total={total}: the number of items is not negative")
+                raise ValueError(f"total={total}: give the number of items, 0 or more")
         self._iterable: Iterable[Any] = iterable
         self.total, self.label = total, label
 
     def __len__(self) -> int:
         if self.total is None:
-            raise TypeError("the number of items is not known")
+            raise TypeError("the number of items is not known: give progress() a total=")
         return self.total
 
     def __length_hint__(self) -> int:
         return self.total or 0
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> names.Iterator[names.Any]:
         line, done = _Line(self.total, self.label), 0
         try:
             for item in self._iterable:
@@ -76,7 +76,7 @@ class _Line:
         self.live, self.begin, self.last, self.next = _is_live(self.out), monotonic(), 0.0, 1
 
     def show(self, done: int) -> None:
-        """Report that so many items are done, if it is time to."""
+        """Report the number of items that are done, if the last report is old enough."""
         now = monotonic()
         if self.live:
             if now - self.last >= _INTERVAL:
